@@ -1,0 +1,32 @@
+# make repro   set up everything, then run the pipeline
+# make test    set up everything, then run the tests
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: setup repro test lint clean
+
+setup: .venv/.ready
+
+.venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m tinylm.reporting.offline_page .dvc/plots_page.html
+	$(BIN)/dvc config --quiet --local plots.html_template plots_page.html
+	@touch $@
+
+repro: setup
+	dvc repro
+
+test: setup
+	pytest -n 2 --dist loadfile
+
+lint: setup
+	ruff format --check .
+	ruff check .
+	mypy
+
+clean:
+	rm -rf .venv data models report runs dvc_plots

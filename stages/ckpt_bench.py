@@ -1,0 +1,48 @@
+"""Stage ckpt_bench: gradient checkpointing off and on; memory and time against depth, gradients equal to the bit."""
+
+import sys
+import time
+
+from tinylm.bench import ckpt, measure, tables
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.files import write_json
+from tinylm.model.lm import ModelSettings
+from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.seeding import seed_everything
+from tinylm.text.words import Tokenizer
+
+FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")
+
+
+def main() -> None:
+    start = time.perf_counter()
+    measure.start_server()
+    params = load_params()
+    settings = read_section(params, "ckpt_bench", ckpt.CkptBenchSettings)
+    model = read_section(params, "model", ModelSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    measured_on = conditions(pick_device(runtime.device), runtime.threads)
+    seed_everything(ckpt.SEED, runtime.threads)
+    pad_id = Tokenizer.from_file("data/vocab/tokenizer.json").pad_id
+    print(f"conditions: {measured_on}")
+
+    results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, "data", runtime.device, runtime.threads))
+    measured, failed = tables.split_failures("ckpt_bench", results)
+    depths = ckpt.compare(measured)
+    rows, missing = tables.records(measured, ("layers", "recompute"), FIGURES)
+    write_json("metrics/ckpt_bench.json", {"same_loss": True, "same_gradients": True, "depths": depths})
+    tables.write_csv(
+        "plots/ckpt_memory_time.csv",
+        ("layers", "series", "value"),
+        [
+            (row["layers"], "recompute" if row["recompute"] else "plain", row["peak_mib"])
+            for row in rows
+            if "peak_mib" in row
+        ],
+    )
+    stage_time("ckpt_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=ckpt.MEASURED)
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

@@ -1,0 +1,58 @@
+"""Stage kv_bench: greedy decoding of a batch with and without the cache; equal ids, time and memory."""
+
+import sys
+import time
+
+from tinylm.bench import kv, measure, tables
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.files import write_json
+from tinylm.model.lm import ModelSettings
+from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.seeding import seed_everything
+from tinylm.text.token_store import TokenStore
+from tinylm.text.words import Tokenizer
+
+FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "peak_mib", "process_mib")
+
+
+def main() -> None:
+    start = time.perf_counter()
+    measure.start_server()
+    params = load_params()
+    settings = read_section(params, "kv_bench", kv.KvBenchSettings)
+    model = read_section(params, "model", ModelSettings)
+    decode = read_section(params, "decode", DecodeSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    measured_on = conditions(pick_device(runtime.device), runtime.threads)
+    seed_everything(decode.seed, runtime.threads)
+    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
+    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model)
+    print(f"conditions: {measured_on}")
+
+    tasks = kv.make_tasks(
+        settings,
+        model=model,
+        decode=decode,
+        prompts=prompts,
+        pad_id=tokenizer.pad_id,
+        eos_id=tokenizer.eos_id,
+        embedding="data/vocab/embedding.safetensors",
+        device=runtime.device,
+        threads=runtime.threads,
+    )
+    measured, failed = tables.split_failures("kv_bench", kv.run(tasks))
+    lengths, ties = kv.compare(measured, tasks[0])
+    rows, missing = tables.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
+    write_json("metrics/kv_bench.json", {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
+    tables.write_csv(
+        "plots/kv_bench_time.csv",
+        ("new_tokens", "series", "value"),
+        [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows],
+    )
+    stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

@@ -1,0 +1,92 @@
+"""Stage train: fit the model to the train split; write weights, curves and the samples it wrote on the way."""
+
+import math
+import sys
+import time
+
+import torch
+
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import generate_text
+from tinylm.files import exclusive_lock, write_json
+from tinylm.model.describe import describe, format_description, summary
+from tinylm.model.lm import ModelSettings
+from tinylm.model.storage import new_model, save_model
+from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.seeding import derive_seed, seed_everything
+from tinylm.text.batches import TrainBatches, scoring_batches
+from tinylm.text.token_store import TokenStore
+from tinylm.text.vectors import load_matrix
+from tinylm.text.words import Tokenizer
+from tinylm.training.curves import write_curves
+from tinylm.training.loop import TrainSettings, train
+
+SAMPLE_TOKENS = 60
+SAMPLING = DecodeSettings(0.7, 40, 1.0, 1.0, "half", 0.0, 1)  # fixed, so that samples of different runs compare
+
+
+def main() -> None:
+    start = time.perf_counter()
+    params = load_params()
+    settings = read_section(params, "train", TrainSettings)
+    model_settings = read_section(params, "model", ModelSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    device = pick_device(runtime.device)
+    seed_everything(derive_seed(settings.seed, "train"), runtime.threads)
+    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
+    stores = {split: TokenStore("data/tokens", split) for split in ("train", "held_out")}
+    matrix = torch.from_numpy(load_matrix("data/vocab/embedding.safetensors"))
+    model = new_model(model_settings, tokenizer.pad_id, matrix).to(device)
+    print(format_description(describe(model)))
+    layout, size, context, pad = settings.layout, settings.batch_size, model_settings.context, tokenizer.pad_id
+    batches = TrainBatches(stores["train"], layout, size, context, pad, derive_seed(settings.seed, "order"))
+    samples: list[dict] = []
+
+    def sample(update: int, tokens: int) -> None:
+        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
+        samples.append({"update": update, "tokens": tokens, "text": text})
+        print(f"sample after {tokens:,} tokens: {text}")
+
+    with exclusive_lock("runs/train.lock", "training"):
+        result = train(
+            model,
+            batches,
+            lambda: scoring_batches(stores["held_out"], layout, size, context, pad),
+            settings,
+            runtime.log_every_s,
+            sample,
+        )
+        save_model("models", model, layout=layout)
+        write_json("models/samples.json", samples)
+        write_curves("plots", result.curves)
+    curves, held_out = result.curves, result.best_held_out if settings.patience else result.last_held_out
+    tail = curves.train[-20:]
+    write_json(
+        "metrics/train.json",
+        {
+            **summary(model),
+            "updates": len(curves.updates),
+            "tokens": curves.tokens[-1] if curves.tokens else 0,
+            "epochs": (curves.tokens[-1] if curves.tokens else 0) / batches.tokens_per_epoch,
+            "train_loss": sum(tail) / max(len(tail), 1) if tail else None,
+            "held_out_loss_last": result.last_held_out,
+            "held_out_loss_best": result.best_held_out,
+            "best_update": result.best_update,
+            "held_out_perplexity": math.exp(min(held_out, 700.0)),
+            "stopped_early": result.stopped_early,
+        },
+    )
+    rate = (curves.tokens[-1] if curves.tokens else 0) / max(result.train_s, 1e-9)
+    stage_time(
+        "train",
+        start,
+        conditions(device, runtime.threads),
+        train_s=round(result.train_s, 3),
+        tokens_per_s=round(rate, 1),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

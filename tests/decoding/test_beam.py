@@ -1,0 +1,163 @@
+import itertools
+import math
+
+import pytest
+import torch
+
+from tinylm.config import InputError
+from tinylm.decoding.beam import beam_search, expand
+from tinylm.decoding.sampling import generate
+
+SOS, EOS, PAD, UNK = 0, 1, 2, 3
+BANNED = [SOS, PAD, UNK]
+CONTEXT = 13
+
+
+def next_log_probs(model, ids: list[int]) -> list[float]:
+    start = 0
+    while len(ids) - start > CONTEXT:
+        start += CONTEXT // 2
+    with torch.no_grad():
+        return model(torch.tensor([ids[start:]]))[0, -1].log_softmax(-1).tolist()
+
+
+def brute_beam(model, prompt, width, steps, alpha, banned, n_best, stop=True):
+    """The rule of `beam_search` in plain words: one prompt, no cache, no early stop."""
+    live = [((), 0.0)]
+    found = []
+    for length in range(1, steps + 1):
+        candidates = []
+        for beam, (ids, total) in enumerate(live):
+            for token, value in enumerate(next_log_probs(model, prompt + list(ids))):
+                if token not in banned:
+                    candidates.append((-(total + value), beam, token, (*ids, token)))
+        candidates.sort()
+        ends = [c for c in candidates[:width] if stop and c[2] == EOS]
+        goes_on = [c for c in candidates if not (stop and c[2] == EOS)][:width]
+        done = ends + (goes_on if length == steps else [])
+        found += [(-negative / length**alpha, -negative, ids) for negative, _, _, ids in done]
+        live = [(ids, -negative) for negative, _, _, ids in goes_on]
+    return sorted(found, key=lambda one: -one[0])[:n_best]
+
+
+def check(found, expected):
+    assert [tuple(one.ids) for one in found] == [ids for _, _, ids in expected]
+    assert [one.score for one in found] == pytest.approx([score for score, _, _ in expected], abs=1e-9)
+    assert [one.log_prob for one in found] == pytest.approx([total for _, total, _ in expected], abs=1e-9)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 10, 31])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
+def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
+    ends = set()
+    steps, n_best = (4, 5) if width > 5 else (9, min(3, width))
+    model = make_model(1)
+    for prompt, found in zip(
+        prompts, beam_search(model, prompts, width, steps, alpha, EOS, BANNED, n_best), strict=True
+    ):
+        check(found, brute_beam(model, prompt, width, steps, alpha, BANNED, n_best))
+        ends |= {(len(one.ids), one.ids[-1] == EOS) for one in found}
+    assert len(ends) > 1 or alpha == 3.0  # prompts that end at different lengths
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_beam_past_the_context(model, prompts, use_cache):
+    found = beam_search(model, prompts, 3, 22, 0.6, EOS, BANNED, 2, use_cache=use_cache, stop_at_eos=False)
+    for prompt, mine in zip(prompts, found, strict=True):
+        assert all(len(one.ids) == 22 for one in mine)
+        check(mine, brute_beam(model, prompt, 3, 22, 0.6, BANNED, 2, stop=False))
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_cached_beam_equals_uncached_past_the_context(model, prompts, slide):
+    cached, uncached = (
+        beam_search(model, prompts, 4, 25, 1.0, EOS, BANNED, 3, slide, use, stop_at_eos=False) for use in (True, False)
+    )
+    for mine, other in zip(cached, uncached, strict=True):
+        assert [one.ids for one in mine] == [one.ids for one in other]
+        assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-9)
+
+
+def test_beam_1_is_greedy(make_model, prompts, settings):
+    for seed in range(6):
+        model = make_model(seed)
+        greedy = generate(model, prompts, settings(temperature=0.0), 20, EOS, banned=BANNED, with_log_probs=True)
+        for one, (best,) in zip(greedy, beam_search(model, prompts, 1, 20, 0.0, EOS, BANNED), strict=True):
+            assert best.ids == one.ids
+            assert best.log_prob == pytest.approx(sum(one.log_probs), abs=1e-9)
+
+
+def all_texts(words: list[int], steps: int):
+    for length in range(1, steps + 1):
+        last = [EOS] if length < steps else [EOS, *words]
+        yield from itertools.product(*[words] * (length - 1), last)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize(("words", "steps"), [([7, 20], 5), ([5, 9, 17], 3), (list(range(3, 31)), 2)])
+def test_a_width_that_covers_everything_finds_the_optimum(make_model, alpha, words, steps):
+    """Enough width for every text of the allowed words: the answer is the best of them all, and so are the next."""
+    banned = [word for word in range(31) if word not in words and word != EOS]
+    for seed in range(4):
+        model = make_model(seed, gain=1.0)
+        prompt = [SOS, 4 + seed]
+        texts = []
+        for length in range(1, steps + 1):
+            ids = torch.tensor([text for text in all_texts(words, steps) if len(text) == length])
+            with torch.no_grad():
+                table = model(torch.cat([torch.tensor([prompt] * len(ids)), ids], dim=1)).log_softmax(-1)
+            totals = table[:, len(prompt) - 1 : -1].gather(2, ids[:, :, None]).sum((1, 2)).tolist()
+            texts += [(total / length**alpha, total, tuple(text)) for total, text in zip(totals, ids.tolist())]
+        texts.sort(key=lambda one: -one[0])
+        (found,) = beam_search(model, [prompt], 31, steps, alpha, EOS, banned, n_best=6)
+        check(found, texts[:6])
+
+
+def test_a_prompts_beam_does_not_depend_on_the_batch(model, prompts):
+    together = beam_search(model, prompts, 4, 15, 0.6, EOS, BANNED, 2)
+    for prompt, mine in zip(prompts, together, strict=True):
+        (alone,) = beam_search(model, [prompt], 4, 15, 0.6, EOS, BANNED, 2)
+        assert [one.ids for one in alone] == [one.ids for one in mine]
+
+
+def test_ties_go_to_the_first_beam_then_the_lower_id():
+    logits = torch.zeros(2 * 3, 31)
+    totals = torch.zeros(2, 3, dtype=torch.float64)
+    sums, beams, tokens = expand(logits, totals, 5, [0, 2])
+    assert beams[0].tolist() == beams[1].tolist() == [0] * 6 + [1] * 4
+    assert tokens[0].tolist() == [1, 3, 4, 5, 6, 7, 1, 3, 4, 5]
+    assert sums == pytest.approx(torch.full((2, 10), -math.log(31), dtype=torch.float64))
+
+
+def test_it_stops_as_soon_as_nothing_can_enter(make_model, prompts, monkeypatch):
+    """Stopping early saves steps; that it changes no result is seen against the brute-force beam."""
+    steps: list[int] = []
+    model = make_model(5, end=2.0)
+    hidden = model.hidden
+    monkeypatch.setattr(model, "hidden", lambda *arguments: steps.append(1) or hidden(*arguments))
+    short = beam_search(model, prompts[:3], 3, 8, 0.0, EOS, BANNED)
+    assert all(best.ids[-1] == EOS for (best,) in short)
+    early = len(steps)
+    steps.clear()
+    beam_search(model, prompts[:3], 3, 8, 0.0, EOS, BANNED, stop_at_eos=False)
+    assert early < len(steps) == 8
+
+
+def test_hostile_arguments(model):
+    with pytest.raises(InputError, match="width = 32; allowed: 1 to the vocabulary's 31"):
+        beam_search(model, [[SOS]], 32, 5, 0.6, EOS, BANNED)
+    with pytest.raises(InputError, match="width = 0"):
+        beam_search(model, [[SOS]], 0, 5, 0.6, EOS, BANNED)
+    with pytest.raises(InputError, match="n_best = 3"):
+        beam_search(model, [[SOS]], 2, 5, 0.6, EOS, BANNED, n_best=3)
+    for alpha in (-1.0, math.nan):
+        with pytest.raises(InputError, match="length_penalty"):
+            beam_search(model, [[SOS]], 2, 5, alpha, EOS, BANNED)
+    with pytest.raises(InputError, match="banned"):
+        beam_search(model, [[SOS]], 2, 5, 0.6, EOS, list(range(31)))
+    assert beam_search(model, [], 2, 5, 0.6, EOS, BANNED) == []
+    ((nothing,),) = beam_search(model, [[SOS]], 2, 0, 0.6, EOS, BANNED)
+    assert nothing.ids == []
+    only_end = [word for word in range(31) if word != EOS]
+    ((end,),) = beam_search(model, [[SOS]], 31, 5, 0.6, EOS, only_end)
+    assert end.ids == [EOS]

@@ -1,0 +1,103 @@
+import math
+
+import pytest
+import torch
+
+from tinylm.decoding import filters
+
+NEVER = float("-inf")
+
+
+@pytest.fixture
+def logits() -> torch.Tensor:
+    return torch.randn(7, 31, generator=torch.Generator().manual_seed(2)) * 3
+
+
+def test_ban(logits):
+    banned = filters.ban(logits, [2, 0])
+    assert (banned[:, [0, 2]] == NEVER).all()
+    assert torch.equal(banned[:, [1, *range(3, 31)]], logits[:, [1, *range(3, 31)]])
+    assert torch.equal(filters.ban(logits, []), logits)
+
+
+def test_penalise_repeats_matches_its_definition(logits):
+    seen = torch.rand(7, 31, generator=torch.Generator().manual_seed(4)) < 0.3
+    found = filters.penalise_repeats(logits, seen, 1.7)
+    for row in range(7):
+        for word in range(31):
+            z = float(logits[row, word])
+            expected = z if not seen[row, word] else (z / 1.7 if z > 0 else z * 1.7)
+            assert float(found[row, word]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_scale_is_a_division_up_to_a_constant(logits):
+    expected = torch.softmax(logits.double() / 0.7, dim=-1)
+    torch.testing.assert_close(torch.softmax(filters.scale(logits, 0.7), dim=-1), expected)
+
+
+@pytest.mark.parametrize("temperature", [1e-9, 1e-300, 5e-324, 1.0, 1e300, math.inf])
+def test_extreme_temperatures_are_defined(logits, temperature):
+    wild = torch.cat([logits, logits * 1e30, torch.zeros(1, 31)])
+    wild[:, [0, 2]] = NEVER
+    weights = torch.softmax(filters.scale(wild, temperature), dim=-1)
+    assert not weights.isnan().any()
+    assert (weights[:, [0, 2]] == 0).all()
+    if temperature < 1e-8:
+        assert torch.equal(weights[:7].argmax(-1), logits.index_fill(1, torch.tensor([0, 2]), NEVER).argmax(-1))
+        assert (weights[:7].max(-1).values > 0.999).all()
+    if temperature == math.inf:
+        assert torch.allclose(weights[:, 3:], torch.full((15, 28), 1 / 29, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("k", [1, 5, 30, 31, 1000])
+def test_largest_orders_ties_by_id(logits, k):
+    coarse = logits.round()  # many equal scores
+    coarse[0] = 0.0
+    for scores in (logits, coarse):
+        values, ids = filters.largest(scores, k)
+        for row in range(7):
+            expected = sorted(range(31), key=lambda word: (-float(scores[row, word]), word))[:k]
+            assert ids[row].tolist() == expected
+            assert values[row].tolist() == scores[row, expected].tolist()
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 31, 10**9])
+def test_top_k_matches_its_definition(logits, k):
+    scores, ids = filters.top_k(logits.round(), k)
+    for row in range(7):
+        best = sorted(range(31), key=lambda word: (-float(logits[row, word].round()), word))[: k or 31]
+        assert ids[row].tolist() == sorted(best)
+        assert scores[row].tolist() == logits[row, sorted(best)].round().tolist()
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-9, 0.1, 0.5, 0.9, 0.999, 1.0])
+def test_top_p_matches_its_definition(logits, p):
+    scores = logits.clone()
+    scores[:, 4] = NEVER
+    found = filters.top_p(scores, p)
+    for row in range(7):
+        weights = torch.softmax(scores[row].double(), -1).tolist()
+        kept, total = [], 0.0
+        for word in sorted(range(31), key=lambda word: -weights[word]):
+            if kept and total >= p and p < 1.0:
+                break
+            kept.append(word)
+            total += weights[word]
+        inside = sorted(set(kept) - {4})
+        assert (found[row] > NEVER).nonzero()[:, 0].tolist() == inside
+        assert torch.equal(found[row, inside], scores[row, inside])
+
+
+def test_meaningless_arguments_are_refused(logits):
+    seen = torch.zeros_like(logits, dtype=torch.bool)
+    for penalty in (0.5, math.nan, math.inf):
+        with pytest.raises(ValueError, match="penalty"):
+            filters.penalise_repeats(logits, seen, penalty)
+    for temperature in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="temperature"):
+            filters.scale(logits, temperature)
+    for p in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="top_p"):
+            filters.top_p(logits, p)
+    with pytest.raises(ValueError, match="top_k"):
+        filters.top_k(logits, -1)

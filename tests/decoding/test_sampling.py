@@ -1,0 +1,244 @@
+import math
+
+import pytest
+import torch
+
+from tinylm.config import InputError
+from tinylm.decoding.sampling import draw, generate, uniforms
+
+SOS, EOS, PAD, UNK = 0, 1, 2, 3
+BANNED = [SOS, PAD, UNK]
+
+
+def greedy_text(model, prompt: list[int], new_tokens: int) -> list[int]:
+    """One prompt of a length within the context, token by token, no cache."""
+    ids = list(prompt)
+    for _ in range(new_tokens):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids]))[0, -1]
+        logits[BANNED] = -math.inf
+        ids.append(int(logits.argmax()))
+        if ids[-1] == EOS:
+            break
+    return ids[len(prompt) :]
+
+
+def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
+    ended = 0
+    for seed in range(12):
+        model = make_model(seed)
+        prompts = [[SOS, word] for word in range(4, 12)]
+        for found, prompt in zip(
+            generate(model, prompts, settings(temperature=0.0), 9, EOS, banned=BANNED), prompts, strict=True
+        ):
+            assert found.ids == greedy_text(model, prompt, 9)
+            assert found.finished == (found.ids[-1] == EOS)
+            ended += found.finished
+    assert 0 < ended < 96  # both ends occur
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize("stop", [True, False])
+def test_cached_equals_uncached_past_the_context(model, prompts, settings, slide, stop):
+    for temperature in (0.0, 1.0):
+        chosen = settings(slide=slide, temperature=temperature, top_k=9, repetition_penalty=1.2)
+        cached, uncached = (
+            generate(
+                model,
+                prompts * 2,
+                chosen,
+                30,
+                EOS,
+                banned=BANNED,
+                use_cache=use,
+                with_log_probs=True,
+                stop_at_eos=stop,
+            )
+            for use in (True, False)
+        )
+        assert [one.ids for one in cached] == [one.ids for one in uncached]
+        assert len({len(one.ids) for one in cached}) > 1 if stop else len(cached[0].ids) == 30
+        for one, other in zip(cached, uncached, strict=True):
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sample_is_the_same_at_batch_1_20_and_200(make_model, settings, dtype):
+    model = make_model(dtype=dtype)
+    numbers = torch.Generator().manual_seed(1)
+    sizes = torch.randint(0, 17, (200,), generator=numbers).tolist()
+    prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
+    chosen = settings(top_k=20, top_p=0.95)
+    at_200 = generate(model, prompts, chosen, 15, EOS, banned=BANNED)
+    at_20 = generate(model, prompts[:20], chosen, 15, EOS, banned=BANNED)
+    at_1 = [
+        generate(model, [prompt], chosen, 15, EOS, banned=BANNED, streams=[number])[0]
+        for number, prompt in enumerate(prompts[:20])
+    ]
+    assert [one.ids for one in at_1] == [one.ids for one in at_20] == [one.ids for one in at_200[:20]]
+    assert len({tuple(one.ids) for one in at_20}) > 15
+
+
+def test_equal_prompts_get_samples_of_their_own_and_seeds_differ(model, settings):
+    prompts = [[SOS, 5]] * 6
+    first = generate(model, prompts, settings(), 12, EOS, banned=BANNED)
+    assert len({tuple(one.ids) for one in first}) > 3
+    assert first == generate(model, prompts, settings(), 12, EOS, banned=BANNED)
+    assert first != generate(model, prompts, settings(seed=12), 12, EOS, banned=BANNED)
+    assert generate(model, prompts[:1], settings(), 12, EOS, banned=BANNED, streams=[4]) == [first[4]]
+
+
+def test_uniforms_of_a_stream_do_not_depend_on_count_or_neighbours():
+    wide = uniforms(1, [0, 1, 2], 50)
+    assert torch.equal(uniforms(1, [2], 7)[0], wide[2, :7])
+    assert len(set(wide.flatten().tolist())) == 150
+    assert bool(((wide >= 0) & (wide < 1)).all())
+
+
+def test_draw_is_the_inverse_of_the_cumulated_distribution():
+    logits = torch.tensor([[-math.inf, math.log(2), -math.inf, math.log(3), math.log(5), -math.inf]])
+    u = torch.tensor([0.0, 0.1999, 0.2001, 0.4999, 0.5001, 1 - 2**-53], dtype=torch.float64)
+    assert draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
+    tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
+    assert draw(tiny, u[-1:]).tolist() == [4]
+
+
+@pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
+def test_frequencies_match_exact_probabilities(model, settings, changes):
+    """Chi-square of 6,000 first tokens; the limit is the 0.999 quantile by Wilson and Hilferty (1931)."""
+    chosen = settings(**changes)
+    count, prompt = 6000, [SOS, 9, 5]
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt]))[0, -1]
+    logits[BANNED] = -math.inf
+    weights = torch.softmax(logits / chosen.temperature, -1)
+    order = weights.argsort(descending=True).tolist()
+    if chosen.top_k:
+        kept = order[: chosen.top_k]
+    else:
+        sums = torch.tensor([0.0, *weights[order].cumsum(0)[:-1].tolist()])
+        kept = [word for word, before in zip(order, sums.tolist(), strict=True) if before < chosen.top_p]
+    expected = {word: float(weights[word] / weights[kept].sum()) * count for word in kept if weights[word] > 0}
+    found = generate(model, [prompt] * count, chosen, 1, EOS, banned=BANNED)
+    counts = torch.bincount(torch.tensor([one.ids[0] for one in found]), minlength=31).tolist()
+    assert sum(counts[word] for word in expected) == count
+    common = [word for word in expected if expected[word] >= 5]
+    cells = [(counts[word], expected[word]) for word in common]
+    if rare := [word for word in expected if expected[word] < 5]:
+        cells.append((sum(counts[word] for word in rare), sum(expected[word] for word in rare)))
+    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    freedom = len(cells) - 1
+    assert freedom >= 3
+    assert statistic < freedom * (1 - 2 / (9 * freedom) + 3.09 * math.sqrt(2 / (9 * freedom))) ** 3
+
+
+def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
+    chosen = settings(temperature=1.4, top_k=5, repetition_penalty=1.5)
+    for prompt, one in zip(
+        prompts, generate(model, prompts, chosen, 6, EOS, banned=BANNED, with_log_probs=True), strict=True
+    ):
+        if len(prompt) + len(one.ids) > 13:
+            continue
+        with torch.no_grad():
+            table = model(torch.tensor([prompt + one.ids]))[0].log_softmax(-1)
+        own = [float(table[len(prompt) - 1 + i, token]) for i, token in enumerate(one.ids)]
+        assert one.log_probs == pytest.approx(own, abs=1e-9)
+        assert len(own) == len(one.ids)
+
+
+def test_repetition_penalty_looks_at_the_rows_own_tokens(model, prompts, settings):
+    """A penalty beyond every score turns greedy decoding into one that never repeats a word."""
+    shifted = [prompt for prompt in prompts if len(prompt) < 6]
+    strong = settings(temperature=0.0, repetition_penalty=1000.0)
+    for prompt, one in zip(
+        shifted, generate(model, shifted, strong, 12, EOS, banned=BANNED, stop_at_eos=False), strict=True
+    ):
+        assert len(set(prompt) & set(one.ids)) == 0
+        assert len(set(one.ids)) == len(one.ids) == 12
+    weak = generate(model, shifted, settings(temperature=0.0), 12, EOS, banned=BANNED, stop_at_eos=False)
+    assert any(len(set(one.ids)) < 12 for one in weak)
+
+
+def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, settings):
+    prompts = [[SOS, word] for word in range(4, 24)]
+    calls: list[tuple[int, int]] = []
+    found = generate(
+        model,
+        prompts,
+        settings(temperature=1.5),
+        12,
+        EOS,
+        banned=BANNED,
+        on_token=lambda row, token: calls.append((row, token)),
+    )
+    lengths = [len(one.ids) for one in found]
+    assert len(set(lengths)) > 3
+    assert any(one.finished for one in found)
+    steps = [[(row, one.ids[step]) for row, one in enumerate(found) if step < len(one.ids)] for step in range(12)]
+    assert calls == [call for step in steps for call in step]
+    for one in found:
+        assert EOS not in one.ids[:-1]
+        assert one.finished or len(one.ids) == 12
+
+
+def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
+    prompts = [[SOS, word] for word in range(4, 24)]
+    found = generate(model, prompts, settings(temperature=1.5), 12, EOS, banned=BANNED, stop_at_eos=False)
+    assert all(len(one.ids) == 12 and not one.finished for one in found)
+    assert any(EOS in one.ids[:-1] for one in found)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"temperature": 1e-9},
+        {"temperature": 5e-324},
+        {"temperature": math.inf},
+        {"temperature": math.inf, "top_k": 10**9, "repetition_penalty": 1000.0},
+        {"top_k": 31, "top_p": 1e-9},
+        {"top_k": 1},
+    ],
+)
+def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
+    for dtype in (torch.float32, torch.float64):
+        model = make_model(dtype=dtype)
+        found = generate(model, prompts, settings(**changes), 20, EOS, banned=BANNED, with_log_probs=True)
+        for one in found:
+            assert 1 <= len(one.ids) <= 20
+            assert not set(BANNED) & set(one.ids)
+            assert all(math.isfinite(value) and value <= 0 for value in one.log_probs)
+        if changes != {"temperature": math.inf} and "repetition_penalty" not in changes:
+            greedy = generate(model, prompts, settings(temperature=0.0), 20, EOS, banned=BANNED)
+            assert [one.ids for one in found] == [one.ids for one in greedy]
+
+
+def test_the_end_may_come_first(model, settings):
+    only_end = [word for word in range(31) if word != EOS]
+    (one,) = generate(model, [[SOS]], settings(), 5, EOS, banned=only_end, with_log_probs=True)
+    assert one.ids == [EOS]
+    assert one.finished
+    assert len(one.log_probs) == 1
+
+
+def test_nothing_to_do(model, settings):
+    assert generate(model, [], settings(), 5, EOS, banned=BANNED) == []
+    (one,) = generate(model, [[SOS]], settings(), 0, EOS, banned=BANNED)
+    assert (one.ids, one.log_probs, one.finished) == ([], [], False)
+
+
+def test_bad_arguments_are_refused(model, settings):
+    for banned in (range(31), [31], [-1]):
+        with pytest.raises(InputError, match="banned"):
+            generate(model, [[SOS]], settings(), 5, EOS, banned=list(banned))
+    with pytest.raises(ValueError, match="2 streams for 1 prompts"):
+        generate(model, [[SOS]], settings(), 5, EOS, banned=BANNED, streams=[1, 2])
+    with pytest.raises(ValueError, match="temperature"):
+        generate(model, [[SOS]], settings(temperature=math.nan), 5, EOS, banned=BANNED)
+
+
+def test_a_training_model_decodes_without_dropout_and_trains_on(make_model, settings):
+    model = make_model()
+    expected = generate(model, [[SOS, 5]], settings(), 8, EOS, banned=BANNED)
+    model.train()
+    assert generate(model, [[SOS, 5]], settings(), 8, EOS, banned=BANNED) == expected
+    assert model.training

@@ -1,0 +1,134 @@
+import pytest
+import torch
+
+from tinylm.config import InputError
+from tinylm.decoding.session import Session, decoding_mode, window_start
+
+CONTEXT = 13
+
+
+def plain_logits(model, ids: list[int], slide: str) -> torch.Tensor:
+    """The next token's logits from the text alone: no batch, no cache."""
+    start = 0
+    while len(ids) - start > CONTEXT:  # the window is too full
+        start += CONTEXT // 2 if slide == "half" else 1
+    with torch.no_grad():
+        return model(torch.tensor([ids[start:]]))[0, -1]
+
+
+def test_window_start_half_drops_the_oldest_half_when_full():
+    starts = [window_start(n, 13, "half") for n in range(1, 28)]
+    assert starts == [0] * 13 + [6] * 6 + [12] * 6 + [18] * 2
+
+
+def test_window_start_one_keeps_the_last_context_tokens():
+    assert [window_start(n, 13, "one") for n in (1, 12, 13, 14, 15, 40)] == [0, 0, 0, 1, 2, 27]
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize("context", [2, 3, 13, 16])
+def test_window_never_exceeds_the_context_and_works_on_tensors(context, slide):
+    n = torch.arange(1, 100)
+    starts = window_start(n, context, slide)
+    assert starts.tolist() == [window_start(int(i), context, slide) for i in n]
+    assert bool(((n - starts >= 1) & (n - starts <= context)).all())
+    assert bool((starts.diff() >= 0).all())
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("new_tokens", [None, 30])
+def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache, new_tokens):
+    session = Session(model, prompts, slide, use_cache, new_tokens)
+    texts = [list(prompt) for prompt in prompts]
+    for step in range(30):  # past the context of every row, some windows moving twice
+        logits = session.next_logits()
+        expected = torch.stack([plain_logits(model, text, slide) for text in texts])
+        torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-9, msg=f"step {step}")
+        tokens = logits.argmax(-1)
+        for text, token in zip(texts, tokens.tolist(), strict=True):
+            text.append(token)
+        session.append(tokens)
+    assert [session.ids(row) for row in range(session.rows)] == texts
+
+
+def test_cached_float32_model_equals_uncached_past_the_context(make_model, prompts):
+    model = make_model(dtype=torch.float32)
+    cached, uncached = Session(model, prompts), Session(model, prompts, use_cache=False)
+    for _ in range(20):
+        logits = cached.next_logits()
+        assert logits.dtype == torch.float32
+        torch.testing.assert_close(logits, uncached.next_logits(), rtol=1e-4, atol=1e-4)
+        for session in (cached, uncached):
+            session.append(logits.argmax(-1))
+
+
+def test_asking_twice_changes_nothing(model, prompts):
+    session = Session(model, prompts)
+    for _ in range(12):
+        first = session.next_logits()
+        torch.testing.assert_close(session.next_logits(), first, rtol=1e-9, atol=1e-9)
+        session.append(first.argmax(-1))
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_selected_rows_go_on_as_if_they_had_always_stood_there(model, prompts, slide):
+    """Rows duplicated, swapped within a prompt (beams), and dropped, at every distance from a window's move."""
+    numbers = torch.Generator().manual_seed(3)
+    session = Session(model, prompts[:3], slide)
+    texts = [list(prompt) for prompt in prompts[:3]]
+    for step in range(34):
+        expected = torch.stack([plain_logits(model, text, slide) for text in texts])
+        torch.testing.assert_close(session.next_logits(), expected, rtol=1e-9, atol=1e-9, msg=f"step {step}")
+        if step == 0:
+            rows = [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        elif step % 11 == 10:
+            rows = [row for row in range(len(texts)) if row != step // 11]  # one leaves
+        else:
+            rows = [3 * (row // 3) + int(torch.randint(3, (), generator=numbers)) for row in range(len(texts))]
+            rows = [min(row, len(texts) - 1) for row in rows]
+        session.select(torch.tensor(rows))
+        texts = [list(texts[row]) for row in rows]
+        tokens = torch.randint(4, 31, (len(texts),), generator=numbers)
+        session.append(tokens)
+        for text, token in zip(texts, tokens.tolist(), strict=True):
+            text.append(token)
+    assert len(texts) == 6
+
+
+def test_cache_is_no_larger_than_needed(model):
+    small, large = Session(model, [[0, 4]], new_tokens=3), Session(model, [[0, 4]], new_tokens=300)
+    for session in (small, large):
+        assert session.cache_bytes == 0
+        session.next_logits()
+    assert small.cache_bytes * 13 == large.cache_bytes * 5
+    assert small.next_logits().dtype == torch.float64
+
+
+@pytest.mark.parametrize("prompts", [[], [[0], []], [[0, 31]], [[-1]]])
+def test_prompts_without_meaning_are_refused(model, prompts):
+    with pytest.raises(ValueError, match="prompt"):
+        Session(model, prompts)
+
+
+def test_diverged_weights_are_an_error_in_one_line(make_model):
+    model = make_model()
+    with torch.no_grad():
+        model.embedding[7, 3] = float("nan")
+    with pytest.raises(InputError, match="not finite"):
+        Session(model, [[0, 7]]).next_logits()
+
+
+def test_decoding_mode_gives_the_models_mode_back(make_model):
+    model = make_model().train()
+    modes = []
+
+    def fail():
+        with decoding_mode(model):
+            modes.append((model.training, torch.is_inference_mode_enabled()))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert modes == [(False, True)]
+    assert model.training

@@ -1,0 +1,115 @@
+import pytest
+import torch
+from torch import nn
+
+from tinylm.model.attention import SelfAttention, causal_mask, head_widths
+
+B, T = 3, 11
+
+
+def perturbed(attention: SelfAttention) -> SelfAttention:
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.copy_(torch.randn(parameter.shape) / parameter.shape[-1] ** 0.5)
+    return attention
+
+
+def mask(length: int = T) -> torch.Tensor:
+    places = torch.arange(length)
+    return causal_mask(places[None], places, torch.float64)
+
+
+def head_by_head(attention: SelfAttention, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The definition, one head after the other: output (B, T, D) and maps (B, H, T, T)."""
+    queries, keys, values = attention.qkv(x).chunk(3, dim=-1)
+    allowed = torch.ones(T, T).tril().bool()
+    mixed, maps, start = [], [], 0
+    for width in head_widths(attention.inner, attention.heads):
+        part = slice(start, start + width)
+        scores = queries[..., part] @ keys[..., part].transpose(1, 2) / width**0.5
+        weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+        mixed.append(weights @ values[..., part])
+        maps.append(weights)
+        start += width
+    return attention.out(torch.cat(mixed, -1)), torch.stack(maps, 1)
+
+
+@pytest.mark.parametrize(
+    ("inner", "heads", "widths"),
+    [(300, 8, [38] * 4 + [37] * 4), (12, 3, [4, 4, 4]), (7, 7, [1] * 7), (5, 1, [5]), (7, 3, [3, 2, 2])],
+)
+def test_head_widths_share_the_columns_out(inner, heads, widths):
+    assert head_widths(inner, heads) == widths
+    assert sum(widths) == inner
+
+
+def test_causal_mask_hides_later_slots_only():
+    places = torch.tensor([[0, 2], [1, 1]])
+    hidden = causal_mask(places, torch.arange(3), torch.float64)
+    assert hidden.shape == (2, 1, 2, 3)
+    assert hidden[:, 0].isinf().tolist() == [
+        [[False, True, True], [False, False, False]],
+        [[False, False, True], [False, False, True]],
+    ]
+    assert hidden[~hidden.isinf()].eq(0).all()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("width", "heads"), [(21, 3), (13, 1), (7, 7)])
+def test_attention_matches_torch(exact, width, heads, bias):
+    ours = exact(perturbed(SelfAttention(width, heads, None, 0.0, bias)))
+    theirs = nn.MultiheadAttention(width, heads, bias=bias, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(ours.qkv.weight)
+        theirs.out_proj.weight.copy_(ours.out.weight)
+        if bias:
+            theirs.in_proj_bias.copy_(ours.qkv.bias)
+            theirs.out_proj.bias.copy_(ours.out.bias)
+    x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
+    z = x.detach().clone().requires_grad_()
+    maps: list[torch.Tensor] = []
+    y = ours(x, mask(), maps=maps)
+    reference, weights = theirs(z, z, z, attn_mask=mask()[0, 0], average_attn_weights=False)
+    torch.testing.assert_close(y, reference, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(maps[0], weights, rtol=1e-12, atol=1e-12)
+    y.square().sum().backward()
+    reference.square().sum().backward()
+    pairs = [(x, z), (ours.qkv.weight, theirs.in_proj_weight), (ours.out.weight, theirs.out_proj.weight)]
+    if bias:
+        pairs += [(ours.qkv.bias, theirs.in_proj_bias), (ours.out.bias, theirs.out_proj.bias)]
+    for one, other in pairs:
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("width", "heads", "head_width"), [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)]
+)
+def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, width, heads, head_width, bias):
+    attention = exact(perturbed(SelfAttention(width, heads, head_width, 0.0, bias)))
+    assert attention.inner == (heads * head_width if head_width else width)
+    x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
+    maps: list[torch.Tensor] = []
+    gradients = []
+    for call in (lambda: attention(x, mask(), maps=maps), lambda: head_by_head(attention, x)[0]):
+        y = call()
+        gradients.append((y, *torch.autograd.grad(y.square().sum(), [x, *attention.parameters()])))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(maps[0], head_by_head(attention, x)[1], rtol=1e-11, atol=1e-11)
+
+
+def test_maps_are_kept_without_dropout_and_without_a_graph():
+    attention = SelfAttention(6, 2, None, 0.9, True)
+    maps: list[torch.Tensor] = []
+    attention(torch.randn(B, T, 6), mask().float(), maps=maps)
+    assert not maps[0].requires_grad
+    torch.testing.assert_close(maps[0].sum(-1), torch.ones(B, 2, T))
+    assert maps[0].triu(1).eq(0).all()
+
+
+def test_scores_past_the_range_of_exp_stay_finite():
+    attention = SelfAttention(6, 2, None, 0.0, False)
+    with torch.no_grad():
+        attention.qkv.weight.mul_(1e3)
+    assert torch.isfinite(attention(torch.randn(B, T, 6) * 1e3, mask().float())).all()

@@ -1,0 +1,91 @@
+import contextlib
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from tinylm.model.recompute import recompute
+
+VARIANTS = [
+    {},
+    {"dropout": 0.3},
+    {"dropout": 0.3, "norm": "post", "heads": 4},
+    {"embedding": "frozen", "dropout": 0.2},
+    {"embedding": "frozen", "norm": "post", "tied_output": False},
+]
+
+
+def autocast(precision: str):
+    return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+
+
+def one_step(model, ids, on: bool, precision: str):
+    """Loss, all gradients over two accumulated mini-batches, and the random stream's next draw."""
+    model.use_recompute = on
+    model.zero_grad()
+    torch.manual_seed(5)
+    losses = []
+    for rows in (ids[:2], ids[2:]):
+        with autocast(precision):
+            loss = model.loss(rows, rows)
+        loss.backward()
+        losses.append(loss.detach())
+    return losses, {name: p.grad for name, p in model.named_parameters()}, torch.rand(3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("settings", VARIANTS, ids=lambda s: "-".join(map(str, s.values())) or "plain")
+def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_model, ids, settings, precision):
+    model = new_model(**settings).float().train()
+    without, with_it = (one_step(model, ids, on, precision) for on in (False, True))
+    assert all(map(torch.equal, without[0], with_it[0]))
+    for name, gradient in without[1].items():
+        if name == "embedding" and settings.get("embedding") == "frozen":
+            assert gradient is None
+            assert with_it[1][name] is None
+        else:
+            assert torch.equal(gradient, with_it[1][name]), name
+            assert gradient.abs().sum() > 0, name
+    assert torch.equal(without[2], with_it[2])
+
+
+def test_recomputation_costs_one_more_forward_pass_of_the_blocks(new_model, ids):
+    model = new_model(layers=3).train()
+    counts = {}
+    for on in (False, True):
+        model.use_recompute = on
+        with FlopCounterMode(display=False) as forward:
+            loss = model.loss(ids, ids)
+        with FlopCounterMode(display=False) as backward:
+            loss.backward()
+        counts[on] = forward.get_total_flops(), backward.get_total_flops()
+    with FlopCounterMode(display=False) as blocks, torch.no_grad():
+        model.hidden(ids)
+    assert counts[True][0] == counts[False][0]
+    assert counts[True][1] == counts[False][1] + blocks.get_total_flops()
+
+
+def test_a_block_keeps_only_its_input():
+    weight = torch.randn(7, 7, requires_grad=True)
+    calls, kept = [], []
+
+    def block(x, mask):
+        calls.append(torch.is_grad_enabled())
+        return (x @ weight).relu() @ weight + mask
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        y = recompute(block, torch.randn(5, 7, requires_grad=True), torch.zeros(1))
+    assert kept == [(5, 7), (1,)]
+    assert calls == [False]
+    y.sum().backward()
+    assert calls == [False, True]
+    assert weight.grad is not None
+
+
+def test_without_gradients_nothing_is_recomputed(new_model, ids, monkeypatch):
+    model = new_model()
+    model.use_recompute = True
+    monkeypatch.setattr("tinylm.model.lm.recompute", None)
+    with torch.no_grad():
+        model(ids)
+        model.hidden(ids, cache=model.new_cache(5))

@@ -1,0 +1,179 @@
+import json
+import struct
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tinylm.config import InputError
+from tinylm.files import sha256
+from tinylm.model.storage import load_model, new_model, save_model
+
+
+@pytest.fixture
+def saved(tmp_path, new_model):
+    """A folder with a saved model, and the model."""
+    model = new_model(norm="post", heads=4).float()
+    save_model(tmp_path, model, layout="stories")
+    return tmp_path, model
+
+
+def resign(folder):
+    """Write the weights' new hash into the config: what the hash cannot find must be found all the same."""
+    config = json.loads((folder / "config.json").read_text())
+    config["sha256"] = sha256(folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_a_model_comes_back_bit_for_bit(saved, ids):
+    folder, model = saved
+    loaded, config = load_model(folder)
+    assert not loaded.training
+    assert config["layout"] == "stories"
+    assert loaded.settings == model.settings
+    assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
+    assert sorted(p.name for p in folder.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_equal_models_are_equal_files(saved, tmp_path):
+    folder, model = saved
+    save_model(tmp_path / "again", model, layout="stories")
+    for name in ("config.json", "model.safetensors"):
+        assert (folder / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_a_missing_model_names_the_stage(tmp_path):
+    with pytest.raises(InputError, match=r"config\.json is missing: run dvc repro train"):
+        load_model(tmp_path)
+
+
+def test_missing_weights_name_the_stage(saved):
+    (saved[0] / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"model\.safetensors is missing: run dvc repro train"):
+        load_model(saved[0])
+
+
+@pytest.mark.parametrize("place", [0, 8, 20, -1])
+def test_a_flipped_bit_is_found(saved, place):
+    path = saved[0] / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"model\.safetensors: its SHA-256 .* run dvc repro -f -s train"):
+        load_model(saved[0])
+
+
+def with_header(change):
+    def damage(path):
+        content = path.read_bytes()
+        size = struct.unpack("<Q", content[:8])[0]
+        header = json.loads(content[8 : 8 + size])
+        text = json.dumps(change(header)).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size :])
+
+    return damage
+
+
+def lie_about_shape(header):
+    header["embedding"]["shape"] = [31, 18]
+    return header
+
+
+def overlap(header):
+    first, second = list(header)[:2]
+    header[first]["data_offsets"] = header[second]["data_offsets"]
+    return header
+
+
+def with_tensors(change):
+    def damage(path):
+        tensors = load_file(path)
+        change(tensors)
+        save_file(tensors, path)
+
+    return damage
+
+
+def add(tensors):
+    tensors["extra"] = torch.zeros(1)
+
+
+def drop(tensors):
+    del tensors["embedding"]
+
+
+def transpose(tensors):
+    tensors["embedding"] = tensors["embedding"].T.contiguous()
+
+
+def halve(tensors):
+    tensors["embedding"] = tensors["embedding"].half()
+
+
+def spoil(tensors):
+    tensors["embedding"][3, 5] = torch.nan
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(struct.pack("<Q", 2**63) + path.read_bytes()[8:]),
+        lambda path: path.write_bytes(b"\x80\x04cos\nsystem\n"),  # a pickle
+        lambda path: torch.save({"embedding": torch.zeros(2)}, path),
+        with_header(lie_about_shape),
+        with_header(overlap),
+        with_tensors(add),
+        with_tensors(drop),
+        with_tensors(transpose),
+        with_tensors(halve),
+        with_tensors(spoil),
+    ],
+    ids=["empty", "cut", "2^63", "pickle", "zip", "shape", "overlap", "extra", "missing", "transposed", "fp16", "nan"],
+)
+def test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash(saved, damage):
+    damage(saved[0] / "model.safetensors")
+    resign(saved[0])
+    with pytest.raises(InputError, match=r"model\.safetensors: not the weights of") as caught:
+        load_model(saved[0])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("vocab_size", None, "vocab_size"),
+        ("vocab_size", "31", "vocab_size"),
+        ("vocab_size", 0, "vocab_size"),
+        ("vocab_size", 10**15, "embedding is (31, 19); allowed: (1000000000000000, 19)"),
+        ("width", -3, "width"),
+        ("width", 2, "model.heads = 4"),
+        ("vocab_size", 30, "embedding is (31, 19); allowed: (30, 19)"),
+        ("pad_id", 31, "pad_id"),
+        ("sha256", None, "sha256"),
+        ("model", {"layers": 2}, "model.heads is missing"),
+        ("model", [], "allowed: a mapping"),
+    ],
+)
+def test_a_damaged_config_is_refused_by_name(saved, key, value, message):
+    path = saved[0] / "config.json"
+    config = json.loads(path.read_text())
+    config[key] = value
+    path.write_text(json.dumps(config))
+    with pytest.raises(InputError) as caught:
+        load_model(saved[0])
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{}", "null"])
+def test_a_config_of_another_kind_is_refused_by_name(saved, content):
+    (saved[0] / "config.json").write_text(content)
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_model(saved[0])
+
+
+def test_settings_that_do_not_fit_the_width_are_bad_input(saved):
+    with pytest.raises(InputError, match=r"^params.yaml: model\.heads = 4; allowed: at most the embedding's width 3"):
+        new_model(saved[1].settings, 2, torch.randn(31, 3))

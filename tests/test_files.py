@@ -1,0 +1,241 @@
+import errno
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinylm import files
+from tinylm.config import InputError
+from tinylm.files import (
+    atomic_path,
+    atomic_write,
+    check_sha256,
+    exclusive_lock,
+    read_json,
+    require,
+    reserve,
+    sha256,
+    write_json,
+)
+
+PIECES = ["first\n", "second é\n", "third\n"]
+
+
+class Fault:
+    """Makes the n-th system call of the writer fail; counts the calls until then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
+        self.calls, self.fails_at = 0, fails_at
+        for name in ("fsync", "replace"):
+            monkeypatch.setattr(os, name, self.wrap(getattr(os, name)))
+        monkeypatch.setattr(files, "open", self.open, raising=False)
+
+    def wrap(self, call):
+        def counted(*args, **kwargs):
+            self.calls += 1
+            if self.calls == self.fails_at:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return call(*args, **kwargs)
+
+        return counted
+
+    def open(self, *args, **kwargs):
+        handle = open(*args, **kwargs)  # noqa: SIM115 (the writer under test closes it)
+        if "w" in (args[1] if len(args) > 1 else "r"):
+            handle.write = self.wrap(handle.write)
+        return handle
+
+
+def write_pieces(path: Path) -> None:
+    with atomic_write(path) as handle:
+        for piece in PIECES:
+            handle.write(piece)
+
+
+@pytest.mark.parametrize("old", [None, "old content"])
+def test_a_file_is_whole_or_as_before_wherever_the_writer_fails(tmp_path, old):
+    path = tmp_path / "folder" / "story.txt"
+    if old is not None:
+        path.parent.mkdir()
+        path.write_text(old)
+    whole = "".join(PIECES)
+    for n in range(1, 20):
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            fault = Fault(monkeypatch, fails_at=n)
+            try:
+                write_pieces(path)
+                failed = False
+            except OSError:
+                failed = True
+        content = path.read_text("utf-8") if path.exists() else None
+        if not failed:
+            break
+        renamed = n > len(PIECES) + 2  # after the rename only the folder's fsync is left
+        assert content == (whole if renamed else old)
+        assert [p for p in path.parent.iterdir() if p != path] == []
+    assert fault.calls == len(PIECES) + 3  # writes, fsync of the file, rename, fsync of the folder
+    assert content == whole
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_interrupted_writer_leaves_nothing(tmp_path, error):
+    def write_half():
+        with atomic_write(tmp_path / "a.bin", "wb") as handle:
+            handle.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_writes_to_a_temporary_name_of_the_same_kind_and_folder(tmp_path):
+    with atomic_path(tmp_path / "picture.png") as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".png"
+        temporary.write_bytes(b"x")
+        assert not (tmp_path / "picture.png").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["picture.png"]
+
+
+def test_text_is_utf8_with_plain_line_ends(tmp_path):
+    with atomic_write(tmp_path / "a.txt") as handle:
+        handle.write("é\n")
+    assert (tmp_path / "a.txt").read_bytes() == b"\xc3\xa9\n"
+
+
+def test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        write_json(tmp_path / "taken", 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_json(tmp_path / "file" / "a.json", 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "taken"]
+
+
+def test_json_keeps_the_order_and_has_no_nan(tmp_path):
+    path = tmp_path / "a.json"
+    value = {"z": math.nan, "a": [math.inf, np.float32(0.5), np.int64(3)], "m": {1: (-math.inf, True, None, "é")}}
+    write_json(path, value)
+    assert path.read_text("utf-8").endswith("}\n")
+    assert "é" in path.read_text("utf-8")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    read = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    assert read == {"z": None, "a": [None, 0.5, 3], "m": {"1": [None, True, None, "é"]}}
+    assert list(read) == ["z", "a", "m"]
+    assert read_json(path) == read
+
+
+def test_a_value_that_json_cannot_hold_leaves_the_old_file(tmp_path):
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", {"a": object()})
+    assert read_json(tmp_path / "a.json") == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b'{"a": 1} x', b"\xff", b"[" * 100_000])
+def test_broken_json_is_named(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.json: not JSON .*; remove it and run dvc repro"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_missing_file_is_named_with_the_stage_that_makes_it(tmp_path):
+    path = tmp_path / "model.safetensors"
+    message = f"{path} is missing: run dvc repro train"
+    for reader in (
+        lambda: require(path, "train"),
+        lambda: read_json(path, "train"),
+        lambda: check_sha256(path, "", "train"),
+    ):
+        with pytest.raises(InputError) as caught:
+            reader()
+        assert str(caught.value) == message
+    path.touch()
+    assert require(path, "train") == path
+
+
+def test_a_changed_byte_is_found_and_the_remedy_named(tmp_path):
+    path = tmp_path / "train.ids"
+    path.write_bytes(b"abc" * 100_000)
+    digest = sha256(path)
+    check_sha256(path, digest, "vocab")
+    path.write_bytes(b"abc" * 99_999 + b"abd")
+    with pytest.raises(InputError, match=rf"rm {path} and run dvc repro -f -s vocab$"):
+        check_sha256(path, digest, "vocab")
+
+
+def test_sha256_of_a_known_text(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_reserve_takes_the_space(tmp_path):
+    with open(tmp_path / "a", "wb") as handle:
+        reserve(handle, 0)
+        reserve(handle, 12_345)
+    assert (tmp_path / "a").stat().st_size == 12_345
+
+
+def test_reserve_on_a_full_disk_names_file_need_and_free_space(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with open(tmp_path / "a", "wb") as handle, pytest.raises(OSError, match=r"1,234 bytes needed, [\d,]+ free.*/a"):
+        reserve(handle, 1234)
+
+
+def test_reserve_does_without_where_the_file_system_cannot(tmp_path, monkeypatch):
+    def fails_with(number):
+        def call(*_):
+            raise OSError(number, os.strerror(number))
+
+        return call
+
+    with open(tmp_path / "a", "wb") as handle:
+        monkeypatch.setattr(os, "posix_fallocate", fails_with(errno.EOPNOTSUPP))
+        reserve(handle, 10)
+        monkeypatch.setattr(os, "posix_fallocate", fails_with(errno.EIO))
+        with pytest.raises(OSError, match="error"):
+            reserve(handle, 10)
+
+
+HOLDER = """
+import sys
+from tinylm.files import exclusive_lock
+with exclusive_lock(sys.argv[1], "train"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_and_told_the_first_ones_id(tmp_path):
+    lock = tmp_path / "runs" / "lock"
+    root = Path(files.__file__).parents[1]
+    command = [sys.executable, "-c", HOLDER, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match=rf"^train is already running here \(pid {holder.pid}, since 2"):
+            exclusive_lock(lock, "train").__enter__()
+        holder.kill()  # no clean-up by the holder: the kernel frees the lock
+        holder.wait()
+        with exclusive_lock(lock, "train"):
+            assert f"pid {os.getpid()}," in lock.read_text()
+
+
+def test_a_lock_is_free_again_after_an_error(tmp_path):
+    with pytest.raises(ValueError, match="inside"), exclusive_lock(tmp_path / "lock", "train"):
+        raise ValueError("inside")
+    with exclusive_lock(tmp_path / "lock", "train"):
+        pass

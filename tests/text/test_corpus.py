@@ -1,0 +1,220 @@
+import dataclasses
+import itertools
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from tinylm.config import InputError, read_section
+from tinylm.text import sources
+from tinylm.text.corpus import SPLITS, DataSettings, read_stories, write_stories
+from tinylm.text.words import VocabSettings, count_words
+
+LOCAL = DataSettings(
+    source="local",
+    path="",
+    hub_id="a/b",
+    hub_revision="0123",
+    column="text",
+    train_stories=None,
+    evaluation_stories=None,
+    held_out_share=0.2,
+    repair_quotes=True,
+    seed=1,
+)
+
+
+def jsonl(path, texts):
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return dataclasses.replace(LOCAL, path=str(path))
+
+
+def dataset(folder, train, evaluation):
+    folder.mkdir(exist_ok=True)
+    jsonl(folder / "train.jsonl", train)
+    jsonl(folder / "validation.jsonl", evaluation)
+    return dataclasses.replace(LOCAL, path=str(folder))
+
+
+def written(folder):
+    return {split: [row["text"] for row in read_stories(folder, split)] for split in SPLITS}
+
+
+STORIES = [f"Story number {i}." for i in range(300)]
+
+
+def test_every_story_stands_in_exactly_one_split(tmp_path):
+    info = write_stories(jsonl(tmp_path / "a.jsonl", STORIES), tmp_path / "stories")
+    splits = written(tmp_path / "stories")
+    assert sorted(itertools.chain.from_iterable(splits.values())) == sorted(STORIES)
+    assert 30 < len(splits["held_out"]) < 90
+    assert 30 < len(splits["evaluation"]) < 90
+    assert splits["train"] == [story for story in STORIES if story in set(splits["train"])]  # order kept
+    assert info["splits"]["train"] == {
+        "stories": len(splits["train"]),
+        "words": 3 * len(splits["train"]),
+        "bytes": sum(map(len, splits["train"])),
+    }
+    assert info["evaluation_split"] == "set apart by hash"
+    assert info["source"] == "local"
+
+
+def test_official_evaluation_never_reaches_train(tmp_path):
+    held = [f"Held story {i}." for i in range(20)]
+    leaked = ["  Held   story\n3. ", "Held story 7.", "\ufeffHeld story 9."]
+    info = write_stories(dataset(tmp_path / "d", STORIES + leaked, held), tmp_path / "stories")
+    splits = written(tmp_path / "stories")
+    assert splits["evaluation"] == held
+    assert sorted(splits["train"] + splits["held_out"]) == sorted(STORIES)
+    assert info["dropped"] == {"empty": 0, "in_evaluation": 3, "over_limit": 0}
+    assert info["evaluation_split"] == "validation"
+
+
+def test_evaluation_words_never_reach_the_vocabulary(tmp_path):
+    held = [f"zebra{i} quagga" for i in range(5)]
+    write_stories(dataset(tmp_path / "d", STORIES + held, held), tmp_path / "stories")
+    texts = (row["text"] for row in read_stories(tmp_path / "stories", "train"))
+    counts = count_words(texts, VocabSettings(True, "drop", 1, None))
+    assert "story" in counts
+    assert not any("zebra" in word or "quagga" in word for word in counts)
+
+
+def test_copies_fall_on_one_side_and_a_further_story_moves_no_other(tmp_path):
+    write_stories(jsonl(tmp_path / "a.jsonl", STORIES), tmp_path / "one")
+    write_stories(jsonl(tmp_path / "a.jsonl", ["New.", *STORIES, *STORIES]), tmp_path / "two")
+    one, two = written(tmp_path / "one"), written(tmp_path / "two")
+    for split in SPLITS:
+        assert Counter(two[split]) - Counter({"New.": 1}) == Counter(one[split] * 2)
+
+
+def test_seed_decides_the_split(tmp_path):
+    settings = jsonl(tmp_path / "a.jsonl", STORIES)
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        write_stories(dataclasses.replace(settings, seed=seed), tmp_path / name)
+    assert written(tmp_path / "one") == written(tmp_path / "again") != written(tmp_path / "other")
+
+
+def test_limits(tmp_path):
+    settings = dataclasses.replace(jsonl(tmp_path / "a.jsonl", STORIES), train_stories=100, evaluation_stories=5)
+    info = write_stories(settings, tmp_path / "stories")
+    sizes = {split: info["splits"][split]["stories"] for split in SPLITS}
+    assert sizes["train"] + sizes["held_out"] == 100
+    assert sizes["evaluation"] == 5
+    assert info["dropped"]["over_limit"] > 0
+    splits = written(tmp_path / "stories")
+    write_stories(dataclasses.replace(settings, evaluation_stories=None), tmp_path / "all")
+    assert splits["evaluation"] == written(tmp_path / "all")["evaluation"][:5]
+    assert splits["train"] == written(tmp_path / "all")["train"]  # what evaluation leaves over is not trained on
+
+
+def test_limit_stops_reading(tmp_path):
+    settings = dataset(tmp_path / "d", STORIES[:50], STORIES[50:60])
+    with open(tmp_path / "d" / "train.jsonl", "a") as handle:
+        handle.write("broken\n")
+    info = write_stories(dataclasses.replace(settings, train_stories=50), tmp_path / "stories")
+    assert info["splits"]["train"]["stories"] + info["splits"]["held_out"]["stories"] == 50
+
+
+def test_stories_are_cleaned_and_empty_ones_dropped(tmp_path):
+    settings = dataset(tmp_path / "d", [*STORIES, "", " \n\u3000", "\ufeff"], ["\u00e2\u20ac\u0153Go!\u00e2\u20ac\r\n"])
+    info = write_stories(settings, tmp_path / "stories")
+    assert written(tmp_path / "stories")["evaluation"] == ["\u201cGo!\u201d"]
+    assert info["dropped"]["empty"] == 3
+    assert info["splits"]["evaluation"]["bytes"] == len("\u201cGo!\u201d".encode())
+
+
+@pytest.mark.parametrize("count", [3, 4, 7])
+def test_smallest_corpora_fill_all_splits(tmp_path, count):
+    settings = dataclasses.replace(jsonl(tmp_path / "a.jsonl", STORIES[:count] * 2), held_out_share=0.01)
+    write_stories(settings, tmp_path / "stories")
+    splits = written(tmp_path / "stories")
+    assert sorted(itertools.chain.from_iterable(splits.values())) == sorted(STORIES[:count] * 2)
+    assert [len(set(splits[split])) for split in SPLITS] == [count - 2, 1, 1]
+
+
+def test_two_train_stories_suffice_beside_an_official_evaluation(tmp_path):
+    write_stories(dataset(tmp_path / "d", STORIES[:2], STORIES[2:3]), tmp_path / "stories")
+    assert [len(texts) for texts in written(tmp_path / "stories").values()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "texts", [[], ["", " \n"], ["one story"], ["same"] * 50, ["a b", "c d"], ["a  b", "a b", "a\nb", "c"]]
+)
+def test_too_small_a_corpus_is_refused_and_nothing_written(tmp_path, texts):
+    with pytest.raises(InputError, match=r"a\.jsonl: too few different stories .* at least 3"):
+        write_stories(jsonl(tmp_path / "a.jsonl", texts), tmp_path / "stories")
+    assert not list((tmp_path / "stories").glob("*"))
+
+
+def test_train_within_evaluation_is_refused(tmp_path):
+    with pytest.raises(InputError, match="too few different stories"):
+        write_stories(dataset(tmp_path / "d", STORIES[:20], STORIES[:20]), tmp_path / "stories")
+    with pytest.raises(InputError, match="evaluation split holds no story"):
+        write_stories(dataset(tmp_path / "d", STORIES[:20], ["", " "]), tmp_path / "stories")
+
+
+def test_error_in_the_data_leaves_earlier_files_alone(tmp_path):
+    settings = dataset(tmp_path / "d", STORIES, STORIES[:3])
+    write_stories(settings, tmp_path / "stories")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "stories").iterdir()}
+    with open(tmp_path / "d" / "train.jsonl", "a") as handle:
+        handle.write('{"text": null}\n')
+    with pytest.raises(InputError, match=r"train\.jsonl, line 301: column 'text' holds null"):
+        write_stories(settings, tmp_path / "stories")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "stories").iterdir()} == before
+
+
+def test_hub_source(tmp_path, monkeypatch):
+    held = ["held one", "held two"]
+
+    def read_hub(hub_id, revision, split, column):
+        assert (hub_id, revision, column) == ("a/b", "0123", "text")
+        return iter({"train": STORIES + held, "test": held}[split])
+
+    monkeypatch.setattr(sources.readers, "hub_splits", lambda *_: ["train", "test"])
+    monkeypatch.setattr(sources.readers, "read_hub", read_hub)
+    info = write_stories(dataclasses.replace(LOCAL, source="hub"), tmp_path / "stories")
+    assert info["dropped"]["in_evaluation"] == 2
+    assert (info["hub_id"], info["revision"], info["evaluation_split"]) == ("a/b", "0123", "test")
+
+
+@dataclass
+class Story:
+    text: str
+    log_prob: float
+
+
+def test_storybook_reports_its_log_probabilities(tmp_path, monkeypatch):
+    import tinylm.text.storybook.corpus as storybook
+
+    def generate(train, evaluation, seed):
+        assert seed == 1
+        stories = [Story(f"Tale {i}.", -float(i)) for i in range(train + evaluation)]
+        return iter(stories[evaluation:]), iter(stories[:evaluation])
+
+    monkeypatch.setattr(storybook, "generate", generate)
+    settings = dataclasses.replace(LOCAL, source="storybook", train_stories=100, evaluation_stories=7)
+    info = write_stories(settings, tmp_path / "stories")
+    assert info["splits"]["evaluation"]["log_prob_nats"] == -sum(range(7))
+    sums = [info["splits"][split]["log_prob_nats"] for split in SPLITS]
+    assert math.isclose(sum(sums), -sum(range(107)))
+    assert next(read_stories(tmp_path / "stories", "evaluation")) == {"text": "Tale 0.", "log_prob": 0.0}
+
+
+def test_settings_state_what_a_source_needs():
+    section = dataclasses.asdict(LOCAL) | {"source": "storybook", "path": "x"}
+    with pytest.raises(InputError) as caught:
+        read_section({"data": section}, "data", DataSettings)
+    assert str(caught.value).count("allowed with source: storybook: a whole number >= 1") == 2
+    with pytest.raises(InputError, match=r"data\.hub_revision is empty; needed with source: hub"):
+        read_section({"data": section | {"source": "hub", "hub_revision": ""}}, "data", DataSettings)
+
+
+def test_read_stories_names_stage_and_line(tmp_path):
+    with pytest.raises(InputError, match=r"train\.jsonl is missing: run dvc repro download"):
+        read_stories(tmp_path, "train")
+    (tmp_path / "train.jsonl").write_text('{"text": "a"}\n{"te')
+    with pytest.raises(InputError, match=r"train.jsonl, line 2: not a story; rm .* -s download"):
+        list(read_stories(tmp_path, "train"))

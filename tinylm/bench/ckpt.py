@@ -1,0 +1,156 @@
+"""Gradient checkpointing off and on: memory, time and gradients, against depth."""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tinylm.bench import measure
+from tinylm.command import CommandFailed
+from tinylm.config import setting
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.storage import new_model
+from tinylm.runtime import pick_device
+from tinylm.seeding import derive_seed, seed_everything
+from tinylm.text.batches import TrainBatches
+from tinylm.text.token_store import TokenStore
+from tinylm.text.vectors import load_matrix
+from tinylm.training.loop import accumulate_gradients
+
+SEED = 1
+MEASURED = (
+    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's peak in "
+    "one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CkptBenchSettings:
+    """Section `ckpt_bench`."""
+
+    depths: tuple[int, ...] = setting(low=1, high=1000, length=1)
+    batch_size: int = setting(low=1, high=1_000_000)
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One setting, complete, for a process of its own; the model's depth stands in `model.layers`."""
+
+    model: ModelSettings
+    recompute: bool
+    batch_size: int
+    repeats: int
+    pad_id: int
+    embedding: str
+    tokens: str
+    device: str
+    threads: int
+
+
+def make_tasks(
+    settings: CkptBenchSettings, model: ModelSettings, pad_id: int, folder: str, device: str, threads: int
+) -> list[Task]:
+    """Each depth with recomputation off and on, in turn; `folder` is the pipeline's data folder."""
+    return [
+        Task(
+            dataclasses.replace(model, layers=layers),
+            recompute,
+            settings.batch_size,
+            settings.repeats,
+            pad_id,
+            f"{folder}/vocab/embedding.safetensors",
+            f"{folder}/tokens",
+            device,
+            threads,
+        )
+        for layers in settings.depths
+        for recompute in (False, True)
+    ]
+
+
+def gradient_digests(model: TinyLM) -> dict[str, str]:
+    """SHA-256 of each parameter's gradient bytes: equal to the bit or not equal."""
+    return {
+        name: hashlib.sha256(parameter.grad.cpu().contiguous().numpy().tobytes()).hexdigest()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+def measure_task(task: Task) -> dict[str, Any]:
+    """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
+
+    The optimizer is left out: it is the same either way.
+    """
+    device = pick_device(task.device)
+    seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
+    model = new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
+    model.use_recompute = task.recompute
+    store = TokenStore(task.tokens, "train")
+    batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
+    batch = batches.batch(0)
+
+    def step() -> float:
+        for parameter in model.parameters():
+            parameter.grad = None
+        return accumulate_gradients(model, [batch], "fp32")[0]
+
+    nats = step()  # right behind the seed, so that dropout draws the same either way
+    digests = gradient_digests(model)
+    seconds = measure.median_seconds(step, task.repeats, device, warm_up=0)
+    process = measure.process_mib()
+    return {
+        "nats": nats.hex(),
+        "gradients": digests,
+        "step_s": seconds,
+        "tokens_per_s": batch.tokens / seconds,
+        "epoch_s": batches.tokens_per_epoch / batch.tokens * seconds,
+        "process_mib": process,
+        "peak_mib": measure.peak_mib(step, device),
+    }
+
+
+def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """Measure each task in a process of its own, one after the other, and print what it gave."""
+    results = []
+    for task in tasks:
+        known = {"layers": task.model.layers, "recompute": task.recompute}
+        known["setting"] = f"{task.model.layers} layers, recompute {'on' if task.recompute else 'off'}"
+        result = {**known, **measure.in_own_process(measure_task, task)}
+        results.append(result)
+        print(f"{result['setting']}: {_figures(result)}", flush=True)
+    return results
+
+
+def _figures(result: dict[str, Any]) -> str:
+    if "error" in result:
+        return f"not measured: {result['error']}"
+    peak = result["peak_mib"]
+    memory = "memory not measured" if peak is None else f"peak {peak:.1f} MiB"
+    return f"{memory}, {result['step_s'] * 1e3:.0f} ms a step"
+
+
+def compare(results: Sequence[dict[str, Any]]) -> list[int]:
+    """Depths whose loss and gradients are equal to the bit with recomputation off and on.
+
+    Raises CommandFailed naming the depth and the first parameter that differs. Depths that were measured only one
+    way are left out.
+    """
+    depths = []
+    for plain in results:
+        other = next((r for r in results if r["layers"] == plain["layers"] and r["recompute"]), None)
+        if plain["recompute"] or other is None:
+            continue
+        where = f"ckpt_bench: {plain['layers']} layers: recompute changes"
+        if plain["nats"] != other["nats"]:
+            losses = [float.fromhex(result["nats"]) for result in (plain, other)]
+            raise CommandFailed(f"{where} the loss from {losses[0]!r} to {losses[1]!r} nats")
+        names = plain["gradients"] | other["gradients"]
+        differing = [n for n in names if plain["gradients"].get(n) != other["gradients"].get(n)]
+        if differing:
+            raise CommandFailed(f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)")
+        depths.append(plain["layers"])
+    return depths

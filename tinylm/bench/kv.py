@@ -1,0 +1,197 @@
+"""Greedy decoding with and without the cache: the same ids, other costs."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tinylm.bench import measure
+from tinylm.command import CommandFailed
+from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Session
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.storage import new_model
+from tinylm.runtime import pick_device
+from tinylm.scoring.continuations import choose_prompts
+from tinylm.seeding import derive_seed, seed_everything
+from tinylm.text.token_store import TokenStore
+from tinylm.text.vectors import load_matrix
+
+TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
+MEASURED = (
+    "greedy, untrained model, fixed length, no stop; first_token_s is the prompts' pass up to the first token, "
+    "rest_s_per_token the mean of a step of all rows behind it; tokens_per_s counts all rows over the whole time; peak_mib is "
+    "the allocator's peak in one further run above the weights, the cache included, without cache that of the step "
+    "with the longest window"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class KvBenchSettings:
+    """Section `kv_bench`."""
+
+    batch: int = setting(low=1, high=100_000)
+    prompt_tokens: int = setting(low=1, high=100_000)
+    lengths: tuple[int, ...] = setting(low=2, high=100_000, length=1)
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One setting, complete, for a process of its own."""
+
+    model: ModelSettings
+    decode: DecodeSettings
+    prompts: list[list[int]]
+    new_tokens: int
+    cache: bool
+    repeats: int
+    pad_id: int
+    eos_id: int
+    embedding: str
+    device: str
+    threads: int
+
+
+def greedy(decode: DecodeSettings) -> DecodeSettings:
+    """The likeliest token at every step, nothing else: section `decode` keeps only its way of sliding."""
+    return dataclasses.replace(decode, temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
+
+
+def untrained_model(task: Task) -> TinyLM:
+    """The model of section `model` with fresh weights, the same in every process."""
+    device = pick_device(task.device)
+    seed_everything(derive_seed(task.decode.seed, "kv_bench"), task.threads)
+    return new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device).eval()
+
+
+def measure_task(task: Task) -> dict[str, Any]:
+    """Ids, seconds and memory of one setting; times are medians over the repeats."""
+    model = untrained_model(task)
+    device = model.embedding.device
+    prompts, decode = task.prompts, greedy(task.decode)
+
+    def run(prompts: list[list[int]], new_tokens: int) -> tuple[list[list[int]], float, float]:
+        arrivals: list[float] = []
+
+        def on_token(prompt: int, token: int) -> None:
+            if not arrivals:
+                arrivals.append(time.perf_counter())
+
+        measure.synchronize(device)
+        start = time.perf_counter()
+        found = generate(
+            model, prompts, decode, new_tokens, task.eos_id,
+            banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
+        )  # fmt: skip
+        measure.synchronize(device)
+        return [row.ids for row in found], arrivals[0] - start, time.perf_counter() - start
+
+    run(prompts, 2)  # warm-up
+    runs = [run(prompts, task.new_tokens) for _ in range(task.repeats)]
+    first, total = (sorted(times)[len(times) // 2] for times in zip(*[r[1:] for r in runs]))
+    process = measure.process_mib()
+    ids = runs[0][0]
+    if task.cache:
+        peak = measure.peak_mib(lambda: run(prompts, task.new_tokens), device)
+    else:
+        window = task.model.context
+        widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(prompts, ids, strict=True)]
+        peak = measure.peak_mib(lambda: run(widest, 1), device)
+    return {
+        "ids": ids,
+        "tokens_per_s": len(prompts) * task.new_tokens / total,
+        "first_token_s": first,
+        "rest_s_per_token": (total - first) / (task.new_tokens - 1),
+        "cache_mib": cache_bytes(model, task) / measure.MIB,
+        "peak_mib": peak,
+        "process_mib": process,
+    }
+
+
+def cache_bytes(model: TinyLM, task: Task) -> int:
+    """Bytes of the buffers that decoding keeps; 0 without a cache."""
+    session = Session(model, task.prompts, task.decode.slide, task.cache, task.new_tokens)
+    session.next_logits()
+    return session.cache_bytes
+
+
+def choose_batch(store: TokenStore, settings: KvBenchSettings, model: ModelSettings) -> list[list[int]]:
+    """The first tokens of `batch` stories. Raises InputError where stories or context are too short."""
+    longest = model.context - 2
+    if settings.prompt_tokens > longest:
+        raise InputError(
+            f"{PARAMS_FILE}: kv_bench.prompt_tokens = {settings.prompt_tokens}; allowed: at most {longest}, "
+            f"two less than model.context"
+        )
+    prompts = [prompt.ids for prompt in choose_prompts(store, settings.batch, settings.prompt_tokens, 1)]
+    if len(prompts) < settings.batch:
+        raise InputError(
+            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, the evaluation "
+            f"stories of more than {settings.prompt_tokens} words"
+        )
+    return prompts
+
+
+def make_tasks(settings: KvBenchSettings, **shared: Any) -> list[Task]:
+    """Each length without and with the cache, in turn; `shared` are the other fields of Task."""
+    return [
+        Task(new_tokens=length, cache=cache, repeats=settings.repeats, **shared)
+        for length in settings.lengths
+        for cache in (False, True)
+    ]
+
+
+def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """Measure each task in a process of its own, one after the other, and print what it gave."""
+    results = []
+    for task in tasks:
+        setting = f"{task.new_tokens} new tokens, {'cache' if task.cache else 'no cache'}"
+        past = len(task.prompts[0]) + task.new_tokens - 1 > task.model.context  # of the last step's window
+        known = {"setting": setting, "new_tokens": task.new_tokens, "cache": task.cache, "past_context": past}
+        result = known | measure.in_own_process(measure_task, task)
+        results.append(result)
+        figures = result.get("error") or f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+        print(f"{setting}: {figures}", flush=True)
+    return results
+
+
+def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], list[dict[str, Any]]]:
+    """(lengths whose ids are equal with and without the cache, ties on the way).
+
+    The two paths add the same numbers in another order, so that two words whose logits lie within rounding may
+    change places. Where the ids of a row first differ, both words are scored anew: closer than TIE nats it is a tie
+    and the row is compared no further, since each path rightly continues its own text. Raises CommandFailed with
+    the place for any other difference. `task` supplies model and prompts.
+    """
+    lengths: list[int] = []
+    ties: list[dict[str, Any]] = []
+    for plain in results:
+        cached = next((r for r in results if r["new_tokens"] == plain["new_tokens"] and r["cache"]), None)
+        if plain["cache"] or cached is None:
+            continue
+        lengths.append(plain["new_tokens"])
+        for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
+            place = next((i for i, pair in enumerate(zip(ids, others, strict=True)) if pair[0] != pair[1]), None)
+            if place is None:
+                continue
+            gap = logit_gap(task, [*task.prompts[row], *ids[:place]], ids[place], others[place])
+            tie = {"new_tokens": plain["new_tokens"], "prompt": row, "position": place, "gap_nats": gap}
+            if not gap <= TIE:
+                raise CommandFailed(
+                    f"kv_bench: with the cache other ids: {plain['new_tokens']} new tokens, prompt {row}, "
+                    f"new token {place}: {others[place]} with, {ids[place]} without; "
+                    f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
+                )
+            ties.append(tie)
+    return lengths, ties
+
+
+def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
+    """How far apart the logits of two next tokens lie behind a prefix, without a cache."""
+    logits = Session(untrained_model(task), [prefix], task.decode.slide, use_cache=False).next_logits()[0]
+    return abs(float(logits[one]) - float(logits[other]))

@@ -1,0 +1,130 @@
+"""What the benches share: a setting in a process of its own, peak memory, median times.
+
+Processes are forked from a server that has imported torch and done nothing else: as clean as a new interpreter,
+without its two seconds.
+"""
+
+import multiprocessing
+import os
+import resource
+import signal
+import statistics
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from tinylm.config import InputError
+
+MIB = 1 << 20
+OOM = "oom"
+_DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
+
+
+def start_server() -> None:
+    """Start the server that forks the processes; it imports torch while the caller goes on with something else."""
+    from multiprocessing import forkserver
+
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["torch"])
+    forkserver.ensure_running()
+
+
+def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """function(*args) in a fresh process: its dict, or {"error": "oom" | what happened} where it failed or died.
+
+    `function` stands at the top of a module, arguments and result are pickled. InputError passes through. A process
+    that was killed by signal 9 is taken for one that ran out of memory.
+    """
+    start_server()
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(function, args, sender), daemon=True)
+    try:
+        process.start()
+        sender.close()
+        try:
+            kind, answer = receiver.recv()
+        except (EOFError, OSError):
+            process.join()
+            killed = process.exitcode == -signal.SIGKILL
+            kind, answer = _FAILED, OOM if killed else f"its process ended with exit code {process.exitcode}"
+    finally:
+        if process.is_alive():
+            process.kill()
+        receiver.close()
+    if kind == _BAD_INPUT:
+        raise InputError(answer)
+    return answer if kind == _DONE else {"error": answer}
+
+
+def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, and the parent ends this process
+    try:
+        answer: tuple[str, Any] = (_DONE, function(*args))
+    except InputError as error:
+        answer = (_BAD_INPUT, str(error))
+    except Exception as error:
+        if os.environ.get("TINYLM_DEBUG") == "1":
+            traceback.print_exc()
+        answer = (_FAILED, OOM if _is_oom(error) else f"{type(error).__name__}: {error}")
+    pipe.send(answer)
+
+
+def _is_oom(error: Exception) -> bool:
+    """Python's MemoryError, or the RuntimeError of one of torch's allocators."""
+    texts = ("out of memory", "not enough memory", "can't allocate memory")
+    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
+
+
+def synchronize(device: Any) -> None:
+    """Wait until the device has done what it was asked for."""
+    if device.type == "cuda":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def median_seconds(step: Callable[[], object], repeats: int, device: Any, warm_up: int = 1) -> float:
+    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` that do not count."""
+    times = []
+    for number in range(warm_up + repeats):
+        synchronize(device)
+        start = time.perf_counter()
+        step()
+        synchronize(device)
+        if number >= warm_up:
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def peak_mib(step: Callable[[], object], device: Any) -> float | None:
+    """Peak of the allocator during one step(), in MiB above what was allocated when it began; None: not measured.
+
+    On CUDA the allocator's own counter; on the CPU the running sum of the allocations and releases that
+    torch's profiler records. Time nothing in the same run: recording is slow.
+    """
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        step()
+        torch.cuda.synchronize(device)
+        return (torch.cuda.max_memory_allocated(device) - before) / MIB
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+        step()
+    recorded = profiler.kineto_results.events() if profiler.kineto_results else []
+    events = sorted((event.start_ns(), event.nbytes()) for event in recorded if event.name() == "[memory]")
+    now = peak = 0
+    for _, size in events:
+        now += size
+        peak = max(peak, now)
+    return peak / MIB if events else None
+
+
+def process_mib() -> float:
+    """Largest resident size of this process so far, in MiB (libraries, weights and all)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,5 @@
+"""The command `tinylm`."""
+
+from tinylm.cli.arguments import main
+
+__all__ = ["main"]

@@ -1,0 +1,191 @@
+"""The command line: sub-commands and their options. What a command needs is imported when it runs."""
+
+import argparse
+import io
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinylm.command import guard
+
+MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
+Arguments = argparse.Namespace
+
+
+def _generate(arguments: Arguments) -> None:
+    from tinylm.cli.generate import run
+
+    run(arguments)
+
+
+def _attention(arguments: Arguments) -> None:
+    from tinylm.cli.attention import run
+
+    run(arguments)
+
+
+def _describe(arguments: Arguments) -> None:
+    from tinylm.cli.describe import run
+
+    run(arguments)
+
+
+def _check(arguments: Arguments) -> None:
+    from tinylm.cli.check import run
+
+    run()
+
+
+def _preset(arguments: Arguments) -> None:
+    from tinylm.cli.preset import run
+
+    run(arguments)
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[Arguments], None], purpose: str, examples: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=purpose,
+        description=f"{purpose[0].upper()}{purpose[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", default=MODELS, metavar="FOLDER", help="the trained model (default %(default)s)")
+    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="its tokenizer (default %(default)s)")
+
+
+GENERATE_EXAMPLES = """\
+  tinylm generate "once upon a time"
+  tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
+  tinylm generate "the dog" --beams 5 --n-best 3
+  echo "once upon a time" | tinylm generate --greedy --log-probs
+"""
+
+
+def _add_generate(commands: Any) -> None:
+    purpose = "continue a text, word by word as the words fall"
+    parser = _command(commands, "generate", _generate, purpose, GENERATE_EXAMPLES)
+    parser.description += (
+        "\n\nSeveral prompts are continued side by side and printed when all are done. A prompt '-', or none where "
+        "standard\ninput is no terminal, is read from there. Options left out come from section decode of params.yaml."
+    )
+    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
+    _add_model_options(parser)
+    parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--temperature", type=float, metavar="T", help="0 is greedy, above 1 is bolder")
+    how.add_argument("--greedy", action="store_true", help="always the likeliest word (temperature 0)")
+    how.add_argument("--beams", type=int, metavar="K", help="beam search of width K in place of sampling")
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest words, 0: from all")
+    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the likeliest words that make up P, 1: all")
+    parser.add_argument("--repetition-penalty", type=float, metavar="X", help="1 is off")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the draws")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
+    parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
+    parser.add_argument("--slide", choices=("half", "one"), help="how the window moves past the context")
+    parser.add_argument("--no-cache", action="store_true", help="without the KV cache: same text, slower")
+    parser.add_argument("--log-probs", action="store_true", help="then each token's log-probability, in nats")
+
+
+ATTENTION_EXAMPLES = """\
+  tinylm attention "the cat sat on the mat" -o cat.png
+  tinylm attention "the cat sat on the mat" -o head.svg --layer 1 --head 3
+"""
+
+
+def _add_attention(commands: Any) -> None:
+    purpose = "draw what each head attends to in a text"
+    parser = _command(commands, "attention", _attention, purpose, ATTENTION_EXAMPLES)
+    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
+    parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
+    parser.add_argument("--head", type=int, metavar="N", help="one head, counted from 1 (default: all)")
+    _add_model_options(parser)
+
+
+DESCRIBE_EXAMPLES = """\
+  tinylm describe                                   after `dvc repro vocab`
+  tinylm describe --vocab-size 15000 --width 300
+"""
+
+
+def _add_describe(commands: Any) -> None:
+    purpose = "print the model that params.yaml gives: parts, shapes, parameters, operations a token"
+    parser = _command(commands, "describe", _describe, purpose, DESCRIBE_EXAMPLES)
+    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="tokenizer (default %(default)s)")
+    parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
+    parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
+
+
+CHECK_EXAMPLES = """\
+  tinylm check && dvc repro
+"""
+PRESET_EXAMPLES = """\
+  tinylm preset --list
+  tinylm preset storybook
+  tinylm preset word-50k --force                    over a params.yaml that was edited by hand
+"""
+
+
+def _add_preset(commands: Any) -> None:
+    parser = _command(commands, "preset", _preset, "write a preset over params.yaml", PRESET_EXAMPLES)
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--force", action="store_true", help="also where params.yaml was edited by hand")
+    parser.add_argument("--list", action="store_true", help="name the presets; * marks the one in params.yaml")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="tinylm",
+        description="A small laboratory for language models. `dvc repro` runs the pipeline.",
+        epilog="`tinylm COMMAND --help` shows a command's options and examples.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=14),
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_generate(commands)
+    _add_attention(commands)
+    _add_describe(commands)
+    _command(commands, "check", _check, "check params.yaml, data and machine before any work", CHECK_EXAMPLES)
+    _add_preset(commands)
+    return parser
+
+
+def _open_streams() -> None:
+    """Text that the terminal's encoding lacks is escaped, undecodable input replaced; neither stops a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr, flush=True)
+
+
+def _run(words: Sequence[str] | None) -> None:
+    _open_streams()
+    try:
+        arguments = make_parser().parse_args(words)
+    finally:
+        sys.stdout.flush()  # of --help: here a closed pipe is still seen by `guard`
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = _show_warning
+        arguments.run(arguments)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
+    return guard(lambda: _run(words))

@@ -1,0 +1,54 @@
+"""tinylm check: everything that can be known before the first stage runs."""
+
+from pathlib import Path
+
+from tinylm.cli.arguments import VOCAB
+from tinylm.cli.machine import check_files, check_machine
+from tinylm.cli.sections import Finding, Read, check_rules, read_sections
+from tinylm.config import PARAMS_FILE, InputError, load_params
+from tinylm.text.words import SPECIALS, Tokenizer
+
+
+def known_vocab_size(read: Read) -> int | None:
+    """Ids of the vocabulary: as the vocab stage made it, but at most what section vocab allows; None if unknown."""
+    most = getattr(read.get("vocab"), "max_size", None)
+    limit = None if most is None else most + len(SPECIALS)
+    if not Path(VOCAB).exists():
+        return limit
+    made = len(Tokenizer.from_file(VOCAB))
+    return made if limit is None else min(made, limit)
+
+
+def find() -> list[Finding]:
+    """All findings of the current folder; problems in one part do not hide those of another."""
+    try:
+        read, findings = read_sections(load_params())
+    except InputError as error:
+        read, findings = {}, [Finding(PARAMS_FILE, "", str(error))]
+    try:
+        vocab_size = known_vocab_size(read)
+    except InputError as error:
+        vocab_size = None
+        findings.append(Finding(VOCAB, "", str(error)))
+    return [
+        *findings,
+        *check_rules(read, vocab_size),
+        *check_files(read),
+        *check_machine(read, vocab_size),
+    ]
+
+
+def table(findings: list[Finding]) -> str:
+    """The findings as aligned columns: what, value, verdict."""
+    first = max(len(finding.what) for finding in findings)
+    second = max(len(finding.value) for finding in findings)
+    return "\n".join(f"{f.what:{first}}  {f.value:{second}}  {f.verdict}" for f in findings)
+
+
+def run() -> None:
+    """Print the table. Raises InputError where it holds a problem."""
+    findings = find()
+    print(table(findings))
+    problems = sum(bool(finding.problem) for finding in findings)
+    if problems:
+        raise InputError(f"{problems} {'problem' if problems == 1 else 'problems'}, marked above")

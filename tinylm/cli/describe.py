@@ -1,0 +1,59 @@
+"""tinylm describe: the model that params.yaml and the vocabulary give, before it is trained."""
+
+import argparse
+from pathlib import Path
+
+from tinylm.config import InputError, load_params, read_section
+from tinylm.model.describe import describe, format_description, summary
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.storage import new_model
+from tinylm.text.skipgram import EmbeddingSettings
+from tinylm.text.words import PAD_ID, SPECIALS, Tokenizer
+from tinylm.training.loop import TrainSettings
+
+
+def blank_model(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
+    """A model of shapes alone, whose tensors take no memory. Raises InputError where settings and width do not fit."""
+    import torch
+
+    with torch.device("meta"):
+        return new_model(settings, PAD_ID, torch.empty(vocab_size, width))
+
+
+def _vocab_size(arguments: argparse.Namespace) -> int:
+    size = arguments.vocab_size
+    if size is None:
+        if not Path(arguments.vocab).exists():
+            raise InputError(f"{arguments.vocab} is missing: run dvc repro vocab, or give --vocab-size")
+        return len(Tokenizer.from_file(arguments.vocab))
+    if not len(SPECIALS) <= size <= 100_000_000:
+        raise InputError(f"--vocab-size {size}; allowed: {len(SPECIALS)} (the special tokens) to 100,000,000")
+    return size
+
+
+def _width(arguments: argparse.Namespace, params: dict) -> int:
+    if arguments.width is None:
+        return read_section(params, "embedding", EmbeddingSettings).width
+    if not 1 <= arguments.width <= 65536:
+        raise InputError(f"--width {arguments.width}; allowed: 1 to 65536")
+    return arguments.width
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the table of parts, then totals."""
+    params = load_params()
+    settings = read_section(params, "model", ModelSettings)
+    train = read_section(params, "train", TrainSettings)
+    model = blank_model(settings, _vocab_size(arguments), _width(arguments, params))
+    model.use_recompute = train.recompute
+    print(format_description(describe(model)))
+    totals = summary(model, train.optimizer)
+    training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
+    cache = totals["kv_cache_bytes_per_row"]
+    print(f"\n{totals['parameters_trainable']:,} parameters are trained")
+    print(f"{_mib(totals['weight_bytes'])} of weights, {_mib(training)} with gradients and {train.optimizer}")
+    print(f"{_mib(cache)} of KV cache a row of {settings.context} tokens")

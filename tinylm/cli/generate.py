@@ -1,0 +1,152 @@
+"""tinylm generate: prompts in, texts out."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tinylm.cli.loading import load
+from tinylm.config import InputError, read_section
+from tinylm.decoding.beam import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import encode_prompts, unspeakable
+from tinylm.model.lm import TinyLM
+from tinylm.scoring.continuations import token_log_probs
+from tinylm.text.words import Tokenizer
+
+MAX_TOKENS = 1_000_000
+SAMPLING = ("temperature", "top_k", "top_p", "repetition_penalty", "seed")
+OF_BEAMS = ("length_penalty", "n_best")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together or are out of range, before anything is loaded."""
+    beams, n_best = arguments.beams, arguments.n_best
+    for name in SAMPLING if beams is not None else OF_BEAMS:
+        if getattr(arguments, name) is not None:
+            raise InputError(f"{_option(name)} goes {'not with' if beams is not None else 'only with'} --beams")
+    if not 0 <= arguments.max_tokens <= MAX_TOKENS:
+        raise InputError(f"--max-tokens {arguments.max_tokens}; allowed: 0 to {MAX_TOKENS}")
+    if beams is not None and beams < 1:
+        raise InputError(f"--beams {beams}; allowed: a whole number >= 1")
+    if n_best is not None and not 1 <= n_best <= beams:
+        raise InputError(f"--n-best {n_best}; allowed: 1 to the beams' {beams}")
+
+
+def _settings(arguments: argparse.Namespace, decode: DecodeSettings) -> DecodeSettings:
+    """Section decode with the options given. Raises InputError for a value out of range."""
+    values = vars(decode).copy()
+    for name in values:
+        if getattr(arguments, name) is not None:
+            values[name] = getattr(arguments, name)
+    if arguments.greedy:
+        values["temperature"] = 0.0
+    return read_section({"decode": values}, "decode", DecodeSettings, "options")
+
+
+def read_prompts(words: Sequence[str]) -> list[str]:
+    """The prompts given; '-', or none at all, is standard input as one prompt. Raises InputError at a terminal."""
+    if words and "-" not in words:
+        return list(words)
+    if not words and sys.stdin.isatty():
+        raise InputError("no prompt; allowed: one or more texts, or a text on standard input ('' starts a story)")
+    piped = sys.stdin.read()
+    return [piped if word == "-" else word for word in words or ["-"]]
+
+
+class _Stream:
+    """One text on its way to the terminal: each new token prints what it adds to the text."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
+        self.tokenizer, self.ids, self.shown = tokenizer, list(prompt), 0
+        self._show()
+
+    def _show(self) -> None:
+        text = self.tokenizer.decode(self.ids)
+        print(text[self.shown :], end="", flush=True)
+        self.shown = len(text)
+
+    def add(self, _: int, token: int) -> None:
+        """Take the next token; for `generate(on_token=...)`."""
+        self.ids.append(token)
+        self._show()
+
+
+def _print_log_probs(tokenizer: Tokenizer, ids: Sequence[int], log_probs: Sequence[float]) -> None:
+    for token, log_prob in zip(ids, log_probs, strict=True):
+        print(f"{log_prob:10.4f}  {tokenizer.words[token]}")
+    print(f"{sum(log_probs):10.4f}  nats in all, {len(ids)} tokens")
+
+
+def _sample(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: list[list[int]],
+    settings: DecodeSettings,
+    arguments: argparse.Namespace,
+) -> None:
+    """Print each prompt with its continuation; a single one as its words fall."""
+    stream = _Stream(tokenizer, prompts[0]) if len(prompts) == 1 else None
+    found = generate(
+        model,
+        prompts,
+        settings,
+        arguments.max_tokens,
+        tokenizer.eos_id,
+        banned=unspeakable(tokenizer),
+        on_token=stream.add if stream else None,
+        with_log_probs=arguments.log_probs,
+        use_cache=not arguments.no_cache,
+    )
+    for number, (prompt, new) in enumerate(zip(prompts, found, strict=True)):
+        print("\n" if number else "", end="")
+        print("" if stream else tokenizer.decode([*prompt, *new.ids]))
+        if arguments.log_probs:
+            _print_log_probs(tokenizer, new.ids, new.log_probs)
+
+
+def _search(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: list[list[int]],
+    settings: DecodeSettings,
+    arguments: argparse.Namespace,
+) -> None:
+    """Print the n best continuations of each prompt that the beams found, with their scores where there are several."""
+    found = beam_search(
+        model,
+        prompts,
+        arguments.beams,
+        arguments.max_tokens,
+        settings.length_penalty,
+        tokenizer.eos_id,
+        unspeakable(tokenizer),
+        arguments.n_best or 1,
+        settings.slide,
+        not arguments.no_cache,
+    )
+    for number, (prompt, hypotheses) in enumerate(zip(prompts, found, strict=True)):
+        print("\n" if number else "", end="")
+        for rank, hypothesis in enumerate(hypotheses, start=1):
+            ids = [*prompt, *hypothesis.ids]
+            several = f"{rank}. score {hypothesis.score:.4f}: " if arguments.n_best else ""
+            print(several + tokenizer.decode(ids))
+            if arguments.log_probs:
+                log_probs = token_log_probs(model, ids, len(prompt), settings.slide).tolist()
+                _print_log_probs(tokenizer, hypothesis.ids, log_probs)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Continue the prompts by sampling or by beam search, as the options say."""
+    _check(arguments)
+    texts = read_prompts(arguments.prompts)
+    model, tokenizer, decode = load(arguments.models, arguments.vocab)
+    settings = _settings(arguments, decode)
+    if arguments.beams is not None and arguments.beams > model.vocab_size:
+        raise InputError(f"--beams {arguments.beams}; allowed: 1 to the vocabulary's {model.vocab_size}")
+    prompts = encode_prompts(tokenizer, texts, model.settings.context, settings.slide)
+    (_sample if arguments.beams is None else _search)(model, tokenizer, prompts, settings, arguments)

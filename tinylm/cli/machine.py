@@ -1,0 +1,156 @@
+"""What a run needs of this machine and of the files beside params.yaml."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tinylm.cli.describe import blank_model
+from tinylm.cli.sections import Finding, Read
+from tinylm.config import InputError
+from tinylm.model.describe import summary
+from tinylm.runtime import pick_device
+from tinylm.text.readers import local_splits
+
+OLDEST_PYTHON = (3, 11)
+FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write
+STORY_BYTES = 1000  # of a mean story, for estimates
+HUB_STORIES = 2_140_000
+GIB, MIB = 2**30, 2**20
+
+
+def _readable(key: str, name: str) -> Finding:
+    """A file or folder that params.yaml names: stages depend on it, so it must be there whether it is read or not."""
+    path = Path(name)
+    if not path.exists():
+        return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
+    return Finding(key, name)
+
+
+def _header_problem(path: Path, width: int) -> str:
+    """What is wrong with the first line, "count width", of a .vec file."""
+    with open(path, "rb") as handle:
+        fields = handle.readline(100).split()
+    if len(fields) != 2 or not all(field.isdigit() for field in fields):
+        return f"{path}, line 1: not the header of a .vec file; allowed: 'count width'"
+    if int(fields[1]) != width:
+        return f"{path}, line 1: vectors of width {int(fields[1])}; embedding.width = {width}"
+    return ""
+
+
+def check_files(read: Read) -> Iterator[Finding]:
+    """The corpus and the vector file."""
+    data, embedding = read.get("data"), read.get("embedding")
+    if data is not None:
+        found = _readable("data.path", data.path)
+        if data.source == "local" and not found.problem:
+            try:
+                found = Finding(found.what, f"{found.value}: {', '.join(local_splits(Path(data.path)))}")
+            except InputError as error:
+                found = Finding(found.what, found.value, str(error))
+        yield found
+        if data.source == "hub":
+            yield Finding("data.hub_id", data.hub_id, note="asked for when download runs")
+    if embedding is not None:
+        found = _readable("embedding.path", embedding.path)
+        if embedding.source == "file" and not found.problem:
+            if Path(embedding.path).is_file():
+                problem = _header_problem(Path(embedding.path), embedding.width)
+            else:
+                problem = f"params.yaml: embedding.path = {embedding.path!r} is a folder; allowed: a .vec file"
+            found = Finding(found.what, found.value, problem)
+        yield found
+
+
+def stories_bytes(read: Read) -> int:
+    """Size of the corpus as text: that of local files, else an estimate from the number of stories."""
+    data = read.get("data")
+    if data is None:
+        return 0
+    if data.source == "local":
+        path = Path(data.path)
+        files = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
+        return sum(file.stat().st_size for file in files if file.exists())
+    return STORY_BYTES * ((data.train_stories or HUB_STORIES) + (data.evaluation_stories or 0))
+
+
+def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
+    """About how many bytes of disk and of memory a run takes.
+
+    Disk: the corpus three times (as it comes, stories and ids, DVC's cache) and the weights ten times (model,
+    cache, snapshots with the optimizer's state). Memory: weights, gradients, optimizer state and the activations of
+    one mini-batch, 14 D + 3 F + 3 H T numbers a token and layer.
+    """
+    disk, memory = 3 * stories_bytes(read), 0
+    if vocab_size and {"model", "embedding", "train"} <= read.keys():
+        settings, train = read["model"], read["train"]
+        width, context = read["embedding"].width, settings.context
+        if settings.problems_with_width(width):
+            return disk, memory
+        totals = summary(blank_model(settings, vocab_size, width), train.optimizer)
+        numbers = 14 * width + 3 * settings.feed_forward + 3 * settings.heads * context
+        layers = 1 if train.recompute else settings.layers
+        memory = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
+        memory += 4 * train.batch_size * context * layers * numbers
+        disk += 10 * totals["weight_bytes"]
+    return disk, memory
+
+
+def _room(read: Read, vocab_size: int | None) -> Iterator[Finding]:
+    import psutil
+
+    disk, memory = needs(read, vocab_size)
+    free = shutil.disk_usage(".").free
+    problem = f"disk: about {disk / GIB:.1f} GiB needed, {free / GIB:.1f} free" if disk > free else ""
+    yield Finding("disk", f"{free / GIB:,.1f} GiB free, about {disk / GIB:.2f} needed", problem)
+    available = psutil.virtual_memory().available
+    problem = ""
+    if memory > available and getattr(read.get("runtime"), "device", "") != "cuda":
+        problem = (
+            f"memory: about {memory / GIB:.1f} GiB needed, {available / GIB:.1f} free; lower train.batch_size or "
+            "model.context, or set train.recompute"
+        )
+    needed = f", about {memory / MIB:,.0f} MiB needed to train" if memory else ""
+    yield Finding("memory", f"{available / GIB:,.1f} GiB free{needed}", problem)
+
+
+def _above(name: str) -> Path | None:
+    """The nearest folder, from here upwards, that holds `name`."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / name).exists()), None)
+
+
+def _repository() -> Iterator[Finding]:
+    git, dvc = _above(".git"), _above(".dvc")
+    yield Finding("git", str(git or "none"), "" if git else "no git repository here; git init, or run in the clone")
+    problem = ""
+    if importlib.util.find_spec("dvc") is None:
+        problem = "dvc is not installed in this Python"
+    elif dvc is None:
+        problem = "no .dvc folder here; dvc init, or run in the clone"
+    yield Finding("dvc", str(dvc or "none"), problem)
+    locked = [name for name in (".", *FOLDERS) if Path(name).exists() and not os.access(name, os.W_OK)]
+    problem = f"no permission to write to {', '.join(locked)}" if locked else ""
+    yield Finding("folders", "written to by the stages", problem)
+
+
+def check_machine(read: Read, vocab_size: int | None) -> Iterator[Finding]:
+    """Python, cores, device, disk, memory, git and DVC."""
+    old = "" if sys.version_info >= OLDEST_PYTHON else "Python is too old; allowed: 3.11 or newer"
+    yield Finding("python", platform.python_version(), old)
+    runtime = read.get("runtime")
+    if runtime is not None:
+        cores = len(os.sched_getaffinity(0))
+        note = f"runtime.threads = {runtime.threads}: more than the cores; slower" if runtime.threads > cores else ""
+        yield Finding("threads", f"{runtime.threads} on {cores} cores", note=note)
+        try:
+            yield Finding("device", f"{runtime.device}: {pick_device(runtime.device)}")
+        except InputError as error:
+            yield Finding("device", runtime.device, str(error))
+    yield from _room(read, vocab_size)
+    yield from _repository()

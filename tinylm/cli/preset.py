@@ -1,0 +1,38 @@
+"""tinylm preset: params.yaml from a preset."""
+
+import argparse
+from pathlib import Path
+
+from tinylm.config import PARAMS_FILE, InputError
+from tinylm.presets.write import current, names, title, write_preset
+
+
+def _list() -> None:
+    try:
+        held = current()
+    except InputError:  # no params.yaml yet, or none that can be read
+        held = None
+    width = max(map(len, names()))
+    for name in names():
+        print(f"{'*' if name == held else ' '} {name:{width}}  {title(name)}")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """List the presets, or write one and say what changed."""
+    if arguments.list:
+        _list()
+        return
+    if arguments.name is None:
+        raise InputError(f"no preset named; allowed: {' | '.join(names())}")
+    new = not Path(PARAMS_FILE).exists()
+    changed = write_preset(arguments.name, force=arguments.force)
+    if new:
+        print(f"{PARAMS_FILE}: preset {arguments.name} written; dvc repro runs it")
+        return
+    if not changed:
+        print(f"{PARAMS_FILE} holds preset {arguments.name} already")
+        return
+    for line in changed:
+        print(line)
+    count = "1 value" if len(changed) == 1 else f"{len(changed)} values"
+    print(f"{PARAMS_FILE}: preset {arguments.name} written, {count} changed; dvc repro runs what depends on them")

@@ -1,0 +1,144 @@
+"""Beam search, all beams of all prompts in one batch."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tinylm.config import InputError
+from tinylm.decoding import filters
+from tinylm.decoding.sampling import check_banned
+from tinylm.decoding.session import Session, decoding_mode
+from tinylm.model.lm import TinyLM
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """One continuation: its new tokens (<eos> included where it ended), their summed log-probability in nats under
+    the model's own distribution, and score = log_prob / len(ids) ** length_penalty."""
+
+    ids: list[int]
+    log_prob: float
+    score: float
+
+
+def beam_search(
+    model: TinyLM,
+    prompts: Sequence[Sequence[int]],
+    width: int,
+    max_new_tokens: int,
+    length_penalty: float,
+    eos_id: int,
+    banned: Sequence[int],
+    n_best: int = 1,
+    slide: str = "half",
+    use_cache: bool = True,
+    stop_at_eos: bool = True,
+) -> list[list[Hypothesis]]:
+    """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
+
+    At each step the K live beams of a prompt give K * V candidates, ordered by log-probability, ties by beam, then
+    id. Candidates that end in <eos> and rank among the first K are finished; the K best others live on. At
+    `max_new_tokens` the live ones count as hypotheses too. Hypotheses are ordered by
+    score = log_prob / length ** alpha (Wu et al. 2016, eq. 14, without its constant 5), length counted in new
+    tokens with <eos>; ties go to the one found first.
+
+    A prompt stops as soon as no live beam can enter its n_best: log_prob <= 0 only falls and alpha >= 0, so that
+    log_prob / max_new_tokens ** alpha bounds every later score. The result is that of searching on to the end.
+    Width 1 and alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
+    """
+    _check(model, width, n_best, length_penalty, banned)
+    if not prompts or max_new_tokens <= 0:
+        return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
+    with decoding_mode(model):
+        session = Session(model, prompts, slide, use_cache, max_new_tokens)
+        search = _Search(session, width, n_best, max_new_tokens, length_penalty)
+        for length in range(1, max_new_tokens + 1):
+            if not search.step(length, eos_id if stop_at_eos else -1, banned):
+                break
+    return search.kept
+
+
+def _check(model: TinyLM, width: int, n_best: int, length_penalty: float, banned: Sequence[int]) -> None:
+    check_banned(banned, model.vocab_size)
+    if not 1 <= width <= model.vocab_size:
+        raise InputError(f"beam width = {width}; allowed: 1 to the vocabulary's {model.vocab_size}")
+    if not 1 <= n_best <= width:
+        raise InputError(f"n_best = {n_best}; allowed: 1 to the beam width {width}")
+    if not length_penalty >= 0.0:
+        raise InputError(f"length_penalty = {length_penalty}; allowed: >= 0")
+
+
+def expand(logits: Tensor, totals: Tensor, width: int, banned: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """The 2 K best candidates of each prompt: log-probabilities, beams and tokens, each (P, at most 2 K).
+
+    logits (P * K', V) of K' live beams, totals (P, K') their log-probabilities, float64. Each beam's best K + 1 are
+    enough, and 2 K of them hold K that do not end, since each beam ends in one way only.
+    """
+    prompts = len(totals)
+    log_probs = logits.log_softmax(dim=-1)
+    best, ids = filters.largest(filters.ban(logits, banned), width + 1)
+    best = log_probs.gather(1, ids).double().masked_fill(best == filters.NEVER, filters.NEVER)
+    sums = (totals.view(-1, 1) + best).view(prompts, -1)  # (P, K' * (K + 1))
+    sums, order = sums.sort(dim=-1, descending=True, stable=True)
+    order = order[:, : 2 * width]
+    return sums[:, : 2 * width], order // ids.shape[-1], ids.reshape(prompts, -1).gather(1, order)
+
+
+class _Search:
+    """Live beams and kept hypotheses; `numbers` are the prompts still searched, row p * K' + k is p's beam k."""
+
+    def __init__(self, session: Session, width: int, n_best: int, max_length: int, alpha: float) -> None:
+        self.session, self.width, self.n_best = session, width, n_best
+        self.max_length, self.alpha = max_length, alpha
+        self.prompt_lengths = session.lengths.tolist()
+        self.numbers = list(range(session.rows))
+        self.kept: list[list[Hypothesis]] = [[] for _ in self.numbers]
+        self.totals = session.lengths.new_zeros((session.rows, 1), dtype=torch.float64)  # (P, K')
+
+    def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
+        """Grow every beam by one token; whether the search goes on."""
+        logits = self.session.next_logits()
+        sums, beams, tokens = expand(logits, self.totals, self.width, banned)
+        ends = tokens == eos_id
+        ranked = (ends & (sums > filters.NEVER))[:, : self.width]
+        for prompt, rank in ranked.nonzero().tolist():
+            self._keep(prompt, int(beams[prompt, rank]), eos_id, float(sums[prompt, rank]), length)
+        order = ends.int().sort(dim=-1, stable=True).indices[:, : self.width]  # those that go on, best first
+        totals = sums.masked_fill(ends, filters.NEVER).gather(1, order)
+        beams, tokens = beams.gather(1, order), tokens.gather(1, order)  # (P, K)
+        if length == self.max_length:
+            for prompt, rank in (totals > filters.NEVER).nonzero().tolist():
+                self._keep(
+                    prompt, int(beams[prompt, rank]), int(tokens[prompt, rank]), float(totals[prompt, rank]), length
+                )
+            return False
+        return self._continue(totals, beams, tokens)
+
+    def _keep(self, prompt: int, beam: int, token: int, log_prob: float, length: int) -> None:
+        """Enter a hypothesis into its prompt's n_best, behind those of the same score."""
+        kept = self.kept[self.numbers[prompt]]
+        score = log_prob / length**self.alpha
+        if len(kept) == self.n_best and score <= kept[-1].score:
+            return
+        row = prompt * self.totals.shape[1] + beam
+        new = self.session.ids(row)[self.prompt_lengths[self.numbers[prompt]] :]
+        kept.append(Hypothesis([*new, token], log_prob, score))
+        kept.sort(key=lambda hypothesis: -hypothesis.score)
+        del kept[self.n_best :]
+
+    def _continue(self, totals: Tensor, beams: Tensor, tokens: Tensor) -> bool:
+        """Take the live candidates of the prompts that are not done over into the session."""
+        bounds = (totals[:, 0] / self.max_length**self.alpha).tolist()
+        worst = [kept[-1].score if len(kept := self.kept[n]) == self.n_best else filters.NEVER for n in self.numbers]
+        open_ = [p for p, (bound, score) in enumerate(zip(bounds, worst, strict=True)) if bound > score]
+        rows = beams + torch.arange(len(totals), device=beams.device)[:, None] * self.totals.shape[1]
+        if len(open_) < len(totals):
+            self.numbers = [self.numbers[p] for p in open_]
+            totals, rows, tokens = totals[open_], rows[open_], tokens[open_]
+        self.totals = totals
+        if open_:
+            self.session.select(rows.flatten())
+            self.session.append(tokens.flatten())
+        return bool(open_)

@@ -1,0 +1,84 @@
+"""Filters on next-token scores, each a pure function of logits (B, N); what is filtered out is -inf.
+
+A row always keeps a finite score if it had one, so that no softmax behind a filter gives NaN.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+NEVER = float("-inf")
+
+
+def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
+    """The given ids can never be chosen.  (B, V) -> (B, V)"""
+    if not ids:
+        return logits
+    return logits.index_fill(-1, torch.tensor(list(ids), device=logits.device), NEVER)
+
+
+def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Make words that the row holds already less likely (Keskar et al. 2019, section 4.1).
+
+    z / penalty where z > 0, z * penalty elsewhere, for the ids marked in seen (B, V); penalty 1 changes nothing.
+    """
+    if not 1.0 <= penalty < math.inf:
+        raise ValueError(f"repetition penalty {penalty}; allowed: a finite number >= 1")
+    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
+def scale(logits: Tensor, temperature: float) -> Tensor:
+    """(z - max z) / temperature in float64: defined at any temperature > 0, infinity (uniform) included.
+
+    The distance from the best score goes through the division, so that a tiny temperature gives 0 and -inf but
+    never infinity minus infinity.
+    """
+    if not temperature > 0.0:
+        raise ValueError(f"temperature {temperature}; allowed: > 0 (temperature 0 is argmax)")
+    distance = logits.double() - logits.max(dim=-1, keepdim=True).values
+    return (distance / temperature).masked_fill_(distance == NEVER, NEVER)
+
+
+def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest scores of each row, best first, and their ids; ties go to the lower id.  (B, N) -> 2 x (B, k)
+
+    torch.topk leaves open which of several equal scores it returns; only where that matters are rows sorted.
+    """
+    k = min(k, logits.shape[-1])
+    values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
+    tied = (values[:, 1:] == values[:, :-1]).any(dim=-1).nonzero()[:, 0]
+    if len(tied):
+        ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[:, : ids.shape[-1]]
+    return values[:, :k], ids[:, :k]
+
+
+def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Only the k likeliest (Fan et al. 2018): their scores and ids, ids ascending; k = 0 or k >= N keeps all.
+
+    (B, N) -> scores (B, k), ids (B, k)
+    """
+    if k < 0:
+        raise ValueError(f"top_k {k}; allowed: >= 0 (0 is off)")
+    if k == 0 or k >= logits.shape[-1]:
+        return logits, torch.arange(logits.shape[-1], device=logits.device).expand(logits.shape)
+    ids = largest(logits, k)[1].sort(dim=-1).values
+    return logits.gather(-1, ids), ids
+
+
+def top_p(logits: Tensor, p: float) -> Tensor:
+    """Only the nucleus: the fewest likeliest whose probabilities sum to at least p (Holtzman et al. 2020).
+
+    The likeliest always stays (p = 0 keeps it alone); 1 keeps all.  (B, N) -> (B, N)
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"top_p {p}; allowed: 0 to 1")
+    if p == 1.0:
+        return logits
+    ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
+    probabilities = torch.softmax(ordered.double(), dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities  # of all that are likelier
+    outside = before >= p
+    outside[:, 0] = False
+    return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)

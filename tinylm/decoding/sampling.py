@@ -1,0 +1,157 @@
+"""Greedy decoding and sampling, one random stream a row."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tinylm.config import InputError
+from tinylm.decoding import filters
+from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.model.lm import TinyLM
+from tinylm.seeding import derive_seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Generation:
+    """What was generated behind one prompt.
+
+    ids: the new tokens, <eos> included where the text ended; log_probs: of each, in nats, under the model's own
+    distribution, before any filter (empty unless asked for); finished: whether <eos> ended it.
+    """
+
+    ids: list[int]
+    log_probs: list[float]
+    finished: bool
+
+
+def check_banned(banned: Sequence[int], vocab_size: int) -> None:
+    """Raise InputError where no id is left or an id is outside the vocabulary."""
+    if len(set(banned)) >= vocab_size or not all(0 <= token < vocab_size for token in banned):
+        raise InputError(f"banned = {sorted(set(banned))}; allowed: ids below {vocab_size}, at least one id left")
+
+
+def uniforms(seed: int, streams: Sequence[int], count: int) -> Tensor:
+    """`count` numbers in [0, 1) for each stream, float64 (B, count); a stream's numbers depend on its number alone."""
+    rows = [np.random.Generator(np.random.Philox(key=derive_seed(seed, "row", stream))) for stream in streams]
+    return torch.from_numpy(np.stack([row.random(count) for row in rows]))
+
+
+def draw(logits: Tensor, u: Tensor) -> Tensor:
+    """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
+
+    Weights are summed in float64, u is scaled by their sum and kept below it, so that rounding can never point past
+    the last index or at one of probability zero.
+    """
+    weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
+    cumulated = weights.cumsum(dim=-1)
+    total = cumulated[:, -1:]
+    goal = torch.minimum(u[:, None] * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(cumulated, goal, right=True)[:, 0]
+
+
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
+    """The next token of each row: argmax at temperature 0, else temperature, top-k, top-p and a draw."""
+    if settings.temperature == 0.0:
+        return logits.argmax(dim=-1)
+    scores, ids = filters.top_k(logits, settings.top_k)
+    scores = filters.top_p(filters.scale(scores, settings.temperature), settings.top_p)
+    return ids.gather(-1, draw(scores, u)[:, None])[:, 0]
+
+
+def generate(
+    model: TinyLM,
+    prompts: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    max_new_tokens: int,
+    eos_id: int,
+    *,
+    banned: Sequence[int],
+    on_token: Callable[[int, int], None] | None = None,
+    with_log_probs: bool = False,
+    use_cache: bool = True,
+    stop_at_eos: bool = True,
+    streams: Sequence[int] | None = None,
+) -> list[Generation]:
+    """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
+
+    banned: ids that are never generated. on_token(prompt, token) is called as each token falls, step by step and
+    prompts in order. Without `stop_at_eos`, <eos> is a token like any other.
+    streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt
+    and stream, not on what else is in the batch.
+    """
+    check_banned(banned, model.vocab_size)
+    streams = range(len(prompts)) if streams is None else streams
+    if len(streams) != len(prompts):
+        raise ValueError(f"{len(streams)} streams for {len(prompts)} prompts")
+    if not prompts or max_new_tokens <= 0:
+        return [Generation([], [], False) for _ in prompts]
+    with decoding_mode(model):
+        session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
+        state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens))
+        for step in range(max_new_tokens):
+            tokens = state.step(step, with_log_probs)
+            if on_token is not None:
+                for row, token in zip(state.alive.tolist(), tokens.tolist(), strict=True):
+                    on_token(row, token)
+            if stop_at_eos and not state.leave(tokens != eos_id):
+                break
+    return state.generations(eos_id if stop_at_eos else None, with_log_probs)
+
+
+class _Run:
+    """Tables of one run: a row a prompt, a column a step; `alive` are the prompts still in the session."""
+
+    def __init__(self, session: Session, settings: DecodeSettings, banned: Sequence[int], u: Tensor) -> None:
+        device = session.lengths.device
+        self.session, self.settings, self.banned = session, settings, banned
+        self.u = u.to(device)  # (B, steps)
+        self.alive = torch.arange(session.rows, device=device)
+        self.counts = torch.zeros_like(self.alive)
+        self.tokens = torch.zeros(u.shape, dtype=torch.int64, device=device)
+        self.log_probs = torch.zeros(u.shape, dtype=torch.float64, device=device)
+        self.seen: Tensor | None = None
+        if settings.repetition_penalty != 1.0:
+            self.seen = torch.zeros((session.rows, session.model.vocab_size), dtype=torch.bool, device=device)
+            for row in range(session.rows):
+                self.seen[row, session.ids(row)] = True
+
+    def step(self, column: int, with_log_probs: bool) -> Tensor:
+        """Choose and append one token for each live row.  -> (B,)"""
+        raw = self.session.next_logits()
+        logits = raw
+        if self.seen is not None:
+            logits = filters.penalise_repeats(logits, self.seen, self.settings.repetition_penalty)
+        logits = filters.ban(logits, self.banned)
+        tokens = choose(logits, self.settings, self.u[self.alive, column])
+        if with_log_probs:
+            chosen = raw.gather(-1, tokens[:, None])[:, 0]
+            self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()
+        self.tokens[self.alive, column] = tokens
+        self.counts[self.alive] += 1
+        if self.seen is not None:
+            self.seen.scatter_(1, tokens[:, None], True)
+        self.session.append(tokens)
+        return tokens
+
+    def leave(self, stays: Tensor) -> bool:
+        """Drop the rows that do not stay; whether any is left."""
+        if not stays.all():
+            rows = stays.nonzero()[:, 0]
+            self.alive = self.alive[rows]
+            if len(rows):
+                self.session.select(rows)
+                self.seen = None if self.seen is None else self.seen[rows]
+        return len(self.alive) > 0
+
+    def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:
+        """The table's rows, each as long as it got."""
+        result = []
+        for ids, log_probs, count in zip(self.tokens, self.log_probs, self.counts.tolist(), strict=True):
+            new = ids[:count].tolist()
+            scores = log_probs[:count].tolist() if with_log_probs else []
+            result.append(Generation(new, scores, new[-1] == eos_id))
+        return result

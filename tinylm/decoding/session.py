@@ -1,0 +1,158 @@
+"""A batch of texts under way: the next token's logits of each row, with or without a cache."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from tinylm.config import InputError
+from tinylm.model.kv_cache import KVCache
+from tinylm.model.lm import TinyLM
+
+N = TypeVar("N", int, Tensor)
+
+
+def window_start(n: N, context: int, slide: str) -> N:
+    """First token of the window that predicts token n + 1, from n tokens so far; also elementwise on tensors.
+
+    The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so that the oldest
+    half goes when the window is full; one: the last `context` tokens.
+    """
+    step = context // 2 if slide == "half" else 1
+    start = -((context - n) // step) * step
+    return start * (start > 0)
+
+
+@contextlib.contextmanager
+def decoding_mode(model: TinyLM) -> Iterator[None]:
+    """No gradients and no dropout inside; the model's mode comes back afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(training)
+
+
+class Session:
+    """Rows of tokens that grow by one token a step, their windows and their cache.
+
+    prompts: at least one token each, of any lengths; the rows stay aligned to the left. `new_tokens`: how many will
+    be appended at most, where it is known; it sizes the buffers. Cached and uncached decoding see the same
+    windows. The model should be in eval mode. Raises ValueError for an empty prompt or an id outside the vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: TinyLM,
+        prompts: Sequence[Sequence[int]],
+        slide: str = "half",
+        use_cache: bool = True,
+        new_tokens: int | None = None,
+    ) -> None:
+        self.model, self.slide, self.use_cache = model, slide, use_cache
+        self.context = model.settings.context
+        lengths = [len(prompt) for prompt in prompts]
+        if not lengths or not min(lengths):
+            raise ValueError("every prompt needs at least one token; a text starts with <sos>")
+        if not all(0 <= token < model.vocab_size for prompt in prompts for token in prompt):
+            raise ValueError(f"a prompt holds an id outside 0..{model.vocab_size - 1}")
+        self.longest = max(lengths)
+        width = self.longest + (self.context if new_tokens is None else min(new_tokens, self.context))
+        self.capacity = min(self.context, width)
+        device = model.embedding.device
+        padded = [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts]
+        self._ids = torch.tensor(padded, device=device)  # (B, width)
+        self.lengths = torch.tensor(lengths, device=device)  # (B,)
+        self._starts = torch.full_like(self.lengths, -1)  # window start that the cache was filled for
+        self._cache: KVCache | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are under way."""
+        return len(self.lengths)
+
+    def ids(self, row: int) -> list[int]:
+        """All tokens of a row, the prompt's first."""
+        return self._ids[row, : int(self.lengths[row])].tolist()
+
+    @property
+    def cache_bytes(self) -> int:
+        """Size of the cache's buffers; 0 before the first step and without a cache."""
+        return self._cache.nbytes if self._cache else 0
+
+    @torch.inference_mode()
+    def next_logits(self) -> Tensor:
+        """Logits of each row's next token, (B, V) float32, float64 for a float64 model.
+
+        Asking again without `append` gives the same. Raises InputError where the model's numbers overflowed.
+        """
+        starts = window_start(self.lengths, self.context, self.slide)
+        hidden = self._advance(starts) if self.use_cache else self._fill(starts, self.lengths, self._ids, None)
+        logits = self.model.logits(hidden)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        if not logits.sum().isfinite():
+            raise InputError("the model's logits are not finite: its weights diverged; train it at a lower train.lr")
+        return logits
+
+    def _advance(self, starts: Tensor) -> Tensor:
+        """Feed each row's last token through the cache, (B, D); rows whose window moved are filled anew."""
+        moved = (starts != self._starts).nonzero()[:, 0]
+        self._starts = starts
+        if len(moved) == self.rows:
+            self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
+            self._cache.used = 0
+            return self._fill(starts, self.lengths, self._ids, self._cache)
+        assert self._cache is not None  # no row has a window yet before the first fill
+        positions = (self.lengths - 1 - starts)[:, None]  # (B, 1)
+        last = self._ids.gather(1, self.lengths[:, None] - 1)
+        hidden = self.model.hidden(last, positions, self._cache)[:, 0]  # (B, D)
+        if len(moved):
+            fresh = self.model.new_cache(len(moved), self.capacity)
+            hidden[moved] = self._fill(starts[moved], self.lengths[moved], self._ids[moved], fresh)
+            self._cache.put(moved, fresh)
+            self._cache.used = int(positions.max()) + 1
+        return hidden
+
+    def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
+        """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
+
+        What a padded position leaves in the cache stands past the row's end: masked, and overwritten in time.
+        """
+        sizes = lengths - starts
+        positions = torch.arange(int(sizes.max()), device=ids.device)[None]  # (1, T)
+        slots = (starts[:, None] + positions).clamp(max=ids.shape[1] - 1)
+        window = ids.gather(1, slots)  # (R, T)
+        hidden = self.model.hidden(window, positions, cache)
+        return hidden[torch.arange(len(sizes), device=ids.device), sizes - 1]
+
+    @torch.inference_mode()
+    def append(self, tokens: Tensor) -> None:
+        """Add one token to every row.  tokens (B,) int64"""
+        if self.longest == self._ids.shape[1]:
+            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # twice the room
+        self._ids.scatter_(1, self.lengths[:, None], tokens[:, None])
+        self.lengths = self.lengths + 1
+        self.longest += 1
+
+    @torch.inference_mode()
+    def select(self, rows: Tensor) -> None:
+        """Keep the given rows (M,) in the given order; a row may be taken several times (beams) or not at all."""
+        if self._cache is not None:
+            changed = self._changed_slots(rows, self._cache.used) if len(rows) <= self.rows else None
+            self._cache.select(rows, changed)
+        self._ids, self.lengths, self._starts = self._ids[rows], self.lengths[rows], self._starts[rows]
+
+    def _changed_slots(self, rows: Tensor, used: int) -> Tensor:
+        """Slots in which row i and the row that takes its place differ, (M, used): from the first unequal token on.
+
+        Beams of one prompt share all but their last tokens, so that most of their cache can stay where it is.
+        """
+        mine = slice(len(rows))
+        differs = self._ids[mine, : self.longest] != self._ids[rows, : self.longest]
+        differs |= (self.lengths[mine] != self.lengths[rows])[:, None]  # another window, perhaps
+        columns = self._starts[mine, None] + torch.arange(used, device=rows.device)
+        return differs.cumsum(1).gather(1, columns.clamp(max=self.longest - 1)) > 0

@@ -1,0 +1,148 @@
+"""What a model is made of: parts, shapes, parameters, operations and bytes, counted from its settings."""
+
+import dataclasses
+from typing import Any
+
+from torch import nn
+
+from tinylm.model.attention import SelfAttention
+from tinylm.model.lm import Block, FeedForward, TinyLM
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One line of the table. Operations are floating-point, a multiply-add counted as 2; norms, softmax and
+    activations, which move data rather than compute, are left out."""
+
+    name: str
+    block: int | None  # None: outside of the blocks
+    kind: str  # embedding | blocks | norms | output
+    shape: str
+    parameters: int
+    trainable: bool
+    flop: int  # of products with weights, forward, a token
+    attention_flop: int = 0  # of queries with keys and weights with values, forward, a token of a full context
+    training_flop: int = 0  # of both, forward and backward, a token of a full context
+
+
+def _size(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _trainable(module: nn.Module) -> bool:
+    return all(parameter.requires_grad for parameter in module.parameters())
+
+
+def _attention(model: TinyLM, block: Block, number: int) -> Part:
+    attention: SelfAttention = block.attention
+    columns = attention.heads * attention.head_width  # the zero columns of narrower heads are computed as well
+    into, out = 2 * model.width * 3 * columns, 2 * columns * model.width
+    scores = 2 * 2 * columns * model.settings.context
+    # Nothing lies below the first block of a frozen embedding: its input needs no gradient, unless a norm is between.
+    reaches = number > 1 or block.pre or model.embedding.requires_grad or model.use_recompute
+    backward = 2 * (into + out + scores) - (0 if reaches else into)
+    again = into + out + scores if model.use_recompute else 0
+    widest, narrowest = attention.head_width, attention.inner // attention.heads
+    heads = f"{attention.heads} x {widest}" if widest == narrowest else f"{attention.heads} x {narrowest}-{widest}"
+    shape = f"{model.width} -> 3 x {attention.inner} ({heads}) -> {model.width}"
+    flop, training = into + out, into + out + scores + backward + again
+    return Part("attention", number, "blocks", shape, _size(attention), _trainable(attention), flop, scores, training)
+
+
+def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
+    layer: FeedForward = block.feed_forward
+    flop = 2 * 2 * layer.up.in_features * layer.up.out_features
+    shape = f"{layer.up.in_features} -> {layer.up.out_features} {model.settings.activation} -> {layer.up.in_features}"
+    training = (4 if model.use_recompute else 3) * flop
+    return Part("feed-forward", number, "blocks", shape, _size(layer), _trainable(layer), flop, 0, training)
+
+
+def _norms(model: TinyLM, module: list[nn.Module], number: int | None) -> Part:
+    size = sum(map(_size, module))
+    name, shape = ("norms", f"2 x {model.width}") if number else ("final norm", str(model.width))
+    return Part(name, number, "norms", shape, size, all(map(_trainable, module)), 0)
+
+
+def describe(model: TinyLM) -> list[Part]:
+    """The parts in the order in which a token meets them; `model.use_recompute` is counted in."""
+    width, vocab_size = model.width, model.vocab_size
+    tuned = model.embedding.requires_grad
+    table = f"{vocab_size} x {width}"
+    parts = [
+        Part("embedding", None, "embedding", table, model.embedding.numel(), tuned, 0),
+        Part("positions", None, "embedding", f"{model.settings.context} x {width}, sinusoids", 0, False, 0),
+    ]
+    for number, block in enumerate(model.blocks, 1):
+        assert isinstance(block, Block)
+        parts += [
+            _norms(model, [block.norm1, block.norm2], number),
+            _attention(model, block, number),
+            _feed_forward(model, block, number),
+        ]
+    if model.settings.norm == "pre":
+        parts.append(_norms(model, [model.final_norm], None))
+    own = model.output is not None
+    flop = 2 * width * vocab_size
+    name, size = ("output", flop // 2) if own else ("output (tied)", 0)
+    learns = own or tuned
+    parts.append(Part(name, None, "output", table, size, learns, flop, 0, (3 if learns else 2) * flop))
+    return parts
+
+
+def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
+    """Totals: parameters by part, operations a token (context full) and bytes of a training run and of a cache row.
+
+    optimizer: adam and adamw keep two numbers a parameter, muon one for each of the blocks' matrices.
+    """
+    parts, settings = describe(model), model.settings
+    parameters = list(model.named_parameters())
+    trainable = [(name, p) for name, p in parameters if p.requires_grad]
+    one = [p for name, p in trainable if optimizer == "muon" and name.startswith("blocks") and p.dim() == 2]
+    gradient_bytes = sum(p.nbytes for _, p in trainable)
+    attention: SelfAttention = next(m for m in model.modules() if isinstance(m, SelfAttention))
+    slot = settings.layers * 2 * attention.heads * attention.head_width * model.embedding.itemsize
+    kinds = ("embedding", "blocks", "output", "norms")
+    return {
+        "parameters": sum(p.numel() for _, p in parameters),
+        "parameters_trainable": sum(p.numel() for _, p in trainable),
+        "parameters_by_part": {kind: sum(p.parameters for p in parts if p.kind == kind) for kind in kinds},
+        "forward_flop_per_token": sum(p.flop + p.attention_flop for p in parts),
+        "attention_flop_per_token": sum(p.attention_flop for p in parts),
+        "training_flop_per_token": sum(p.training_flop for p in parts),
+        "weight_bytes": sum(p.nbytes for _, p in parameters),
+        "gradient_bytes": gradient_bytes,
+        "optimizer_bytes": 2 * gradient_bytes - sum(p.nbytes for p in one),
+        "kv_cache_bytes_per_row": slot * settings.context,
+    }
+
+
+def _same_blocks(parts: list[Part]) -> list[tuple[str, Part]]:
+    """(place, part) with equal blocks joined into one line each."""
+    lines: dict[Part, list[int]] = {}
+    for part in parts:
+        lines.setdefault(dataclasses.replace(part, block=None), []).append(part.block or 0)
+    return [
+        ("" if not blocks[0] else f"block {blocks[0]}" + (f"-{blocks[-1]}" if len(blocks) > 1 else ""), part)
+        for part, blocks in lines.items()
+    ]
+
+
+def format_description(parts: list[Part]) -> str:
+    """The parts as an aligned table for a terminal, equal blocks as one line each with the numbers of one block."""
+    rows: list[tuple[str, ...]] = []
+    rows.append(("", "part", "shape", "parameters", "trained", "FLOP/token", "attention", "training"))
+    for place, part in _same_blocks(parts):
+        trained = ("yes" if part.trainable else "no") if part.parameters else "-"
+        counts = (part.flop, part.attention_flop, part.training_flop)
+        numbers = [f"{count:,}" if count else "-" for count in counts]
+        rows.append((place, part.name, part.shape, f"{part.parameters:,}", trained, *numbers))
+    totals = [sum(getattr(p, key) for p in parts) for key in ("parameters", "flop", "attention_flop", "training_flop")]
+    size, *counts_all = (f"{total:,}" for total in totals)
+    rows.append(("", "all", "", size, "", *counts_all))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    left = (0, 1, 2, 4)
+    lines = [
+        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,182 @@
+"""The language model: embedding, positions, N blocks, norm, logits."""
+
+import dataclasses
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tinylm.config import setting
+from tinylm.model.attention import SelfAttention, causal_mask
+from tinylm.model.kv_cache import KVCache
+from tinylm.model.losses import output_loss
+from tinylm.model.norms import LayerNorm
+from tinylm.model.positions import sinusoids
+from tinylm.model.recompute import recompute
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """Section `model`: the architecture. The width D is that of the embedding matrix."""
+
+    layers: int = setting(low=1, high=1000)
+    heads: int = setting(low=1, high=10_000)
+    head_width: int | None = setting(low=1, high=100_000)
+    feed_forward: int = setting(low=1, high=1_000_000)
+    context: int = setting(low=2, high=1_000_000)
+    dropout: float = setting(low=0.0, high=0.99)
+    norm: str = setting(choices=("pre", "post"))
+    activation: str = setting(choices=("relu", "gelu"))
+    bias: bool = setting()
+    tied_output: bool = setting()
+    embedding: str = setting(choices=("tuned", "frozen"))
+
+    def problems_with_width(self, width: int) -> list[str]:
+        """Rules that need the embedding's width; each string starts with the key's path."""
+        if self.head_width is None and self.heads > width:
+            return [f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"]
+        return []
+
+
+class FeedForward(nn.Module):
+    """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
+
+    def __init__(self, width: int, inner: int, activation: str, bias: bool) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.activation = F.relu if activation == "relu" else F.gelu
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.activation(self.up(x)))
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each with a residual and a norm before (pre) or after (post) it.
+
+    pre: x + f(norm(x)) (Xiong et al. 2020);  post: norm(x + f(x)) (Vaswani et al. 2017).
+    """
+
+    def __init__(self, width: int, settings: ModelSettings) -> None:
+        super().__init__()
+        self.pre = settings.norm == "pre"
+        self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
+        self.attention = SelfAttention(width, settings.heads, settings.head_width, settings.dropout, settings.bias)
+        self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.bias)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor,
+        cache: KVCache | None = None,
+        layer: int = 0,
+        positions: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+    ) -> Tensor:
+        if self.pre:
+            x = x + self.dropout(self.attention(self.norm1(x), mask, cache, layer, positions, maps))
+            return x + self.dropout(self.feed_forward(self.norm2(x)))
+        x = self.norm1(x + self.dropout(self.attention(x, mask, cache, layer, positions, maps)))
+        return self.norm2(x + self.dropout(self.feed_forward(x)))
+
+
+class TinyLM(nn.Module):
+    """Decoder-only transformer over word ids.
+
+    embedding: (V, D) float32, the start of the input vectors; trained on or frozen. Input vectors are brought to
+    unit mean square by one fixed factor, so that vectors of any origin meet the positions at the same size.
+    """
+
+    sinusoids: Tensor
+    embedding_scale: Tensor
+
+    def __init__(self, settings: ModelSettings, vocab_size: int, pad_id: int, embedding: Tensor) -> None:
+        super().__init__()
+        if embedding.shape[0] != vocab_size:
+            raise ValueError(f"embedding has {embedding.shape[0]} rows, the vocabulary {vocab_size} ids")
+        width = embedding.shape[1]
+        self.settings, self.vocab_size, self.pad_id, self.width = settings, vocab_size, pad_id, width
+        self.use_recompute = False
+        self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
+        self.blocks = nn.ModuleList(Block(width, settings) for _ in range(settings.layers))
+        self.final_norm = LayerNorm(width) if settings.norm == "pre" else nn.Identity()
+        self.output = None if settings.tied_output else nn.Linear(width, vocab_size, bias=False)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.register_buffer("sinusoids", sinusoids(settings.context, width), persistent=False)
+        scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
+        self.register_buffer("embedding_scale", scale)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Normal weights of variance 1 / fan-in, at the end of a residual branch over sqrt(2 N); biases zero."""
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() == 2 and name != "embedding":
+                std = parameter.shape[1] ** -0.5
+                if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
+                    std /= (2 * self.settings.layers) ** 0.5
+                nn.init.normal_(parameter, std=std)
+
+    def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
+        """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
+        settings = self.settings
+        inner = settings.head_width or -(-self.width // settings.heads)  # of the widest head
+        capacity = capacity or settings.context
+        return KVCache(settings.layers, rows, settings.heads, capacity, inner, self.embedding.detach())
+
+    def hidden(
+        self,
+        ids: Tensor,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
+        maps: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
+
+        With a cache, `positions` (B, T) says where each token stands in its row (default 0..T-1, as without one).
+        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError where a position lies
+        past the context.
+        """
+        if cache is None or positions is None:
+            positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
+        if cache is None:
+            slots = positions[0]
+            last = ids.shape[1] - 1
+        else:
+            last = int(positions.max())
+            cache.reach(last)
+            slots = torch.arange(cache.used, device=ids.device)
+        if last >= self.settings.context:
+            raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")
+        x = F.embedding(ids, self.embedding) * self.embedding_scale + self.sinusoids[positions]
+        x = self.dropout(x)  # (B, T, D)
+        mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
+        for layer, block in enumerate(self.blocks):
+            if self.use_recompute and torch.is_grad_enabled() and cache is None and maps is None:
+                x = recompute(block, x, mask)
+            else:
+                x = block(x, mask, cache, layer, positions, maps)
+        return self.final_norm(x)
+
+    def _output_weight(self) -> tuple[Tensor, float]:
+        """The (V, D) output weights and a factor on the hidden states (tied vectors have a size of their own)."""
+        if self.output is not None:
+            return self.output.weight, 1.0
+        return self.embedding, float(self.embedding_scale) * self.width**-0.5
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""
+        weight, factor = self._output_weight()
+        return F.linear(hidden * factor, weight)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Logits of the next token at every position.  (B, T) -> (B, T, V)"""
+        return self.logits(self.hidden(ids))
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Sum of nats over the targets that are not padding.  (B, T), (B, T) -> scalar"""
+        weight, factor = self._output_weight()
+        hidden = self.hidden(inputs).flatten(0, 1) * factor
+        return output_loss(hidden, weight, None, targets.flatten(), self.pad_id)

@@ -1,0 +1,44 @@
+"""Gradient checkpointing: activations inside a block are thrown away and computed again in the backward pass."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:
+        ctx.block, ctx.device = block, x.device.type
+        ctx.autocast = torch.is_autocast_enabled(ctx.device), torch.get_autocast_dtype(ctx.device)
+        ctx.random_state = torch.get_rng_state()
+        ctx.device_state = torch.cuda.get_rng_state(x.device) if ctx.device == "cuda" else None
+        ctx.save_for_backward(x, mask)
+        return block(x, mask)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, None]:
+        x, mask = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        devices = [] if ctx.device_state is None else [x.device]
+        with torch.random.fork_rng(devices):  # the same dropout as in the forward pass, the stream left as it is
+            torch.set_rng_state(ctx.random_state)
+            if ctx.device_state is not None:
+                torch.cuda.set_rng_state(ctx.device_state, x.device)
+            enabled, dtype = ctx.autocast
+            with torch.enable_grad(), torch.autocast(ctx.device, dtype=dtype, enabled=enabled):
+                y = ctx.block(x, mask)
+        torch.autograd.backward(y, grads[0])  # adds to the block's parameters' gradients by itself
+        return None, x.grad, None
+
+
+def recompute(block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:
+    """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, "sublinear memory cost").
+
+    Memory of the kept activations falls from all of a block to its input; the price is one more forward pass.
+    Every gradient is equal to the bit: the random state is restored, so that dropout draws the same.
+    """
+    if not x.requires_grad:  # a frozen embedding: without this no backward pass would reach the block's parameters
+        x = x.detach().requires_grad_()
+    return _Recompute.apply(block, x, mask)

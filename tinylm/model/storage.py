@@ -1,0 +1,99 @@
+"""The trained model on disk: weights as safetensors, everything else as JSON, nothing executable."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from tinylm.config import PARAMS_FILE, InputError, read_section, setting
+from tinylm.files import atomic_path, check_sha256, read_json, sha256, write_json
+from tinylm.model.lm import ModelSettings, TinyLM
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+
+def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
+    """Write folder/model.safetensors, then folder/config.json with the settings, `extra` and the weights' SHA-256."""
+    weights = Path(folder) / WEIGHTS
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic_path(weights) as temporary:
+        save_file(tensors, temporary)
+    config = {
+        "model": dataclasses.asdict(model.settings),
+        "vocab_size": model.vocab_size,
+        "pad_id": model.pad_id,
+        "width": model.width,
+        **extra,
+        "sha256": sha256(weights),
+    }
+    write_json(Path(folder) / CONFIG, config)
+
+
+def new_model(settings: ModelSettings, pad_id: int, embedding: torch.Tensor) -> TinyLM:
+    """A model with fresh weights over the (V, D) matrix. Raises InputError where settings and width do not fit."""
+    problems = settings.problems_with_width(embedding.shape[1])
+    if problems:
+        raise InputError("\n".join(f"{PARAMS_FILE}: {problem}" for problem in problems))
+    return TinyLM(settings, embedding.shape[0], pad_id, embedding)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+    """What config.json says of the weights."""
+
+    vocab_size: int = setting(low=1)
+    pad_id: int = setting(low=0)
+    width: int = setting(low=1)
+    sha256: str = setting()
+
+
+def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
+    config = read_json(path, "train")
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
+    settings = read_section(config, "model", ModelSettings, str(path))
+    named = {field.name: config[field.name] for field in dataclasses.fields(_Saved) if field.name in config}
+    saved = read_section({"config": named}, "config", _Saved, str(path))
+    problems = settings.problems_with_width(saved.width)
+    if saved.pad_id >= saved.vocab_size:
+        problems.append(f"config.pad_id = {saved.pad_id}; allowed: below vocab_size {saved.vocab_size}")
+    if problems:
+        raise InputError("\n".join(f"{path}: {problem}" for problem in problems))
+    return config, settings, saved
+
+
+def _misfit(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> str:
+    """What is wrong with the tensors of a file, or nothing."""
+    odd = sorted(tensors.keys() ^ wanted.keys())
+    if odd:
+        return f"tensor {odd[0]} is {'missing' if odd[0] in wanted else 'unknown'}"
+    for name, tensor in tensors.items():
+        if tensor.shape != wanted[name].shape or tensor.dtype != torch.float32:
+            expected = tuple(wanted[name].shape)
+            return f"tensor {name} is {tuple(tensor.shape)} {tensor.dtype}; allowed: {expected} torch.float32"
+        if not tensor.isfinite().all():
+            return f"tensor {name} holds a value that is not finite"
+    return ""
+
+
+def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[TinyLM, dict[str, Any]]:
+    """Read what `save_model` wrote: the model in evaluation mode and the config. Raises InputError naming the file."""
+    path, weights = Path(folder) / CONFIG, Path(folder) / WEIGHTS
+    config, settings, saved = _read_config(path)
+    check_sha256(weights, saved.sha256, "train")
+    try:
+        tensors = load_file(weights)
+    except SafetensorError as error:
+        raise InputError(f"{weights}: not the weights of {path}: {error}") from None
+    embedding = tensors.get("embedding", torch.zeros(0, 0))
+    problem = f"embedding is {tuple(embedding.shape)}; allowed: ({saved.vocab_size}, {saved.width})"
+    if embedding.shape == (saved.vocab_size, saved.width):
+        model = TinyLM(settings, saved.vocab_size, saved.pad_id, embedding)
+        problem = _misfit(tensors, model.state_dict())
+    if problem:
+        raise InputError(f"{weights}: not the weights of {path}: {problem}; rm {weights} and run dvc repro -f -s train")
+    model.load_state_dict(tensors)
+    return model.to(device).eval(), config

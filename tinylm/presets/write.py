@@ -1,0 +1,158 @@
+"""Presets: whole parameter files, written over params.yaml with their comments.
+
+storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it.
+"""
+
+import functools
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.representer import RoundTripRepresenter
+
+from tinylm.config import PARAMS_FILE, InputError, load_params, parse_yaml
+from tinylm.files import atomic_write
+
+FOLDER = Path(__file__).parent
+BASE = "storybook"
+BASE_TITLE = "stories written here by a small generator; no network, minutes on a CPU"
+_SHOWN = 12  # differing keys that a message names
+
+Values = dict[str, Any]  # "section.key" -> value
+
+
+class _Representer(RoundTripRepresenter):
+    """ruamel's, but null is spelled out: an empty value reads like a mistake."""
+
+
+_Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+
+
+def names() -> list[str]:
+    """All presets, the complete one first."""
+    found = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    return [BASE, *(name for name in found if name != BASE)]
+
+
+def _read(name: str) -> str:
+    return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def _head(text: str) -> str:
+    """The comment lines at the top of a file."""
+    lines = text.splitlines(keepends=True)
+    return "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
+
+
+def title(name: str) -> str:
+    """One line that says what the preset is: the first of its file, behind its name."""
+    return BASE_TITLE if name == BASE else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
+
+
+@functools.cache
+def preset_text(name: str) -> str:
+    """params.yaml as the preset writes it. Raises InputError for an unknown preset, section or key."""
+    if name not in names():
+        raise InputError(f"preset {name!r} is unknown; allowed: {' | '.join(names())}")
+    return _read(name) if name == BASE else merge(_read(BASE), _read(name), f"{name}.yaml")
+
+
+def merge(base: str, override: str, source: str) -> str:
+    """The text of `base` with the values of `override`; comments of base survive, override's head goes first.
+
+    Raises InputError for a section or key that base lacks: `source` names the override there.
+    """
+    parse_yaml(override, source)  # duplicates and YAML 1.1 are refused as in params.yaml
+    yaml = YAML()
+    yaml.Representer = _Representer
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    document, changes = yaml.load(base), YAML().load(override)
+    for section, values in changes.items():
+        if section not in document or not isinstance(values, dict):
+            raise InputError(f"{source}: section {section!r}; allowed: a mapping under one of {', '.join(document)}")
+        for key, value in values.items():
+            if key not in document[section]:
+                raise InputError(f"{source}: {section}.{key} is unknown; allowed: {', '.join(document[section])}")
+            document[section][key] = value
+    target = io.StringIO()
+    yaml.dump(document, target)
+    return _head(override) + target.getvalue()
+
+
+def flatten(params: dict[str, Any]) -> Values:
+    """{"section.key": value}; what is no mapping stands under its own name."""
+    flat: Values = {}
+    for section, values in params.items():
+        if isinstance(values, dict):
+            flat |= {f"{section}.{key}": value for key, value in values.items()}
+        else:
+            flat[str(section)] = values
+    return flat
+
+
+def differences(old: Values, new: Values) -> list[str]:
+    """One "section.key: old -> new" for each value that differs, in the order of `new`."""
+
+    def shown(values: Values, key: str) -> str:
+        if key not in values:
+            return "(none)"
+        value = values[key]
+        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    keys = [*new, *(key for key in old if key not in new)]
+    return [
+        f"{key}: {shown(old, key)} -> {shown(new, key)}"
+        for key in keys
+        if (key in old) != (key in new) or old[key] != new[key]
+    ]
+
+
+@functools.cache
+def preset_values(name: str) -> Values:
+    """The values of a preset, as a stage reads them."""
+    return flatten(parse_yaml(preset_text(name), f"preset {name}"))
+
+
+def current(path: str | Path = PARAMS_FILE) -> str | None:
+    """The preset whose values the file holds, or None. Raises InputError where it cannot be read."""
+    values = flatten(load_params(path))
+    return next((name for name in names() if preset_values(name) == values), None)
+
+
+def _refuse_hand_edits(path: Path) -> None:
+    """InputError where the file's values are no preset's, naming the keys that differ from the nearest one."""
+    if current(path) is not None:
+        return
+    values = flatten(load_params(path))
+    nearest = min(names(), key=lambda name: len(differences(preset_values(name), values)))
+    found = differences(preset_values(nearest), values)
+    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise InputError(
+        f"{path} was edited since preset {nearest} was written ({', '.join(found[:_SHOWN])}{more}); "
+        "--force writes over it"
+    )
+
+
+def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False) -> list[str]:
+    """Write the preset over `path` and return what changed, as `differences`.
+
+    A file that holds the preset's values already is left as it is. Raises InputError where the file was edited by
+    hand or cannot be read, unless `force`.
+    """
+    path, text = Path(path), preset_text(name)
+    old: Values = {}
+    if path.exists() or path.is_symlink():
+        if not force:
+            _refuse_hand_edits(path)
+        try:
+            old = flatten(load_params(path))
+        except InputError:
+            old = {}
+        if old == preset_values(name):
+            return []
+    with atomic_write(path) as handle:
+        handle.write(text)
+    return differences(old, preset_values(name))

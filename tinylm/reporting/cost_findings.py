@@ -1,0 +1,93 @@
+"""Rules about what things cost: caches, accumulation, recomputation, timings."""
+
+from typing import Any
+
+from tinylm.reporting.finding import Finding, not_said, said
+from tinylm.reporting.sources import STAGES, Run, as_number
+from tinylm.reporting.wording import count, figure, loss, mebibytes
+
+FASTER = 1.05  # a ratio nearer to one than this is within the noise of one timing
+
+
+def judge_cache(run: Run) -> list[Finding]:
+    """How much faster the key-value cache makes decoding, at the shortest and the longest text."""
+    speeds: dict[float, dict[bool, float]] = {}
+    for row in run.records("kv_bench_time", "settings"):
+        tokens, speed = as_number(row.get("new_tokens")), as_number(row.get("tokens_per_s"))
+        if tokens is not None and speed:
+            speeds.setdefault(tokens, {})[bool(row.get("cache"))] = speed
+    ratios = {tokens: pair[True] / pair[False] for tokens, pair in sorted(speeds.items()) if len(pair) == 2}
+    if not ratios:
+        return []
+    found = []
+    for tokens in dict.fromkeys((min(ratios), max(ratios))):
+        ratio, length = ratios[tokens], f"{count(tokens)} new tokens"
+        if ratio > FASTER:
+            found.append(f"with {length} the cache is {figure(ratio, 2)} times as fast")
+        elif ratio < 1 / FASTER:
+            found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
+        else:
+            found.append(f"with {length} the cache makes no difference that can be told")
+    same = {True: " Both ways wrote the same tokens.", False: " The two ways wrote different tokens, so one is wrong."}
+    return [said(f"Key-value cache: {'; '.join(found)}.{same.get(run.get('kv_bench', 'same_ids'), '')}")]
+
+
+def _lowest(settings: dict[str, dict[str, Any]], key: str) -> tuple[str, float] | None:
+    known = {name: value for name, row in settings.items() if (value := as_number(row.get(key))) is not None}
+    return min(known.items(), key=lambda item: item[1]) if len(known) > 1 else None
+
+
+def judge_accumulation(run: Run) -> list[Finding]:
+    """Which accumulation is best for the same text, and which for the same number of updates."""
+    settings = run.table("accum_sweep", "settings")
+    found = []
+    for key, what in (("held_out_loss_at_equal_tokens", "the same tokens"),
+                      ("held_out_loss_at_equal_updates", "the same number of updates")):  # fmt: skip
+        best = _lowest(settings, key)
+        if best:
+            found.append(f"after {what} accumulation {best[0]} has the lowest held-out loss ({loss(best[1])})")
+    if not found:
+        return []
+    return [
+        said(f"Gradient accumulation: {'; '.join(found)}."),
+        not_said("Which accumulation is best in a long run: each setting saw a small share of an epoch, with the same "
+                 "learning rate for all."),
+    ]  # fmt: skip
+
+
+def judge_recompute(run: Run) -> list[Finding]:
+    """What recomputation saves and costs at the greatest depth."""
+    costs: dict[float, dict[bool, dict[str, Any]]] = {}
+    for row in run.records("ckpt_bench_time", "settings"):
+        layers = as_number(row.get("layers"))
+        if layers is not None:
+            costs.setdefault(layers, {})[bool(row.get("recompute"))] = row
+    pairs = {layers: pair for layers, pair in costs.items() if len(pair) == 2}
+    if not pairs:
+        return []
+    layers = max(pairs)
+    memory, memory_kept = (as_number(pairs[layers][on].get("peak_mib")) for on in (True, False))
+    step, step_kept = (as_number(pairs[layers][on].get("step_s")) for on in (True, False))
+    if not (memory and memory_kept and step and step_kept):
+        return []
+    verb = "saves memory" if memory < memory_kept else "saves no memory"
+    exact = [run.get("ckpt_bench", key) for key in ("same_loss", "same_gradients")]
+    same = " Loss and gradients are the same to the last bit." if exact == [True, True] else (
+        " Loss or gradients differ, so it is not a free choice." if False in exact else "")  # fmt: skip
+    return [said(f"Recomputation {verb} at {count(layers)} layers: peak {mebibytes(memory)} against "
+                 f"{mebibytes(memory_kept)}, for {figure(step / step_kept, 3)} times the time of a step.{same}")]  # fmt: skip
+
+
+def judge_timings(run: Run) -> list[Finding]:
+    """On what the timings were taken, and that they hold there only."""
+    for stage in STAGES:
+        machine = run.get(f"{stage}_time", "conditions")
+        if isinstance(machine, dict):
+            device = machine.get("device") or "cpu"
+            name = machine.get("cpu") if device == "cpu" else device
+            return [not_said(f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
+                             f"{machine.get('threads')} threads) and were not repeated often enough for intervals.")]  # fmt: skip
+    return []
+
+
+COST_RULES = (judge_cache, judge_accumulation, judge_recompute, judge_timings)

@@ -1,0 +1,59 @@
+"""Line figures: losses, rates, accumulation, caches, checkpointing."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
+
+from tinylm.reporting.drawing import MARKERS, SERIES, SOFT, count_axis, label_ends, new_axes
+
+Curves = Mapping[str, tuple[list[float], list[float]]]
+_MANY = 24  # points; a longer curve is drawn without markers
+
+
+def draw_curves(
+    curves: Curves, title: str, x_label: str, y_label: str, *, log_y: bool = False, from_zero: bool = False,
+    faint: str = "",
+) -> Figure:  # fmt: skip
+    """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others)."""
+    drawing, axes = new_axes(title, x_label, y_label)
+    ends = []
+    for number, (name, (xs, ys)) in enumerate(curves.items()):
+        colour = SERIES[number % len(SERIES)]
+        marker = MARKERS[number % len(MARKERS)] if len(xs) <= _MANY else ""
+        width = 0.9 if name == faint else 1.8
+        axes.plot(xs, ys, color=colour, linewidth=width, marker=marker, markersize=4)
+        ends.append((xs[-1], ys[-1], name, colour))
+    if log_y:
+        _log_axis(axes)
+    elif from_zero:
+        axes.set_ylim(bottom=0)
+    count_axis(axes)
+    axes.margins(x=0.02)
+    label_ends(axes, ends if len(ends) > 1 else [])
+    return drawing
+
+
+def _log_axis(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.minorticks_off()
+
+
+def mark_x(drawing: Figure, x: float, text: str) -> Figure:
+    """A dashed vertical line with a name, where the curve's range reaches it."""
+    axes = drawing.axes[0]
+    low, high = axes.get_xlim()
+    if low <= x <= high:
+        axes.axvline(x, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
+        axes.annotate(text, (x, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points",
+                      color=SOFT, va="top")  # fmt: skip
+    return drawing
+
+
+def whole_steps(drawing: Figure) -> Figure:
+    """Ticks at whole numbers only (layers)."""
+    drawing.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return drawing

@@ -1,0 +1,96 @@
+"""Heat maps: what each attention head looks at in a sentence, and what it tends to look at in many.
+
+Colour is one hue whose opacity is the square root of the weight: small weights stay visible, and the same picture
+serves a light and a dark page.
+"""
+
+import base64
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.image import imsave
+
+from tinylm.reporting.drawing import HEAT, INK, SOFT
+from tinylm.reporting.markup import escape
+from tinylm.reporting.wording import visible
+
+SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
+NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
+_CELL, _LETTER, _LONGEST = 12, 5.6, 14  # units of a head's drawing; letters of a word that are shown
+
+
+def short(word: str) -> str:
+    """A word as an axis label."""
+    text = visible(word)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
+    """One head's map (T, T) as a small inline SVG: queries downwards, keys to the right, words at both axes."""
+    labels = [escape(short(word)) for word in words]
+    margin = round(8 + _LETTER * max((len(short(word)) for word in words), default=0))
+    side = _CELL * len(words)
+    target = io.BytesIO()
+    imsave(target, SCALE(NORM(weights)), format="png", metadata={"Software": None})
+    data = base64.b64encode(target.getvalue()).decode("ascii")
+    rows = "".join(
+        f'<text x="{margin - 4}" y="{margin + _CELL * (i + 0.75):g}" text-anchor="end">{label}</text>'
+        for i, label in enumerate(labels)
+    )
+    columns = "".join(
+        f'<text transform="translate({margin + _CELL * (i + 0.75):g} {margin - 4}) rotate(-90)">{label}</text>'
+        for i, label in enumerate(labels)
+    )
+    return (
+        f'<svg class="head" role="img" aria-label="{escape(title)}" width="{margin + side + 2}" '
+        f'viewBox="0 0 {margin + side + 2} {margin + side + 2}">{rows}{columns}'
+        f'<rect x="{margin}" y="{margin}" width="{side}" height="{side}"/>'
+        f'<image x="{margin}" y="{margin}" width="{side}" height="{side}" preserveAspectRatio="none" '
+        f'href="data:image/png;base64,{data}"/></svg>'
+    )
+
+
+def draw_sentence(words: Sequence[str], maps: np.ndarray) -> Figure:
+    """All heads of all layers for one sentence, maps (layers, heads, T, T): a row a layer, words at the outer axes."""
+    layers, heads = maps.shape[:2]
+    side = max(1.5, 0.13 * len(words))
+    drawing = Figure(figsize=(heads * side + 1.4, layers * side + 1.4))
+    panels = np.atleast_2d(drawing.subplots(layers, heads, sharex=True, sharey=True, squeeze=False))
+    names = [short(word) for word in words]
+    for layer in range(layers):
+        for head in range(heads):
+            axes = panels[layer, head]
+            axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, interpolation="nearest")
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8, pad=3)
+            axes.grid(False)
+            axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+            axes.set_yticks(range(len(names)), names, fontsize=7)
+    drawing.supxlabel("attends to", color=SOFT, fontsize=9)
+    drawing.supylabel("word", color=SOFT, fontsize=9)
+    return drawing
+
+
+def draw_matrix(values: np.ndarray, title: str, *, weight: bool) -> Figure:
+    """A figure of every head (layers, heads), each cell with its value, weights in percent.
+
+    Weights are coloured from 0 to 1, other figures from 0 to the largest.
+    """
+    layers, heads = values.shape
+    drawing = Figure(figsize=(max(3.2, 0.47 * heads + 0.8), 0.34 * layers + 1.0))
+    axes = drawing.add_subplot()
+    known = np.nan_to_num(values)
+    axes.imshow(known / (1 if weight else max(known.max(), 1e-9)), cmap=SCALE, norm=NORM, aspect="auto")
+    axes.set_title(title)
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
+    axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
+    axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])
+    axes.grid(False)
+    for layer, head in np.ndindex(layers, heads):
+        value = values[layer, head]
+        text = "–" if np.isnan(value) else f"{100 * value:.0f}" if weight else f"{value:.1f}"
+        axes.text(head, layer, text, ha="center", va="center", fontsize=8, color=INK)
+    return drawing

@@ -1,0 +1,192 @@
+"""Every picture of a run by name: what it is drawn from, the figure, and the words that stand for it."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from tinylm.reporting import bars, curves, heatmaps
+from tinylm.reporting.drawing import STYLE, to_svg
+from tinylm.reporting.sources import STAGES, Run, as_number, long_series
+from tinylm.reporting.tendencies import tendencies
+from tinylm.reporting.wording import big, count, figure, loss, name_of, seconds, share
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A drawn figure and the text that a reader who cannot see it gets."""
+
+    figure: Figure
+    alt: str
+
+
+Draw = Callable[[Run], Picture | None]
+
+
+def _ends(lines: curves.Curves) -> str:
+    return "; ".join(f"{name} from {figure(ys[0])} to {figure(ys[-1])}" for name, (_, ys) in lines.items())
+
+
+def _lines(
+    name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: bool = False, faint: str = ""
+) -> Draw:
+    def draw(run: Run) -> Picture | None:
+        lines = long_series(run.rows(name), x)
+        if not lines:
+            return None
+        drawn = curves.draw_curves(lines, title, x_label, y_label, log_y=log_y, faint=faint)
+        return Picture(drawn, f"{title}, {y_label} against {x_label}: {_ends(lines)}.")
+
+    return draw
+
+
+def _baselines(run: Run) -> Picture | None:
+    found = [(name, as_number(row.get("perplexity"))) for name, row in baseline_rows(run)]
+    known = [(name, value) for name, value in found if value is not None and value > 0]
+    if not known:
+        return None
+    title = "Perplexity on evaluation (lower is better)"
+    drawn = bars.draw_bars(known, title, "perplexity, log scale", figure, log_x=True, strong="this model")
+    return Picture(drawn, f"{title}: " + "; ".join(f"{name} {figure(value)}" for name, value in known) + ".")
+
+
+def baseline_rows(run: Run) -> list[tuple[str, dict]]:
+    """Name and figures of each baseline and of the model, from knowing nothing to knowing the generator."""
+    baselines = run.get("evaluate", "baselines") or {}
+    order = (baselines.get("kneser_ney") or {}).get("order")
+    rows = [
+        ("uniform", baselines.get("uniform")),
+        ("unigram", baselines.get("unigram")),
+        (f"Kneser-Ney of order {order}" if order else "Kneser-Ney", baselines.get("kneser_ney")),
+        ("this model", run.get("evaluate")),
+        ("the generator's floor", baselines.get("floor")),
+    ]
+    return [(name, row) for name, row in rows if isinstance(row, dict)]
+
+
+def _beams(quality: str, y_label: str) -> Draw:
+    def draw(run: Run) -> Picture | None:
+        speeds = run.table("beam_bench_time", "methods")
+        points = [
+            (method, x, y)
+            for method, row in run.table("beam_bench", "methods").items()
+            if (x := as_number(speeds.get(method, {}).get("tokens_per_s"))) is not None
+            and (y := as_number(row.get(quality))) is not None
+        ]
+        if not points:
+            return None
+        title = f"{y_label[0].upper()}{y_label[1:]} against speed"
+        words = "; ".join(f"{name} {figure(y)} at {figure(x)} tokens/s" for name, x, y in points)
+        return Picture(bars.draw_points(points, title, "tokens/s", y_label), f"{title}: {words}.")
+
+    return draw
+
+
+def _pair(name: str, x: str, flag: str, y: str, labels: tuple[str, str], title: str, axes: tuple[str, str]) -> Draw:
+    """Two curves over the settings of a cost bench: with and without what it measures."""
+
+    def draw(run: Run) -> Picture | None:
+        lines: dict[str, tuple[list[float], list[float]]] = {}
+        for row in run.records(name, "settings"):
+            place, value = as_number(row.get(x)), as_number(row.get(y))
+            if place is not None and value is not None:
+                xs, ys = lines.setdefault(labels[0] if row.get(flag) else labels[1], ([], []))
+                xs.append(place)
+                ys.append(value)
+        if not lines:
+            return None
+        drawn = curves.whole_steps(curves.draw_curves(lines, title, *axes, from_zero=True))
+        return Picture(drawn, f"{title}, {axes[1]} against {axes[0]}: {_ends(lines)}.")
+
+    return draw
+
+
+def _kv(y: str, title: str, y_label: str) -> Draw:
+    lines = _pair("kv_bench_time", "new_tokens", "cache", y, ("cache", "no cache"), title, ("new tokens", y_label))
+
+    def draw(run: Run) -> Picture | None:
+        picture = lines(run)
+        context = as_number(run.param("model", "context"))
+        prompt = as_number(run.param("kv_bench", "prompt_tokens"))
+        if picture and context and prompt is not None:
+            curves.mark_x(picture.figure, context - prompt, "context full")
+        return picture
+
+    return draw
+
+
+def stage_seconds(run: Run) -> list[tuple[str, float]]:
+    """Wall time of each stage that has one, in the order of the pipeline."""
+    return [(stage, value) for stage in STAGES if (value := as_number(run.get(f"{stage}_time", "seconds")))]
+
+
+def _seconds(run: Run) -> Picture | None:
+    spent = stage_seconds(run)
+    if not spent:
+        return None
+    drawn = bars.draw_bars(spent, "Time of each stage", "seconds", seconds)
+    return Picture(drawn, "Time of each stage: " + "; ".join(f"{name} {seconds(s)}" for name, s in spent) + ".")
+
+
+def _parameters(run: Run) -> Picture | None:
+    parts = run.get("train", "parameters_by_part")
+    items = parts.items() if isinstance(parts, dict) else ()
+    known = [(name_of(part), number) for part, value in items if (number := as_number(value))]
+    if not known:
+        return None
+    drawn = bars.draw_bars(known, "Parameters by part", "parameters", count, engineering=True)
+    return Picture(drawn, "Parameters by part: " + "; ".join(f"{name} {big(value)}" for name, value in known) + ".")
+
+
+PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
+    "loss_tokens": (("loss",), _lines("loss", "tokens", "Loss against tokens", "tokens seen", "nats a token", faint="train")),
+    "loss_steps": (("loss",), _lines("loss", "step", "Loss against updates", "updates", "nats a token", faint="train")),
+    "perplexity": (("perplexity",), _lines("perplexity", "tokens", "Perplexity during training", "tokens seen",
+                                           "perplexity, log scale", log_y=True, faint="train")),
+    "learning_rate": (("learning_rate",), _lines("learning_rate", "step", "Learning rate", "updates", "learning rate")),
+    "grad_norm": (("grad_norm",), _lines("grad_norm", "step", "Gradient norm", "updates", "length of the gradient")),
+    "baselines": (("evaluate",), _baselines),
+    "beam_log_prob": (("beam_bench", "beam_bench_time"), _beams("log_prob_per_token", "log-probability a token (nats)")),
+    "beam_bleu": (("beam_bench", "beam_bench_time"), _beams("bleu4", "BLEU-4")),
+    "kv_speed": (("kv_bench_time",), _kv("tokens_per_s", "Speed with and without the cache", "tokens/s")),
+    "kv_memory": (("kv_bench_time",), _kv("peak_mib", "Peak memory", "MiB")),
+    "accum_tokens": (("accum_tokens",), _lines("accum_tokens", "tokens", "Equal tokens", "tokens seen", "train loss, nats a token")),
+    "accum_updates": (("accum_updates",), _lines("accum_updates", "update", "Equal updates", "updates", "train loss, nats a token")),
+    "accum_micro_steps": (("accum_micro_steps",), _lines("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", "train loss, nats a token")),
+    "ckpt_memory": (("ckpt_bench_time",), _pair("ckpt_bench_time", "layers", "recompute", "peak_mib", ("recompute", "keep"), "Memory against depth", ("layers", "peak MiB"))),
+    "ckpt_time": (("ckpt_bench_time",), _pair("ckpt_bench_time", "layers", "recompute", "step_s", ("recompute", "keep"), "Time against depth", ("layers", "seconds a step"))),
+    "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
+    "parameters": (("train",), _parameters),
+}  # fmt: skip
+
+
+def _tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:
+    for name, tendency in tendencies(run).items():
+        layer, head, value = tendency.highest()
+        number = share if tendency.is_weight else loss
+        title = f"{tendency.words[0].upper()}{tendency.words[1:]}" + (", %" if tendency.is_weight else "")
+        alt = f"{title}, layers by heads; highest in layer {layer}, head {head}: {number(value)}."
+        yield f"heads_{name}", Picture(heatmaps.draw_matrix(tendency.values, title, weight=tendency.is_weight), alt)
+
+
+def draw_pictures(run: Run) -> dict[str, Picture]:
+    """Everything on the page but the single heads, by name; what has no data is left out."""
+    with rc_context(STYLE):
+        drawn = {name: draw(run) for name, (_, draw) in PICTURES.items()}
+        known = {name: picture for name, picture in drawn.items() if picture is not None}
+        return known | dict(_tendency_pictures(run))
+
+
+def sentence_pictures(run: Run) -> dict[str, Picture]:
+    """Each sentence's attention, all layers and heads in one picture (for plots/), by name."""
+    with rc_context(STYLE):
+        return {
+            f"attention_{number}": Picture(heatmaps.draw_sentence(words, maps), f"Attention over: {' '.join(words)}")
+            for number, (words, maps) in enumerate(run.sentences(), start=1)
+        }
+
+
+def page_svgs(pictures: dict[str, Picture]) -> dict[str, str]:
+    """The pictures as inline SVG, by name."""
+    return {name: to_svg(picture.figure, name, picture.alt) for name, picture in pictures.items()}

@@ -1,0 +1,129 @@
+"""What a run left behind, read once: metrics, plots, tables and arrays, each file optional."""
+
+import dataclasses
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench")
+
+FILES = {  # name: (path, the stage that writes it)
+    **{stage: (f"metrics/{stage}.json", stage) for stage in STAGES},
+    **{f"{stage}_time": (f"metrics/{stage}_time.json", stage) for stage in STAGES},
+    "loss": ("plots/loss.csv", "train"),
+    "perplexity": ("plots/perplexity.csv", "train"),
+    "learning_rate": ("plots/learning_rate.csv", "train"),
+    "grad_norm": ("plots/grad_norm.csv", "train"),
+    "stories": ("models/samples.json", "train"),
+    "samples": ("data/evaluate/samples.csv", "evaluate"),
+    "heads": ("data/evaluate/heads.csv", "evaluate"),
+    "attention": ("data/evaluate/attention.npz", "evaluate"),
+    "beams": ("data/beam_bench/outputs.csv", "beam_bench"),
+    "accum_micro_steps": ("plots/accum_micro_steps.csv", "accum_sweep"),
+    "accum_updates": ("plots/accum_updates.csv", "accum_sweep"),
+    "accum_tokens": ("plots/accum_tokens.csv", "accum_sweep"),
+}
+
+Rows = list[dict[str, str]]
+Sentence = tuple[list[str], np.ndarray]  # words (T,), maps (layers, heads, T, T)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Parameters and every file of FILES that could be read; `problems` has one line for each that could not."""
+
+    params: dict[str, Any]
+    found: dict[str, Any]
+    problems: dict[str, str]
+
+    def get(self, name: str, *keys: str) -> Any:
+        """A value inside a JSON file, None where file or key is missing."""
+        value = self.found.get(name)
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def param(self, section: str, key: str) -> Any:
+        """A parameter, None where it is missing."""
+        values = self.params.get(section)
+        return values.get(key) if isinstance(values, dict) else None
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a CSV file, or of a list of objects in a JSON file; empty where it is missing."""
+        value = self.found.get(name)
+        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+    def records(self, name: str, key: str) -> list[dict[str, Any]]:
+        """The list of objects under `key` of a JSON file; empty where it is missing."""
+        value = self.get(name, key)
+        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+    def table(self, name: str, key: str) -> dict[str, dict[str, Any]]:
+        """The objects by name under `key` of a JSON file; empty where it is missing."""
+        value = self.get(name, key)
+        return {key: row for key, row in value.items() if isinstance(row, dict)} if isinstance(value, dict) else {}
+
+    def sentences(self) -> list[Sentence]:
+        """Words and attention maps of each drawn sentence."""
+        return self.found.get("attention", [])
+
+
+def as_number(value: Any) -> float | None:
+    """A finite float, None for everything else (a CSV cell is text, a JSON figure may be null)."""
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if np.isfinite(number) else None
+
+
+def long_series(rows: Rows, x: str) -> dict[str, tuple[list[float], list[float]]]:
+    """Curves of a long CSV by the column `series`: {series: (x values, y values)}; cells without a number left out."""
+    curves: dict[str, tuple[list[float], list[float]]] = {}
+    for row in rows:
+        place, value = as_number(row.get(x)), as_number(row.get("value"))
+        if place is not None and value is not None:
+            xs, ys = curves.setdefault(row.get("series", ""), ([], []))
+            xs.append(place)
+            ys.append(value)
+    return curves
+
+
+def _read_sentences(path: Path) -> list[Sentence]:
+    sentences: list[Sentence] = []
+    with np.load(path, allow_pickle=False) as arrays:
+        for number in sorted(int(name[6:]) for name in arrays.files if name.startswith("words_")):
+            maps = arrays[f"maps_{number}"]  # (layers, heads, T, T)
+            words = [str(word) for word in arrays[f"words_{number}"]]
+            if maps.ndim != 4 or maps.shape[2:] != (len(words), len(words)):
+                raise ValueError(f"maps_{number} has shape {maps.shape} for {len(words)} words")
+            sentences.append((words, maps))
+    return sentences
+
+
+def _read(path: Path) -> Any:
+    if path.suffix == ".json":
+        return json.loads(path.read_text(encoding="utf-8"))
+    if path.suffix == ".npz":
+        return _read_sentences(path)
+    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
+
+
+def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
+    """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`, never raised."""
+    found, problems = {}, {}
+    for name, (path, stage) in FILES.items():
+        try:
+            found[name] = _read(Path(folder) / path)
+        except FileNotFoundError:
+            problems[name] = f"{path} is missing; dvc repro {stage} makes it"
+        except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            problems[name] = f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"
+    return Run(params, found, problems)

@@ -1,0 +1,146 @@
+"""Numbers and names as people read them: formatting only, no statistics."""
+
+import math
+import unicodedata
+from typing import Any
+
+from tinylm.reporting.sources import as_number
+
+ABSENT = "–"
+_VISIBLE = {"\n": "\n", "\t": " "}
+
+
+def visible(text: Any) -> str:
+    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out."""
+    return "".join(
+        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+        else character
+        for character in str(text)
+    )
+
+
+def figure(value: Any, digits: int = 3) -> str:
+    """A number with so many significant digits, thousands set apart: 9.81, 310, 5,102, 2.1e-07."""
+    number = as_number(value)
+    if number is None:
+        return ABSENT
+    if number == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(number)))
+    if magnitude < -4:
+        return f"{number:.{digits - 1}e}".replace("-", "−")
+    return f"{number:,.{max(digits - 1 - magnitude, 0)}f}".replace("-", "−")
+
+
+def count(value: Any) -> str:
+    """A whole number, thousands set apart."""
+    number = as_number(value)
+    return ABSENT if number is None else f"{round(number):,}"
+
+
+def loss(value: Any) -> str:
+    """A loss or log-probability: three decimals."""
+    number = as_number(value)
+    return ABSENT if number is None else f"{number:,.3f}".replace("-", "−")
+
+
+def share(value: Any) -> str:
+    """A share of one as a percentage with one decimal."""
+    number = as_number(value)
+    return ABSENT if number is None else f"{100 * number:.1f} %".replace("-", "−")
+
+
+def seconds(value: Any) -> str:
+    """A duration: 0.52 s, 41 s, 3 min 20 s, 2 h 5 min."""
+    number = as_number(value)
+    if number is None:
+        return ABSENT
+    if number < 100:
+        return f"{figure(number, 2 if number < 10 else 3)} s"
+    minutes, rest = divmod(round(number), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def mebibytes(value: Any) -> str:
+    """Memory given in MiB."""
+    number = as_number(value)
+    if number is None:
+        return ABSENT
+    return f"{number / 1024:.2f} GiB" if number >= 4096 else f"{figure(number)} MiB"
+
+
+def big(value: Any) -> str:
+    """A large number in words: 3.1 million, 45.2 thousand."""
+    number = as_number(value)
+    if number is None:
+        return ABSENT
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e5, "thousand")):
+        if number >= size:
+            return f"{figure(number / (1e3 if size == 1e5 else size))} {name}"
+    return count(number)
+
+
+def flag(value: Any) -> str:
+    """yes, no, or absent."""
+    return {True: "yes", False: "no", "True": "yes", "False": "no"}.get(value, ABSENT)
+
+
+def interval(value: Any) -> tuple[float, float] | None:
+    """(low, high) of [low, high] or of {"low", "high"}; None where either is missing."""
+    if isinstance(value, dict):
+        value = [value.get("low"), value.get("high")]
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return None
+    low, high = as_number(value[0]), as_number(value[1])
+    return None if low is None or high is None else (low, high)
+
+
+def with_interval(value: Any, digits: int = 3) -> str:
+    """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself."""
+    if not isinstance(value, dict):
+        return figure(value, digits)
+    ends = interval(value)
+    text = figure(value.get("value"), digits)
+    return f"{text} ({figure(ends[0], digits)} to {figure(ends[1], digits)})" if ends else text
+
+
+def name_of(key: str) -> str:
+    """A key as a label: held_out_loss -> held-out loss."""
+    return key.replace("held_out", "held-out").replace("_", " ")
+
+
+def kind_of(key: str) -> Any:
+    """The formatter that the unit in a key asks for."""
+    for ending, formatter in _BY_ENDING:
+        if key.endswith(ending):
+            return formatter
+    return _plain
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, (bool, str)) or value is None:
+        return flag(value) if not isinstance(value, str) or value in ("True", "False") else visible(value)
+    if isinstance(value, dict):
+        return with_interval(value)
+    if isinstance(value, int):
+        return count(value)
+    return figure(value)
+
+
+_BY_ENDING = (
+    ("tokens_per_s", figure),
+    ("seconds", seconds),
+    ("_s", seconds),
+    ("_s_extrapolated", seconds),
+    ("_s_per_token", seconds),
+    ("s_per_prompt", seconds),
+    ("peak_mib", mebibytes),
+    ("_mib", mebibytes),
+    ("loss", loss),
+    ("loss_at_equal_tokens", loss),
+    ("loss_at_equal_updates", loss),
+    ("log_prob", figure),
+    ("log_prob_per_token", loss),
+    ("share", share),
+)

@@ -1,0 +1,104 @@
+"""How a command runs on this machine: threads, device, progress; but for the threads nothing changes a result."""
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+from tinylm.config import InputError, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeSettings:
+    """Section `runtime`; no stage lists it."""
+
+    threads: int = setting(low=1, high=1024)
+    device: str = setting(choices=("auto", "cpu", "cuda"))
+    log_every_s: float = setting(above=0.0)
+
+
+def pick_device(name: str) -> Any:
+    """torch.device for auto | cpu | cuda; auto is CUDA where torch sees a card. Raises InputError."""
+    import torch
+
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise InputError("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)")
+    return torch.device("cuda" if name != "cpu" and available else "cpu")
+
+
+class Progress:
+    """A progress bar with time left on a terminal; elsewhere a plain line every few seconds."""
+
+    def __init__(self, what: str, total: int, unit: str, every_s: float = 5.0) -> None:
+        self.what, self.total, self.unit, self.every_s = what, max(total, 1), unit, every_s
+        self.start = self.last = time.monotonic()
+        self.done = 0
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, dynamic_ncols=True)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def advance(self, amount: int, note: str = "") -> None:
+        """Say that `amount` more units are done; `note` stands behind the bar."""
+        self.done += amount
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(amount)
+            return
+        now = time.monotonic()
+        if now - self.last >= self.every_s:
+            self.last = now
+            left = (now - self.start) * max(self.total - self.done, 0) / self.done
+            share = f"{self.done / self.total:4.0%}"
+            print(
+                f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left {note}".rstrip(),
+                flush=True,
+            )
+
+    def write(self, text: str) -> None:
+        """Print a line without breaking the bar."""
+        if self.bar is not None:
+            self.bar.write(text)
+        else:
+            print(text, flush=True)
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as handle:
+            for line in handle:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def conditions(device: Any, threads: int) -> dict[str, Any]:
+    """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day."""
+    card = None
+    if device is not None and device.type == "cuda":
+        import torch
+
+        card = torch.cuda.get_device_name(device)
+    return {
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        "device": card or "cpu",
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }

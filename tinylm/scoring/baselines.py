@@ -1,0 +1,47 @@
+"""What the model is held against: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinylm.scoring.ngram import KneserNey, uniform_log_probs
+from tinylm.scoring.perplexity import perplexity
+from tinylm.text.token_store import TokenStore
+
+
+def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
+    """What contexts may not cross: nothing in a stream, the story's borders in layout "stories"."""
+    return [store.ids] if layout == "stream" else [store.story(i) for i in range(len(store))]
+
+
+def _figures(nats: float, tokens: int) -> dict[str, Any]:
+    return {"perplexity": perplexity(nats, tokens), "nats_per_token": nats / tokens, "tokens": tokens}
+
+
+def baselines(train: TokenStore, evaluation: TokenStore, layout: str, order: int) -> dict[str, Any]:
+    """Perplexity of the evaluation split by uniform, unigram and Kneser-Ney, on just the tokens the model is scored on.
+
+    Counted on the train split; a sequence's first token is context only, as for the model.
+    """
+    size = train.vocab_size
+    counted, scored = sequences(train, layout), sequences(evaluation, layout)
+    tokens = sum(len(sequence) - 1 for sequence in scored)
+    unigram, kneser_ney = KneserNey(counted, 1, size), KneserNey(counted, order, size)
+    return {
+        "uniform": _figures(-sum(float(uniform_log_probs(s, size).sum()) for s in scored), tokens),
+        "unigram": _figures(-sum(float(unigram.log_probs(s).sum()) for s in scored), tokens),
+        "kneser_ney": {
+            "order": order,
+            **_figures(-sum(float(kneser_ney.log_probs(s).sum()) for s in scored), tokens),
+        },
+    }
+
+
+def floor(log_prob: float, evaluation: TokenStore, layout: str) -> dict[str, Any]:
+    """The generator's own log-probability of the evaluation stories over the scored tokens.
+
+    In layout "stream" a story's `<sos>` is scored too; to the generator it is certain and costs nothing.
+    """
+    tokens = sum(len(sequence) - 1 for sequence in sequences(evaluation, layout))
+    return {**_figures(-log_prob, tokens), "bits_per_story": -log_prob / math.log(2) / max(len(evaluation), 1)}

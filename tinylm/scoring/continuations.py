@@ -1,0 +1,170 @@
+"""Evaluation stories continued from their first words, and what the continuations are worth."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from tinylm.config import setting
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import window_start
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import unspeakable
+from tinylm.model.lm import TinyLM
+from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
+from tinylm.scoring.perplexity import perplexity
+from tinylm.text.token_store import TokenStore
+from tinylm.text.words import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateSettings:
+    """Section `evaluate`."""
+
+    stories: int = setting(low=1, high=100_000)
+    prompt_tokens: int = setting(low=1, high=100_000)
+    new_tokens: int = setting(low=1, high=100_000)
+    reference: str = setting(choices=("cut", "whole"))
+    ngram_order: int = setting(low=1, high=10)
+    attention_sentences: int = setting(low=1, high=100)
+    tendency_sentences: int = setting(low=1, high=100_000)
+    bootstrap: int = setting(low=1, high=1_000_000)
+    seed: int = setting(low=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """The start of an evaluation story, <sos> included, and what truly follows (<eos> included where it is reached)."""
+
+    ids: list[int]
+    reference: list[int]
+
+
+def choose_prompts(store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int | None) -> list[Prompt]:
+    """Stories spread evenly over the split, cut behind `prompt_tokens` words; too short ones are passed over.
+
+    Each reference is cut to `reference_tokens`, or the whole rest where that is None.
+    """
+    long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2)  # a word at least is left to tell
+    if not len(long_enough):
+        return []
+    picked = long_enough[np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)]
+    prompts = []
+    for story in picked:
+        ids = store.story(int(story)).tolist()
+        rest = ids[prompt_tokens + 1 :]
+        prompts.append(Prompt(ids[: prompt_tokens + 1], rest[:reference_tokens]))
+    return prompts
+
+
+@torch.no_grad()
+def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -> np.ndarray:
+    """ln P of ids[first:], each given all before it within the context.  -> (len(ids) - first,) float64
+
+    Past the context the windows are those of decoding (`window_start`).
+    """
+    context, device = model.settings.context, model.embedding.device
+    found: list[np.ndarray] = []
+    n = first  # number of tokens before the one to score
+    while n < len(ids):
+        start = window_start(n, context, slide)
+        end = n
+        while end < len(ids) and window_start(end, context, slide) == start:
+            end += 1
+        window = torch.tensor([ids[start : end - 1]], device=device)
+        hidden = model.hidden(window)[0, n - 1 - start :]  # the states that predict ids[n:end]
+        scores = torch.log_softmax(model.logits(hidden).double(), dim=-1)
+        chosen = scores.gather(1, torch.tensor(ids[n:end], device=device)[:, None])
+        found.append(chosen[:, 0].cpu().numpy())
+        n = end
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def continue_stories(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    settings: EvaluateSettings,
+    decode: DecodeSettings,
+) -> list[dict[str, Any]]:
+    """Continue each prompt by sampling; a row a prompt with texts, nats and tokens of continuation and reference.
+
+    Nats are those of the model's own distribution, before temperature and filters, over the continuation's tokens
+    (`<eos>` included where it ended) and the reference's alike.
+    """
+    found = generate(
+        model,
+        [prompt.ids for prompt in prompts],
+        decode,
+        settings.new_tokens,
+        tokenizer.eos_id,
+        banned=unspeakable(tokenizer),
+        with_log_probs=True,
+    )
+    rows = []
+    for prompt, new in zip(prompts, found, strict=True):
+        true = token_log_probs(model, [*prompt.ids, *prompt.reference], len(prompt.ids), decode.slide)
+        rows.append(
+            {
+                "prompt": tokenizer.decode(prompt.ids),
+                "reference": tokenizer.decode(prompt.reference),
+                "continuation": tokenizer.decode(new.ids),
+                "perplexity": perplexity(-sum(new.log_probs), len(new.ids)),
+                "reference_perplexity": perplexity(-float(true.sum()), len(true)),
+                "finished": new.finished,
+                "nats": -sum(new.log_probs),
+                "tokens": len(new.ids),
+                "reference_nats": -float(true.sum()),
+                "reference_tokens": len(true),
+            }
+        )
+    return rows
+
+
+def summarise(rows: Sequence[dict[str, Any]], settings: EvaluateSettings) -> tuple[dict[str, Any], list[float]]:
+    """Figures over all continuations with 95 % bootstrap intervals, and each row's sentence BLEU.
+
+    perplexity: exp of all nats over all tokens, and the mean of the rows' own beside it. BLEU over words parted at
+    white space, each continuation against its one reference.
+    """
+    from tinylm.scoring.bleu import Bleu, corpus_bleu, match_counts
+
+    def interval(values: Any, statistic: Any, value: float) -> dict[str, float]:
+        low, high = bootstrap_interval(np.asarray(values, dtype=float), statistic, settings.bootstrap, settings.seed)
+        return {"value": value, "low": low, "high": high}
+
+    def column(*names: str) -> list[list[float]]:
+        return [[row[name] for name in names] for row in rows]
+
+    texts, references = [row["continuation"] for row in rows], [row["reference"] for row in rows]
+    bleu = Bleu().compute(predictions=texts, references=references, tokenize="none")
+    counts = match_counts(texts, references, tokenize="none")
+    sentences = [
+        Bleu().compute(predictions=[text], references=[reference], tokenize="none")["sentence_bleu"]
+        for text, reference in zip(texts, references, strict=True)
+    ]
+    own, true = np.array(column("nats", "tokens")), np.array(column("reference_nats", "reference_tokens"))
+    figures: dict[str, Any] = {
+        "count": len(rows),
+        "finished": sum(row["finished"] for row in rows),
+        "continuation_perplexity": interval(own, pooled_perplexity, float(np.exp(own[:, 0].sum() / own[:, 1].sum()))),
+        "reference_perplexity": interval(true, pooled_perplexity, float(np.exp(true[:, 0].sum() / true[:, 1].sum()))),
+        "mean_continuation_perplexity": interval(
+            column("perplexity"), mean, float(np.mean([row["perplexity"] for row in rows]))
+        ),
+        **{
+            f"bleu{order}": interval(counts, lambda means, order=order: corpus_bleu(means, order), bleu[f"bleu{order}"])
+            for order in range(1, 5)
+        },
+        "sentence_bleu": interval(sentences, mean, bleu["sentence_bleu"]),
+        "brevity_penalty": bleu["brevity_penalty"],
+        "hypothesis_tokens": bleu["prediction_length"],
+        "reference_tokens": bleu["reference_length"],
+        **{f"distinct{n}": distinct_n(texts, n) for n in (1, 2, 3)},
+        **{f"reference_distinct{n}": distinct_n(references, n) for n in (1, 2, 3)},
+        "repeated_4grams": repeated_share(texts, 4),
+        "reference_repeated_4grams": repeated_share(references, 4),
+    }
+    return figures, sentences

@@ -1,0 +1,69 @@
+"""How varied generated texts are, and how far any figure over texts may be chance (bootstrap)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+_DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples within some tens of MiB
+
+
+def distinct_n(texts: Sequence[str], n: int) -> float:
+    """Different n-grams of words / all n-grams of all texts (Li et al. 2016); 0.0 where there is none.
+
+    No n-gram crosses two texts.
+    """
+    grams = [gram for text in texts for gram in _ngrams(text, n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def repeated_share(texts: Sequence[str], n: int) -> float:
+    """Share of a text's n-grams that stood earlier in the same text, mean over texts (Welleck et al. 2020).
+
+    Texts shorter than n are left out; 0.0 where none is left.
+    """
+    grams = [found for text in texts if (found := _ngrams(text, n))]
+    return float(np.mean([1 - len(set(found)) / len(found) for found in grams])) if grams else 0.0
+
+
+def bootstrap_interval(
+    values: np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    resamples: int,
+    seed: int,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile interval of a statistic over samples drawn anew with replacement (Efron 1979).
+
+    values (samples,) or (samples, K): what the statistic needs of each sample. statistic maps the means of
+    resamples (R, K) to (R,): `mean`, `pooled_perplexity`, `scoring.bleu.corpus_bleu`, or any function of column
+    means. Equal arguments give equal intervals. Raises ValueError where there is nothing to resample.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    samples = len(table)
+    if samples == 0 or resamples < 1:
+        raise ValueError(f"bootstrap of {samples} samples, {resamples} resamples; allowed: at least 1 of each")
+    table = table.reshape(samples, -1)
+    rng = np.random.default_rng(seed)
+    block = max(_DRAWS_AT_ONCE // samples, 1)
+    found = []
+    for start in range(0, resamples, block):
+        times = rng.multinomial(samples, np.full(samples, 1 / samples), size=min(block, resamples - start))
+        found.append(statistic(times @ table / samples))  # (block, samples) @ (samples, K)
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def mean(means: np.ndarray) -> np.ndarray:
+    """Statistic for `bootstrap_interval`: the mean of one value a sample."""
+    return means[:, 0]
+
+
+def pooled_perplexity(means: np.ndarray) -> np.ndarray:
+    """Statistic for `bootstrap_interval`: exp(all nats / all tokens) of samples given as (nats, tokens)."""
+    return np.exp(means[:, 0] / means[:, 1])
+
+
+def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
+    words = text.split()
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]

@@ -1,0 +1,180 @@
+"""The corpus: three splits of cleaned stories, one JSON line a story.
+
+**train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the story's text
+and the seed decides which train stories are held out, so that copies of a story fall on one side and a story
+more moves no other. Where the data has no evaluation split, the same hash sets one apart, as large as held-out.
+A train story that equals an evaluation story (white space aside) is dropped.
+A corpus so small that the hash chooses none gives its smallest hash to held-out and the next one to evaluation.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tinylm.config import InputError
+from tinylm.files import atomic_write, require
+from tinylm.text.cleaning import clean_text
+from tinylm.text.sources import DataSettings, Row, Source, open_source
+
+SPLITS = ("train", "held_out", "evaluation")
+STORIES = Path("data/stories")
+HASH_RANGE = 1 << 64
+
+
+@dataclass
+class _Tally:
+    """Counts of one split as it is written."""
+
+    stories: int = 0
+    words: int = 0
+    bytes: int = 0
+    log_prob: float | None = None
+
+    def add(self, text: str, log_prob: float | None) -> None:
+        self.stories += 1
+        self.words += len(text.split())
+        self.bytes += len(text.encode())
+        if log_prob is not None:
+            self.log_prob = (self.log_prob or 0.0) + log_prob
+
+    def report(self) -> dict[str, Any]:
+        known = {} if self.log_prob is None else {"log_prob_nats": round(self.log_prob, 6)}
+        return {"stories": self.stories, "words": self.words, "bytes": self.bytes} | known
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """A story whose hash is below `held_out` is held out, one between that and `evaluation` is evaluated on."""
+
+    held_out: int
+    evaluation: int
+
+    def split(self, place: int) -> str:
+        return "held_out" if place < self.held_out else "evaluation" if place < self.evaluation else "train"
+
+
+class _TooSmall(Exception):
+    """The hash left a split empty; carries the two smallest hashes seen, fewer where there are fewer stories."""
+
+    def __init__(self, smallest: list[int]):
+        self.smallest = smallest
+
+
+@dataclass
+class _Writer:
+    """One pass over the source into the open files of the three splits."""
+
+    settings: DataSettings
+    handles: dict[str, Any]
+    tallies: dict[str, _Tally] = field(default_factory=lambda: {split: _Tally() for split in SPLITS})
+    dropped: dict[str, int] = field(default_factory=lambda: {"empty": 0, "in_evaluation": 0, "over_limit": 0})
+    evaluated: set[bytes] = field(default_factory=set)
+    smallest: list[int] = field(default_factory=list)
+
+    def rows(self, source: Iterable[Row]) -> Iterator[tuple[str, float | None, bytes]]:
+        """(clean text, log_prob, hash of text and seed) of the stories that are not empty."""
+        prefix = f"{self.settings.seed}\n".encode()
+        for raw, log_prob in source:
+            text = clean_text(raw, self.settings.repair_quotes)
+            if not text:
+                self.dropped["empty"] += 1
+                continue
+            words = " ".join(text.split()).encode()
+            yield text, log_prob, hashlib.blake2b(prefix + words, digest_size=16).digest()
+
+    def put(self, split: str, text: str, log_prob: float | None) -> None:
+        row = {"text": text} if log_prob is None else {"text": text, "log_prob": log_prob}
+        self.handles[split].write(json.dumps(row, ensure_ascii=False) + "\n")
+        self.tallies[split].add(text, log_prob)
+
+    def write_evaluation(self, source: Iterable[Row]) -> None:
+        for text, log_prob, key in itertools.islice(self.rows(source), self.settings.evaluation_stories):
+            self.evaluated.add(key)
+            self.put("evaluation", text, log_prob)
+
+    def write_train(self, source: Iterable[Row], bounds: _Bounds) -> None:
+        kept = 0
+        for text, log_prob, key in self.rows(source):
+            place = int.from_bytes(key[:8], "big")
+            split = bounds.split(place)
+            if key in self.evaluated:
+                self.dropped["in_evaluation"] += 1
+                continue
+            self.smallest = sorted({*self.smallest, place})[:2]
+            if split == "evaluation":
+                limit = self.settings.evaluation_stories
+                if limit is not None and self.tallies["evaluation"].stories >= limit:
+                    self.dropped["over_limit"] += 1
+                    continue
+            else:
+                kept += 1
+            self.put(split, text, log_prob)
+            if kept == self.settings.train_stories:
+                return
+
+
+def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds) -> dict[str, Any]:
+    """One pass; raises _TooSmall, and leaves the folder as it was, where a split stays empty."""
+    with contextlib.ExitStack() as stack:
+        handles = {split: stack.enter_context(atomic_write(folder / f"{split}.jsonl")) for split in SPLITS}
+        writer = _Writer(settings, handles)
+        if source.evaluation:
+            writer.write_evaluation(source.evaluation())
+            if not writer.evaluated:
+                raise InputError(f"{source.name}: the evaluation split holds no story with text")
+        writer.write_train(source.train(), bounds)
+        if not all(tally.stories for tally in writer.tallies.values()):
+            raise _TooSmall(writer.smallest)
+    splits = {split: tally.report() for split, tally in writer.tallies.items()}
+    return source.description | {"splits": splits, "dropped": writer.dropped}
+
+
+def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[str, Any]:
+    """Write {split}.jsonl for each split, one {"text": ..., "log_prob": where known} a line, as the data streams by.
+
+    Returns the source, stories, words and bytes of each split, for the storybook the sum of log_prob in nats, and
+    how many stories were dropped. Raises InputError naming file and line; then nothing is written.
+    """
+    source = open_source(settings)
+    share = int(settings.held_out_share * HASH_RANGE)
+    bounds = _Bounds(share, share if source.evaluation else 2 * share)
+    try:
+        return _write(settings, source, Path(folder), bounds)
+    except _TooSmall as small:
+        needed = 2 if source.evaluation else 3
+        refused = InputError(
+            f"{source.name}: too few different stories with text for three splits; allowed: at least {needed} in train "
+            "that do not stand in evaluation"
+        )
+        if len(small.smallest) < 2:
+            raise refused from None
+        first, second = small.smallest
+    try:
+        bounds = _Bounds(first + 1, first + 1 if source.evaluation else second + 1)
+        return _write(settings, source, Path(folder), bounds)
+    except _TooSmall:
+        raise refused from None
+
+
+def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
+    """The rows of one split as written. Raises InputError, at once, where the file is missing."""
+    path = require(Path(folder) / f"{split}.jsonl", "download")
+
+    def rows() -> Iterator[dict[str, Any]]:
+        with open(path, encoding="utf-8", newline="\n") as handle:
+            for number, line in enumerate(handle, 1):
+                try:
+                    row = json.loads(line)
+                    row["text"]
+                except (ValueError, TypeError, KeyError):
+                    raise InputError(
+                        f"{path}, line {number}: not a story; rm {path} and run dvc repro -f -s download"
+                    ) from None
+                yield row
+
+    return rows()

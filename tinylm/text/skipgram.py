@@ -1,0 +1,102 @@
+"""Skip-gram word vectors with character n-grams, trained by fastText (Bojanowski et al. 2017, "Enriching Word
+Vectors with Subword Information").
+
+One thread, since only that repeats its order of updates. fastText 0.9.3 then draws the first tenth of its input
+matrix and leaves the rest as the allocator hands it over (its issue 1061): zeros in a fresh process, anything
+later. So the allocator is told to hand out zeros while it trains, and equal input gives equal bytes.
+"""
+
+import contextlib
+import ctypes
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinylm.config import InputError, setting
+from tinylm.seeding import derive_seed
+
+NEGATIVES = 5
+M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
+
+
+@dataclass(frozen=True)
+class EmbeddingSettings:
+    """Section `embedding` of params.yaml."""
+
+    source: str = setting(choices=("skipgram", "file", "random"))
+    path: str = setting()
+    width: int = setting(low=1, high=65536)
+    epochs: int = setting(low=1)
+    window: int = setting(low=1)
+    min_n: int = setting(low=0)
+    max_n: int = setting(low=0)
+    buckets: int = setting(low=1, high=100_000_000)
+    lr: float = setting(above=0, high=10)
+    seed: int = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        if self.min_n > self.max_n:
+            return [f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}"]
+        return []
+
+
+@contextlib.contextmanager
+def _zeroed_memory() -> Iterator[None]:
+    """glibc's malloc returns zeroed memory inside the block; without glibc nothing changes."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        yield
+        return
+    mallopt(M_PERTURB, 0xFF)
+    try:
+        yield
+    finally:
+        mallopt(M_PERTURB, 0)
+
+
+def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
+    """fastText's own argument object: `fasttext.train_unsupervised` would not let the seed through."""
+    import fasttext_pybind
+
+    arguments = fasttext_pybind.args()
+    arguments.model, arguments.loss = fasttext_pybind.model_name.skipgram, fasttext_pybind.loss_name.ns
+    arguments.input, arguments.dim = str(path), settings.width
+    arguments.epoch, arguments.ws, arguments.neg = settings.epochs, settings.window, NEGATIVES
+    arguments.minn, arguments.maxn, arguments.bucket = settings.min_n, settings.max_n, settings.buckets
+    arguments.lr, arguments.seed = settings.lr, derive_seed(settings.seed, "skipgram") % (1 << 31)
+    arguments.minCount, arguments.thread, arguments.verbose = 1, 1, 0
+    return arguments
+
+
+def train_skipgram(texts: Iterable[str], words: Sequence[str], settings: EmbeddingSettings) -> np.ndarray:
+    """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
+
+    A word that neither stands in the texts nor has known character n-grams gets zeros. Raises InputError where
+    the training diverges.
+    """
+    import fasttext_pybind
+
+    model, vector = fasttext_pybind.fasttext(), fasttext_pybind.Vector(settings.width)
+    with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
+        path = Path(folder) / "train.txt"
+        with open(path, "w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(text + "\n" for text in texts)
+        try:
+            with _zeroed_memory():
+                fasttext_pybind.train(model, _fasttext_arguments(settings, path))
+        except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
+            raise InputError(
+                f"embedding.source = skipgram: fastText gave up ({error}); embedding.lr = {settings.lr}"
+            ) from None
+    matrix: np.ndarray = np.zeros((len(words), settings.width), dtype=np.float32)
+    for index, word in enumerate(words):
+        model.getWordVector(vector, word)
+        matrix[index] = np.array(vector)
+    if not np.isfinite(matrix).all():
+        raise InputError(f"embedding.lr = {settings.lr}: fastText's vectors are not finite; allowed: a smaller one")
+    return matrix

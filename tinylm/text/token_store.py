@@ -1,0 +1,106 @@
+"""Token stores: one split's ids on disk, read through a memory map.
+
+`{split}.ids` holds all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 where the
+vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 1 int64 story starts;
+`{split}.json` holds the counts and both files' SHA-256, and is written last.
+"""
+
+import functools
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinylm.config import InputError
+from tinylm.files import atomic_write, check_sha256, read_json, require, sha256, write_json
+
+STAGE = "vocab"
+COUNT_CHUNK = 1 << 22
+
+
+def id_type(vocab_size: int) -> np.dtype:
+    """Smallest of uint16 and uint32 that holds ids 0 ... vocab_size - 1."""
+    return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
+
+
+def write_store(folder: str | Path, split: str, stories: Iterable[Sequence[int]], vocab_size: int) -> dict[str, Any]:
+    """Write the stories' ids in a stream, each story exactly as given (`Tokenizer.encode_story`).
+
+    Ordinary writes, no memory map: a full disk is an OSError here. Returns {stories, tokens, ...}, as stored in
+    `{split}.json`. Raises ValueError for an id outside the vocabulary.
+    """
+    dtype = id_type(vocab_size)
+    ids_path, offsets_path = (Path(folder) / f"{split}.{kind}" for kind in ("ids", "offsets"))
+    offsets = array("q", [0])
+    with atomic_write(ids_path, "wb") as handle:
+        for story in stories:
+            ids = np.asarray(story, dtype=np.int64)
+            if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
+                raise ValueError(f"story {len(offsets) - 1} holds an id outside 0 to {vocab_size - 1}")
+            handle.write(ids.astype(dtype).tobytes())
+            offsets.append(offsets[-1] + ids.size)
+    with atomic_write(offsets_path, "wb") as handle:
+        handle.write(np.asarray(offsets, dtype="<i8").tobytes())
+    info = {
+        "stories": len(offsets) - 1,
+        "tokens": offsets[-1],
+        "vocab_size": vocab_size,
+        "dtype": dtype.name,
+        "ids_sha256": sha256(ids_path),
+        "offsets_sha256": sha256(offsets_path),
+    }
+    write_json(Path(folder) / f"{split}.json", info)
+    return info
+
+
+@functools.lru_cache(maxsize=64)
+def _check_once(path: Path, expected: str, size: int, modified_ns: int) -> None:
+    check_sha256(path, expected, STAGE)
+
+
+def _check(path: Path, expected: str) -> None:
+    state = require(path, STAGE).stat()
+    _check_once(path.resolve(), expected, state.st_size, state.st_mtime_ns)
+
+
+class TokenStore:
+    """One split, opened for reading; its bytes are checked against their SHA-256 once a process.
+
+    `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
+    Raises InputError naming the file and the stage that makes it.
+    """
+
+    def __init__(self, folder: str | Path, split: str):
+        base = Path(folder)
+        info = read_json(base / f"{split}.json", STAGE)
+        try:
+            tokens, stories = int(info["tokens"]), int(info["stories"])
+            self.vocab_size = int(info["vocab_size"])
+            hashes = {"ids": str(info["ids_sha256"]), "offsets": str(info["offsets_sha256"])}
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"{base / split}.json: not a token store's; run dvc repro -f -s {STAGE}") from None
+        for kind, expected in hashes.items():
+            _check(base / f"{split}.{kind}", expected)
+        self.offsets = np.fromfile(base / f"{split}.offsets", dtype="<i8")
+        ids_path = base / f"{split}.ids"
+        dtype = id_type(self.vocab_size)
+        if len(self.offsets) != stories + 1 or ids_path.stat().st_size != tokens * dtype.itemsize:
+            raise InputError(f"{base / split}.json: does not fit its files; run dvc repro -f -s {STAGE}")
+        self.ids: np.ndarray = np.memmap(ids_path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def story(self, index: int) -> np.ndarray:
+        """Ids of one story, a view into the memory map."""
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+def coverage(store: TokenStore, unk_id: int) -> dict[str, Any]:
+    """Running words of the split (`<sos>` and `<eos>` not counted), how many are `<unk>`, and their share."""
+    chunks = range(0, len(store.ids), COUNT_CHUNK)
+    unknown = sum(int(np.count_nonzero(store.ids[start : start + COUNT_CHUNK] == unk_id)) for start in chunks)
+    words = len(store.ids) - 2 * len(store)
+    return {"words": words, "unknown": unknown, "unknown_share": unknown / words if words else 0.0}

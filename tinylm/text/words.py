@@ -1,0 +1,239 @@
+"""Word-level tokens: text -> words -> ids, by one documented rule that Hugging Face `tokenizers` follows too.
+
+The rule, in this order:
+
+1. control characters (Unicode Cc: NUL, tab, line breaks) become spaces; format characters (Cf: BOM, zero-width
+   characters, direction marks, soft hyphens) are deleted; a lone surrogate counts as U+FFFD;
+2. Unicode normal form C; lower case where asked for, letter by letter (no final sigma rule);
+3. `drop`: punctuation is deleted in place ("it's" -> "its", "red-haired" -> "redhaired"), Unicode's P and the
+   ASCII symbols $ + < = > ^ ` | ~; then normal form C again, for what a deletion has brought together;
+4. words are parted at white space; `keep` takes each punctuation mark and symbol for a word of its own, but an
+   apostrophe inside a word stays there ("it's"); `attached` leaves everything on its word;
+5. nothing is longer than 100 characters: a longer word goes on in a further word.
+
+No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached` parts "<eos>"
+into "<" and "eos>".
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinylm.config import InputError, setting
+from tinylm.files import atomic_write, require
+
+SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
+SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
+MAX_WORD = 100
+MAX_FILE_BYTES = 1 << 30
+PUNCTUATIONS = ("drop", "keep", "attached")
+
+_ASCII_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
+_PUNCTUATION = r"[\p{P}$+<=>^`|~]"
+_UNBROKEN = rf"\S{{1,{MAX_WORD}}}"
+_WORD_OR_MARK = rf"\w{{1,{MAX_WORD - 20}}}(?:['\u2019]\w{{1,9}}){{0,2}}|[^\s\w]"
+_NO_SPACE_BEFORE = frozenset(".,!?;:)]}%\u2026\u2019\u201d")
+_NO_SPACE_AFTER = frozenset("([{$\u2018\u201c")
+
+
+@dataclass(frozen=True)
+class VocabSettings:
+    """Section `vocab` of params.yaml."""
+
+    lower_case: bool = setting()
+    punctuation: str = setting(choices=PUNCTUATIONS)
+    min_count: int = setting(low=1)
+    max_size: int | None = setting(low=1)
+
+
+def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
+    """The rule as (normalizer, pre-tokenizer) of Hugging Face `tokenizers`."""
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    steps: list = [
+        normalizers.Replace(Regex(r"\p{Cc}"), " "),
+        normalizers.Replace(Regex(r"\p{Cf}"), ""),
+        normalizers.NFC(),
+    ]
+    if lower_case:
+        steps.append(normalizers.Lowercase())
+    if punctuation == "drop":
+        steps.append(normalizers.Replace(Regex(_PUNCTUATION), ""))
+    steps.append(normalizers.NFC())
+    if punctuation == "attached":
+        steps.append(normalizers.Replace(Regex(_SPELLED_SPECIAL), "< "))
+    pattern = _WORD_OR_MARK if punctuation == "keep" else _UNBROKEN
+    return normalizers.Sequence(steps), pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+
+
+class Splitter:
+    """text -> words. ASCII text takes a path of plain Python (30 MB/s), any other goes through the library.
+
+    On ASCII the rule has no Unicode in it, so that the two paths are equal by exhaustion over 128 characters.
+    """
+
+    def __init__(self, lower_case: bool, punctuation: str):
+        self.lower_case, self.punctuation = lower_case, punctuation
+        self.normalizer, self.pre_tokenizer = _library_parts(lower_case, punctuation)
+        self._table: dict[int, str | None] = dict.fromkeys((*range(32), 127), " ")
+        if lower_case:
+            self._table |= {code: chr(code + 32) for code in range(65, 91)}
+        if punctuation == "drop":
+            self._table |= dict.fromkeys(map(ord, _ASCII_PUNCTUATION))
+        self._find_words = re.compile(_WORD_OR_MARK).findall
+        self._find_pieces = re.compile(_UNBROKEN).findall
+
+    def __call__(self, text: str) -> list[str]:
+        if not text.isascii():
+            whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            normalised = self.normalizer.normalize_str(whole)
+            return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
+        text = text.translate(self._table)
+        if self.punctuation == "keep":
+            return self._find_words(text)
+        if self.punctuation == "attached" and "<" in text:
+            text = re.sub(_SPELLED_SPECIAL, "< ", text)
+        words = text.split()
+        return self._find_pieces(text) if max(map(len, words), default=0) > MAX_WORD else words
+
+
+class Tokenizer:
+    """Words <-> ids; ids 0-3 are `<sos> <eos> <pad> <unk>`, then the words, most frequent first.
+
+    A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face `tokenizers`
+    and gives the same ids there.
+    """
+
+    sos_id, eos_id, pad_id, unk_id = SOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+    def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
+        """`vocabulary`: the words in the order of their ids, the special tokens left out."""
+        known = list(vocabulary)
+        self.words = [*SPECIALS, *known]
+        self.split = splitter  # text -> list of words
+        self._ids = {word: index for index, word in enumerate(known, len(SPECIALS))}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text's words, no special token added."""
+        get = self._ids.get
+        return [get(word, UNK_ID) for word in self.split(text)]
+
+    def encode_story(self, text: str) -> list[int]:
+        """`<sos> words <eos>`: one story as it stands in the token store."""
+        return [SOS_ID, *self.encode(text), EOS_ID]
+
+    def normalise(self, text: str) -> str:
+        """The words joined by one space: the text that is modelled, and whose bytes bits per byte counts."""
+        return " ".join(self.split(text))
+
+    def id_of(self, word: str) -> int | None:
+        """Id of one word as it stands in the vocabulary, None where it is unknown."""
+        return self._ids.get(word)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Readable text; `<sos> <eos> <pad>` are left out, punctuation of `keep` goes to its word."""
+        words = [self.words[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
+        return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
+
+    def _library(self) -> Any:
+        import tokenizers
+
+        ids = {word: index for index, word in enumerate(self.words)}
+        library = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID]))
+        library.normalizer, library.pre_tokenizer = self.split.normalizer, self.split.pre_tokenizer
+        return library
+
+    def save(self, path: str | Path) -> None:
+        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`.
+
+        The special tokens are plain entries and no `added_tokens`, which the library would find in raw text.
+        """
+        with atomic_write(path) as handle:
+            handle.write(self._library().to_str(pretty=True) + "\n")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Tokenizer":
+        """Read what `save` wrote; InputError names the file where it is anything else."""
+        require(path, "vocab")
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a word-level vocabulary")
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not a tokenizer file ({error}); run dvc repro -f -s vocab") from None
+        return cls(_checked_words(content, path), _matching_splitter(content, path))
+
+
+def _join_words(words: list[str]) -> str:
+    """Words and marks with the spaces of English; straight double quotes open and close in turn."""
+    parts: list[str] = []
+    glue, quoted = True, False
+    for word in words:
+        closing = word in _NO_SPACE_BEFORE or (word == '"' and quoted)
+        parts.append(word if glue or closing else " " + word)
+        if word == '"':
+            quoted = not quoted
+        glue = word in _NO_SPACE_AFTER or (word == '"' and quoted)
+    return "".join(parts)
+
+
+def _checked_words(content: Any, path: str | Path) -> list[str]:
+    """The vocabulary of a tokenizer file, special tokens left out; its ids must be 0 ... V - 1."""
+    model = content.get("model") if isinstance(content, dict) else None
+    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordLevel" else None
+    if not isinstance(ids, dict) or any(type(index) is not int for index in ids.values()):
+        raise InputError(f"{path}: holds no WordLevel vocabulary; run dvc repro -f -s vocab")
+    words = sorted(ids, key=ids.__getitem__)
+    if [ids[word] for word in words] != list(range(len(words))):
+        raise InputError(f"{path}: ids are not 0 to {len(words) - 1}, each once; run dvc repro -f -s vocab")
+    if tuple(words[: len(SPECIALS)]) != SPECIALS:
+        raise InputError(f"{path}: ids 0 to 3 are {words[:4]}; allowed: {list(SPECIALS)}")
+    return words[len(SPECIALS) :]
+
+
+def _matching_splitter(content: dict, path: str | Path) -> Splitter:
+    """The splitter whose rule the file states; any other rule is refused, so that ids mean one thing."""
+    for lower_case in (True, False):
+        for punctuation in PUNCTUATIONS:
+            splitter = Splitter(lower_case, punctuation)
+            library = Tokenizer((), splitter)._library()
+            stated = json.loads(library.to_str())
+            if all(content.get(key) == stated[key] for key in stated if key != "model"):
+                return splitter
+    raise InputError(f"{path}: its normalizer is not one of tinylm's; run dvc repro -f -s vocab")
+
+
+def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
+    """Count the words of the train split's texts."""
+    counts: Counter[str] = Counter()
+    split = Splitter(settings.lower_case, settings.punctuation)
+    for text in texts:
+        counts.update(split(text))
+    return counts
+
+
+def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> Tokenizer:
+    """Vocabulary of the words with at least `min_count`, at most `max_size` of them (special tokens not counted).
+
+    Ordered by count descending, ties by word. Raises InputError where no word is left.
+    """
+    if not counts:
+        raise InputError(
+            f"vocab.punctuation = {settings.punctuation}: the train split holds no word; allowed: stories with words"
+        )
+    kept = [word for word, count in counts.items() if count >= settings.min_count]
+    if not kept:
+        word, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+        raise InputError(
+            f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
+        )
+    kept.sort(key=lambda word: (-counts[word], word))
+    return Tokenizer(kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation))

@@ -1,0 +1,37 @@
+"""The curves of a run as long tables (step, tokens, series, value): what DVC plots and the report draw."""
+
+import csv
+import math
+from pathlib import Path
+
+from tinylm.files import atomic_write
+from tinylm.training.loop import Curves
+
+MEAN_OF = 10  # updates that one point of the train curve averages: single batches differ too much to be read
+
+
+def _write(path: Path, rows: list[tuple[int, int, str, float]]) -> None:
+    with atomic_write(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(("step", "tokens", "series", "value"))
+        writer.writerows((step, tokens, series, f"{value:.6g}") for step, tokens, series, value in rows)
+
+
+def write_curves(folder: str | Path, curves: Curves) -> None:
+    """Write loss.csv and perplexity.csv (series train and held-out), learning_rate.csv and grad_norm.csv.
+
+    Loss in nats a token; a train point is the mean of the last `MEAN_OF` updates, before each of which the weights
+    were those of the update before.
+    """
+    loss: list[tuple[int, int, str, float]] = []
+    rate: list[tuple[int, int, str, float]] = []
+    norm: list[tuple[int, int, str, float]] = []
+    for end in range(MEAN_OF, len(curves.updates) + 1, MEAN_OF):
+        step, tokens = curves.updates[end - 1], curves.tokens[end - 1]
+        loss.append((step, tokens, "train", sum(curves.train[end - MEAN_OF : end]) / MEAN_OF))
+        rate.append((step, tokens, "learning rate", curves.rate[end - 1]))
+        norm.append((step, tokens, "gradient norm", sum(curves.grad_norm[end - MEAN_OF : end]) / MEAN_OF))
+    loss += [(step, tokens, "held-out", value) for step, tokens, value in curves.held_out]
+    perplexity = [(step, tokens, series, math.exp(min(value, 700.0))) for step, tokens, series, value in loss]
+    for name, rows in (("loss", loss), ("perplexity", perplexity), ("learning_rate", rate), ("grad_norm", norm)):
+        _write(Path(folder) / f"{name}.csv", rows)

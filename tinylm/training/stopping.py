@@ -1,0 +1,26 @@
+"""Early stopping on the held-out loss."""
+
+import math
+
+
+class EarlyStopping:
+    """Remembers the best held-out loss; `should_stop` after `patience` validations in a row without better."""
+
+    def __init__(self, patience: int | None) -> None:
+        self.patience = patience
+        self.best = math.inf
+        self.best_update = 0
+        self.stale = 0
+
+    def observe(self, loss: float, update: int) -> bool:
+        """Take a validation's loss; True where it is the best so far."""
+        if loss < self.best:
+            self.best, self.best_update, self.stale = loss, update, 0
+            return True
+        self.stale += 1
+        return False
+
+    @property
+    def should_stop(self) -> bool:
+        """True once patience has run out (never where it is null)."""
+        return self.patience is not None and self.stale >= self.patience
