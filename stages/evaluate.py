@@ -14,9 +14,10 @@ from tinylm.model.storage import load_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.scoring.attention_maps import attention_maps, head_table, opening_sentences, whole_stories
 from tinylm.scoring.baselines import baselines, floor
-from tinylm.scoring.continuations import EvaluateSettings, choose_prompts, continue_stories, summarise
+from tinylm.scoring.continuations import EvaluateSettings, continue_stories, summarise
 from tinylm.scoring.split_score import score_split
 from tinylm.seeding import seed_everything
+from tinylm.text.prompts import choose_prompts
 from tinylm.text.token_store import TokenStore
 from tinylm.text.words import Tokenizer
 

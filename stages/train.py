@@ -17,8 +17,8 @@ from tinylm.model.storage import new_model, save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import TrainBatches, scoring_batches
+from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.text.vectors import load_matrix
 from tinylm.text.words import Tokenizer
 from tinylm.training.curves import write_curves
 from tinylm.training.loop import TrainSettings, train

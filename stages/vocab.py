@@ -8,9 +8,11 @@ from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.files import write_json
 from tinylm.runtime import RuntimeSettings, conditions
-from tinylm.text.corpus import SPLITS, read_stories
+from tinylm.text.embedding_settings import EmbeddingSettings
+from tinylm.text.matrix_file import save_matrix
+from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.token_store import TokenStore, coverage, write_store
-from tinylm.text.vectors import EmbeddingSettings, embedding_matrix, save_matrix
+from tinylm.text.vectors import embedding_matrix
 from tinylm.text.words import VocabSettings, build_tokenizer, count_words
 
 STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/vocab")

@@ -12,11 +12,6 @@ SOS, EOS, PAD, UNK = 0, 1, 2, 3
 VOCAB, CONTEXT = 31, 13
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def make_model() -> Callable[..., TinyLM]:
     def make(seed: int = 1, dtype: torch.dtype = torch.float64, gain: float = 3.0, end: float = 1.0) -> TinyLM:

@@ -13,12 +13,13 @@ BANNED = [SOS, PAD, UNK]
 CONTEXT = 13
 
 
-def next_log_probs(model, ids: list[int]) -> list[float]:
+def next_log_probs(model, texts: list[list[int]]) -> list[list[float]]:
+    """Of the next token of texts of one length."""
     start = 0
-    while len(ids) - start > CONTEXT:
+    while len(texts[0]) - start > CONTEXT:
         start += CONTEXT // 2
     with torch.no_grad():
-        return model(torch.tensor([ids[start:]]))[0, -1].log_softmax(-1).tolist()
+        return model(torch.tensor(texts)[:, start:])[:, -1].log_softmax(-1).tolist()
 
 
 def brute_beam(model, prompt, width, steps, alpha, banned, n_best, stop=True):
@@ -27,8 +28,9 @@ def brute_beam(model, prompt, width, steps, alpha, banned, n_best, stop=True):
     found = []
     for length in range(1, steps + 1):
         candidates = []
-        for beam, (ids, total) in enumerate(live):
-            for token, value in enumerate(next_log_probs(model, prompt + list(ids))):
+        tables = next_log_probs(model, [prompt + list(ids) for ids, _ in live])
+        for beam, ((ids, total), table) in enumerate(zip(live, tables, strict=True)):
+            for token, value in enumerate(table):
                 if token not in banned:
                     candidates.append((-(total + value), beam, token, (*ids, token)))
         candidates.sort()
@@ -150,7 +152,7 @@ def test_hostile_arguments(model):
         beam_search(model, [[SOS]], 0, 5, 0.6, EOS, BANNED)
     with pytest.raises(InputError, match="n_best = 3"):
         beam_search(model, [[SOS]], 2, 5, 0.6, EOS, BANNED, n_best=3)
-    for alpha in (-1.0, math.nan):
+    for alpha in (-1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="length_penalty"):
             beam_search(model, [[SOS]], 2, 5, alpha, EOS, BANNED)
     with pytest.raises(InputError, match="banned"):

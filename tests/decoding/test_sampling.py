@@ -25,7 +25,7 @@ def greedy_text(model, prompt: list[int], new_tokens: int) -> list[int]:
 
 def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
     ended = 0
-    for seed in range(12):
+    for seed in range(5):
         model = make_model(seed)
         prompts = [[SOS, word] for word in range(4, 12)]
         for found, prompt in zip(
@@ -34,7 +34,7 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
             assert found.ids == greedy_text(model, prompt, 9)
             assert found.finished == (found.ids[-1] == EOS)
             ended += found.finished
-    assert 0 < ended < 96  # both ends occur
+    assert 0 < ended < 40  # both ends occur
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])
@@ -105,9 +105,9 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
 
 @pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
 def test_frequencies_match_exact_probabilities(model, settings, changes):
-    """Chi-square of 6,000 first tokens; the limit is the 0.999 quantile by Wilson and Hilferty (1931)."""
+    """Chi-square of 3,000 first tokens; the limit is the 0.999 quantile by Wilson and Hilferty (1931)."""
     chosen = settings(**changes)
-    count, prompt = 6000, [SOS, 9, 5]
+    count, prompt = 3000, [SOS, 9, 5]
     with torch.no_grad():
         logits = model(torch.tensor([prompt]))[0, -1]
     logits[BANNED] = -math.inf

@@ -96,6 +96,17 @@ def test_selected_rows_go_on_as_if_they_had_always_stood_there(model, prompts, s
     assert len(texts) == 6
 
 
+def test_rows_that_differ_only_in_length_swap_their_caches(model):
+    """An id 0 behind the shorter row looks like the longer one's last token, but their windows start apart."""
+    short = [5, 9, 7, 20, 4, 8, 30, 11, 6, 17, 22, 10, 19]
+    texts = [short, [*short, 0]]
+    session = Session(model, texts)
+    session.next_logits()
+    session.select(torch.tensor([1, 0]))
+    expected = torch.stack([plain_logits(model, text, "half") for text in reversed(texts)])
+    torch.testing.assert_close(session.next_logits(), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_cache_is_no_larger_than_needed(model):
     small, large = Session(model, [[0, 4]], new_tokens=3), Session(model, [[0, 4]], new_tokens=300)
     for session in (small, large):

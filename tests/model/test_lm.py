@@ -163,6 +163,21 @@ def test_the_first_loss_is_close_to_that_of_guessing(norm, tied, spread):
     assert math.log(vocab) - 0.3 < nats < math.log(vocab) + 1.0
 
 
+def test_weights_start_at_the_stated_sizes():
+    settings = ModelSettings(8, 4, None, 256, 33, 0.0, "pre", "gelu", True, False, "tuned")
+    model = TinyLM(settings, 499, 2, torch.randn(499, 64))
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            assert parameter.eq(0).all()
+        elif name.endswith("gain"):
+            assert parameter.eq(1).all()
+        elif name != "embedding":
+            wanted = parameter.shape[1] ** -0.5
+            if name.endswith(("attention.out.weight", "down.weight")):
+                wanted /= 4.0  # sqrt(2 N): the 16 branches that add to the residual stream keep its size
+            assert parameter.std().item() == pytest.approx(wanted, rel=0.05), name
+
+
 @pytest.mark.parametrize("spread", [1e-4, 1.0, 50.0])
 def test_input_vectors_of_any_size_enter_at_unit_mean_square(new_model, ids, spread):
     model = TinyLM(new_model().settings, 31, 2, torch.randn(31, 19) * spread)

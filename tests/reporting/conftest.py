@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,15 @@ import pandas as pd
 import pytest
 import yaml
 
-CONDITIONS = {"cpu": "Example CPU", "cores": 2, "threads": 2, "device": "cpu", "torch": "2.13.0",
-              "python": "3.11.9", "date": "2025-01-02"}  # fmt: skip
+CONDITIONS = {
+    "cpu": "Example CPU",
+    "cores": 2,
+    "threads": 2,
+    "device": "cpu",
+    "torch": "2.13.0",
+    "python": "3.11.9",
+    "date": "2025-01-02",
+}
 WEIGHTS = ("previous", "first", "self", "same_word", "boundary")
 
 
@@ -32,16 +41,36 @@ def _csv(folder: Path, name: str, rows: list[dict]) -> None:
 
 def _write_data(folder: Path) -> None:
     splits = {"train": 19600, "held_out": 400, "evaluation": 500}
-    _json(folder, "metrics/download.json", {
-        "source": "storybook",
-        "splits": {name: {"stories": n, "words": 92 * n, "bytes": 480 * n} for name, n in splits.items()}})  # fmt: skip
-    _json(folder, "metrics/vocab.json", {
-        "size": 1204, "words_seen": 1200, "words_seen_once": 3,
-        "unknown_share": {"train": 0.0, "held_out": 0.0, "evaluation": 0.0005},
-        "tokens": {name: 94 * n for name, n in splits.items()},
-        "embedding": {"source": "skipgram", "width": 128, "coverage": 1.0}})  # fmt: skip
-    for stage, spent in {"download": 3.1, "vocab": 9.8, "train": 182.0, "evaluate": 41.0, "beam_bench": 30.2,
-                         "kv_bench": 61.0, "accum_sweep": 2.0, "ckpt_bench": 18.0}.items():  # fmt: skip
+    _json(
+        folder,
+        "metrics/download.json",
+        {
+            "source": "storybook",
+            "splits": {name: {"stories": n, "words": 92 * n, "bytes": 480 * n} for name, n in splits.items()},
+        },
+    )
+    _json(
+        folder,
+        "metrics/vocab.json",
+        {
+            "size": 1204,
+            "words_seen": 1200,
+            "words_seen_once": 3,
+            "unknown_share": {"train": 0.0, "held_out": 0.0, "evaluation": 0.0005},
+            "tokens": {name: 94 * n for name, n in splits.items()},
+            "embedding": {"source": "skipgram", "width": 128, "coverage": 1.0},
+        },
+    )
+    for stage, spent in {
+        "download": 3.1,
+        "vocab": 9.8,
+        "train": 182.0,
+        "evaluate": 41.0,
+        "beam_bench": 30.2,
+        "kv_bench": 61.0,
+        "accum_sweep": 2.0,
+        "ckpt_bench": 18.0,
+    }.items():
         _json(folder, f"metrics/{stage}_time.json", {"seconds": spent, "conditions": CONDITIONS})
 
 
@@ -63,16 +92,39 @@ def _write_training(folder: Path, updates: int) -> None:
     norms = [row | {"series": "gradient norm", "value": 1.5 + 1 / (1 + row["step"])} for row in rates]
     _csv(folder, "plots/grad_norm.csv", norms)
     parts = {"embedding": 154112, "blocks": 790016, "output": 0, "norms": 256}
-    _json(folder, "metrics/train.json", {
-        "parameters": 944384, "parameters_by_part": parts, "updates": updates, "tokens": 1500000, "epochs": 0.82, "train_loss": 1.91,
-        "held_out_loss_last": 1.962, "held_out_loss_best": 1.962, "best_update": updates,
-        "held_out_perplexity": math.exp(1.962), "stopped_early": False,
-        "forward_flop_per_token": 2100000, "training_flop_per_token": 6300000})  # fmt: skip
-    _json(folder, "metrics/train_time.json",
-          {"seconds": 182.0, "train_s": 170.1, "tokens_per_s": 8818.0, "conditions": CONDITIONS})  # fmt: skip
+    _json(
+        folder,
+        "metrics/train.json",
+        {
+            "parameters": 944384,
+            "parameters_by_part": parts,
+            "updates": updates,
+            "tokens": 1500000,
+            "epochs": 0.82,
+            "train_loss": 1.91,
+            "held_out_loss_last": 1.962,
+            "held_out_loss_best": 1.962,
+            "best_update": updates,
+            "held_out_perplexity": math.exp(1.962),
+            "stopped_early": False,
+            "forward_flop_per_token": 2100000,
+            "training_flop_per_token": 6300000,
+        },
+    )
+    _json(
+        folder,
+        "metrics/train_time.json",
+        {"seconds": 182.0, "train_s": 170.1, "tokens_per_s": 8818.0, "conditions": CONDITIONS},
+    )
     story = "once upon a time there was a little fox named tim he lived in a small house near the river"
-    _json(folder, "models/samples.json", [
-        {"update": update, "tokens": update * per_update, "text": story} for update in range(updates // 5, updates + 1, updates // 5)])  # fmt: skip
+    _json(
+        folder,
+        "models/samples.json",
+        [
+            {"update": update, "tokens": update * per_update, "text": story}
+            for update in range(updates // 5, updates + 1, updates // 5)
+        ],
+    )
 
 
 def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str]) -> None:
@@ -80,22 +132,57 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
     plain = {"uniform": 1204.0, "unigram": 182.0, "kneser_ney": 9.4, "floor": 5.9}
     baselines: dict = {name: {"perplexity": v, "nats_per_token": math.log(v)} for name, v in plain.items()}
     baselines["kneser_ney"]["order"] = 5
-    _json(folder, "metrics/evaluate.json", {
-        "perplexity": 7.1, "nats_per_token": math.log(7.1), "tokens": 47000, "bits_per_byte": 0.58,
-        "unknown_share": 0.0005, "perplexity_interval": [6.9, 7.3],
-        "protocol": "every token but the first <sos> scored, non-overlapping windows of 192 tokens.",
-        "baselines": baselines,
-        "samples": {"count": 50, "continuation_perplexity": _interval(4.2), "reference_perplexity": _interval(7.0),
-                    "bleu1": _interval(31.0), "bleu2": _interval(14.0), "bleu3": _interval(7.5),
-                    "bleu4": _interval(4.1, 0.4), "sentence_bleu": 5.2, "brevity_penalty": 0.98,
-                    "hypothesis_tokens": 2900, "reference_tokens": 2950, "distinct1": 0.21, "distinct2": 0.58,
-                    "distinct3": 0.8, "repeated_4grams": 0.07, "reference_distinct1": 0.24,
-                    "reference_distinct2": 0.64, "reference_distinct3": 0.85, "reference_repeated_4grams": 0.04},
-    })  # fmt: skip
-    _csv(folder, "data/evaluate/samples.csv", [
-        {"prompt": "once upon a time there", "reference": f"was a small cat {i} who liked the blue river",
-         "continuation": f"was a little dog {i} who lived near the forest and loved to run", "perplexity": 4.0 + i / 7,
-         "reference_perplexity": 6.5, "bleu": 3.3 * i, "finished": i % 2 == 0} for i in range(12)])  # fmt: skip
+    _json(
+        folder,
+        "metrics/evaluate.json",
+        {
+            "perplexity": 7.1,
+            "nats_per_token": math.log(7.1),
+            "tokens": 47000,
+            "bits_per_byte": 0.58,
+            "unknown_share": 0.0005,
+            "perplexity_interval": [6.9, 7.3],
+            "protocol": "every token but the first <sos> scored, non-overlapping windows of 192 tokens.",
+            "baselines": baselines,
+            "samples": {
+                "count": 50,
+                "continuation_perplexity": _interval(4.2),
+                "reference_perplexity": _interval(7.0),
+                "bleu1": _interval(31.0),
+                "bleu2": _interval(14.0),
+                "bleu3": _interval(7.5),
+                "bleu4": _interval(4.1, 0.4),
+                "sentence_bleu": 5.2,
+                "brevity_penalty": 0.98,
+                "hypothesis_tokens": 2900,
+                "reference_tokens": 2950,
+                "distinct1": 0.21,
+                "distinct2": 0.58,
+                "distinct3": 0.8,
+                "repeated_4grams": 0.07,
+                "reference_distinct1": 0.24,
+                "reference_distinct2": 0.64,
+                "reference_distinct3": 0.85,
+                "reference_repeated_4grams": 0.04,
+            },
+        },
+    )
+    _csv(
+        folder,
+        "data/evaluate/samples.csv",
+        [
+            {
+                "prompt": "once upon a time there",
+                "reference": f"was a small cat {i} who liked the blue river",
+                "continuation": f"was a little dog {i} who lived near the forest and loved to run",
+                "perplexity": 4.0 + i / 7,
+                "reference_perplexity": 6.5,
+                "bleu": 3.3 * i,
+                "finished": i % 2 == 0,
+            }
+            for i in range(12)
+        ],
+    )
     arrays: dict[str, np.ndarray] = {}
     for number, sentence in enumerate(sentences):
         words = ["<sos>", *sentence.split()]
@@ -117,48 +204,148 @@ def _write_heads(folder: Path, layers: int, heads: int, rng: np.random.Generator
         row |= {"entropy_nats": float(rng.uniform(0.5, 3)), "entropy_nats_even": 3.1}
         row |= {"distance_tokens": float(rng.uniform(1, 20)), "distance_tokens_even": 15.0}
         strong = row["previous"] > 0.2
-        row["interpretation"] = "the previous token: 30% of the weight (5% if spread evenly)" if strong else "spread evenly"
+        row["interpretation"] = (
+            "the previous token: 30% of the weight (5% if spread evenly)" if strong else "spread evenly"
+        )
         rows.append(row)
     rows[-1] |= {"previous": 0.91, "interpretation": "the previous token: 91% of the weight (5% if spread evenly)"}
     _csv(folder, "data/evaluate/heads.csv", rows)
 
 
 def _write_benches(folder: Path) -> None:
-    quality = {"sampling": (4.0, -2.0, 0.60, 0.05), "greedy": (5.0, -1.0, 0.45, 0.20),
-               "beam 1": (5.0, -1.0, 0.45, 0.20), "beam 5": (5.4, -0.8, 0.40, 0.28),
-               "beam 10": (5.5, -0.78, 0.38, 0.30)}  # fmt: skip
-    _json(folder, "metrics/beam_bench.json", {"prompts": 10, "new_tokens": 60, "methods": {
-        name: {"bleu4": bleu, "log_prob_per_token": log, "log_prob": 60 * log, "distinct2": d2, "repeated_4grams": r}
-        for name, (bleu, log, d2, r) in quality.items()}})  # fmt: skip
+    quality = {
+        "sampling": (4.0, -2.0, 0.60, 0.05),
+        "greedy": (5.0, -1.0, 0.45, 0.20),
+        "beam 1": (5.0, -1.0, 0.45, 0.20),
+        "beam 5": (5.4, -0.8, 0.40, 0.28),
+        "beam 10": (5.5, -0.78, 0.38, 0.30),
+    }
+    _json(
+        folder,
+        "metrics/beam_bench.json",
+        {
+            "prompts": 10,
+            "new_tokens": 60,
+            "methods": {
+                name: {
+                    "bleu4": bleu,
+                    "log_prob_per_token": log,
+                    "log_prob": 60 * log,
+                    "distinct2": d2,
+                    "repeated_4grams": r,
+                }
+                for name, (bleu, log, d2, r) in quality.items()
+            },
+        },
+    )
     speeds = {"sampling": 1500.0, "greedy": 1550.0, "beam 1": 1200.0, "beam 5": 420.0, "beam 10": 240.0}
-    _json(folder, "metrics/beam_bench_time.json", {"seconds": 30.2, "conditions": CONDITIONS, "methods": {
-        name: {"tokens_per_s": speed, "s_per_prompt": 60 / speed} for name, speed in speeds.items()}})  # fmt: skip
-    _csv(folder, "data/beam_bench/outputs.csv", [
-        {"prompt": f"the {animal} went to", "reference": "the river to drink", "method": name,
-         "text": f"the forest and saw a {animal} {name}", "log_prob": -60.0, "score": -5.1}
-        for animal in ("fox", "owl") for name in quality])  # fmt: skip
+    _json(
+        folder,
+        "metrics/beam_bench_time.json",
+        {
+            "seconds": 30.2,
+            "conditions": CONDITIONS,
+            "methods": {name: {"tokens_per_s": speed, "s_per_prompt": 60 / speed} for name, speed in speeds.items()},
+        },
+    )
+    _csv(
+        folder,
+        "data/beam_bench/outputs.csv",
+        [
+            {
+                "prompt": f"the {animal} went to",
+                "reference": "the river to drink",
+                "method": name,
+                "text": f"the forest and saw a {animal} {name}",
+                "log_prob": -60.0,
+                "score": -5.1,
+            }
+            for animal in ("fox", "owl")
+            for name in quality
+        ],
+    )
     _json(folder, "metrics/kv_bench.json", {"batch": 20, "same_ids": True, "lengths": [32, 64, 128, 256]})
-    _json(folder, "metrics/kv_bench_time.json", {"seconds": 61.0, "conditions": CONDITIONS, "settings": [
-        {"new_tokens": n, "cache": cache, "tokens_per_s": 2500 - n if cache else 36000 / n, "first_token_s": 0.02,
-         "rest_s_per_token": 0.008 if cache else n / 2000, "peak_mib": 40 + n / 8 if cache else 60 + n / 4,
-         "process_mib": 500.0, "past_context": n + 5 > 192} for n in (32, 64, 128, 256) for cache in (True, False)]})  # fmt: skip
+    _json(
+        folder,
+        "metrics/kv_bench_time.json",
+        {
+            "seconds": 61.0,
+            "conditions": CONDITIONS,
+            "settings": [
+                {
+                    "new_tokens": n,
+                    "cache": cache,
+                    "tokens_per_s": 2500 - n if cache else 36000 / n,
+                    "first_token_s": 0.02,
+                    "rest_s_per_token": 0.008 if cache else n / 2000,
+                    "peak_mib": 40 + n / 8 if cache else 60 + n / 4,
+                    "process_mib": 500.0,
+                    "past_context": n + 5 > 192,
+                }
+                for n in (32, 64, 128, 256)
+                for cache in (True, False)
+            ],
+        },
+    )
     _write_accumulation(folder)
     _json(folder, "metrics/ckpt_bench.json", {"same_loss": True, "same_gradients": True, "depths": [2, 4, 8]})
-    _json(folder, "metrics/ckpt_bench_time.json", {"seconds": 18.0, "conditions": CONDITIONS, "settings": [
-        {"layers": n, "recompute": on, "peak_mib": 60 + n * (8 if on else 55), "step_s": n * (0.13 if on else 0.1),
-         "epoch_s": 600 * n * (0.13 if on else 0.1)} for n in (2, 4, 8) for on in (True, False)]})  # fmt: skip
+    _json(
+        folder,
+        "metrics/ckpt_bench_time.json",
+        {
+            "seconds": 18.0,
+            "conditions": CONDITIONS,
+            "settings": [
+                {
+                    "layers": n,
+                    "recompute": on,
+                    "peak_mib": 60 + n * (8 if on else 55),
+                    "step_s": n * (0.13 if on else 0.1),
+                    "epoch_s": 600 * n * (0.13 if on else 0.1),
+                }
+                for n in (2, 4, 8)
+                for on in (True, False)
+            ],
+        },
+    )
 
 
 def _write_accumulation(folder: Path) -> None:
     steps = (1, 2, 4, 8)
-    _json(folder, "metrics/accum_sweep.json", {
-        "settings": {str(n): {"updates": 104 // n, "tokens": 160000, "held_out_loss_at_equal_tokens": 4.0 + 0.12 * n,
-                              "held_out_loss_at_equal_updates": 5.0 - 0.02 * n, "train_loss": 4.0 + 0.1 * n}
-                     for n in steps},
-        "answers": ["Equal tokens: which setting learns most from the same text.",
-                    "Equal updates: what a larger batch gives each update."]})  # fmt: skip
-    _json(folder, "metrics/accum_sweep_time.json", {"seconds": 2.0, "settings": {
-        str(n): {"epoch_s": 210.0 + n, "tokens_per_s": 8700.0 - 10 * n, "peak_mib": 140.0 + n} for n in steps}})  # fmt: skip
+    _json(
+        folder,
+        "metrics/accum_sweep.json",
+        {
+            "batch_size": 16,
+            "budget_tokens": 160000,
+            "equal_updates": 13,
+            "learning_rate": "the same peak rate",
+            "settings": {
+                str(n): {
+                    "updates": 104 // n,
+                    "tokens": 160000,
+                    "held_out_loss_at_equal_tokens": 4.0 + 0.12 * n,
+                    "held_out_loss_at_equal_updates": 5.0 - 0.02 * n,
+                    "train_loss_last_tenth": 4.0 + 0.1 * n,
+                }
+                for n in steps
+            },
+            "answers": [
+                "Equal tokens: which setting learns most from the same text.",
+                "Equal updates: what a larger batch gives each update.",
+            ],
+        },
+    )
+    _json(
+        folder,
+        "metrics/accum_sweep_time.json",
+        {
+            "seconds": 2.0,
+            "settings": {
+                str(n): {"epoch_s": 210.0 + n, "tokens_per_s": 8700.0 - 10 * n, "peak_mib": 140.0 + n} for n in steps
+            },
+        },
+    )
     rng = np.random.default_rng(3)
     for name, x in {"tokens": "tokens", "updates": "update", "micro_steps": "micro_step"}.items():
         rows = []
@@ -186,8 +373,14 @@ def params() -> dict:
     return yaml.safe_load((Path(tinylm.__file__).parent / "presets/storybook.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="session")
+def make_run() -> Callable[[Path], None]:
+    """Writes a small complete run into a folder."""
+    return partial(write_run, updates=100, layers=2, heads=3, sentences=["the fox ran home", "a small owl"])
+
+
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path: Path, make_run: Callable[[Path], None]) -> Path:
     """A small complete run."""
-    write_run(tmp_path, updates=100, layers=2, heads=3, sentences=["the fox ran home", "a small owl"])
+    make_run(tmp_path)
     return tmp_path

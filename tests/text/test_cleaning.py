@@ -19,6 +19,11 @@ def test_closing_quote_that_lost_its_last_byte(lost, after):
     assert clean_text(f"go!{lost}{after}", repair=True) == f"go!\u201d{after}"
 
 
+def test_misread_marks_side_by_side():
+    assert repair_quotes("\u00e2\u20ac\u00e2\u20ac") == "\u201d\u201d"
+    assert repair_quotes("\u00e2\u20ac\u00e2\u20ac\u2122") == "\u201d\u2019"
+
+
 @pytest.mark.parametrize("text", ["CAFÉ\u201d", "pâté", "â la carte", "5 €", "\u201cfine\u201d", "AMANHÃ\u201d"])
 def test_sound_text_stays(text):
     assert repair_quotes(text) == text

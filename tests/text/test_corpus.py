@@ -9,7 +9,8 @@ import pytest
 
 from tinylm.config import InputError, read_section
 from tinylm.text import sources
-from tinylm.text.corpus import SPLITS, DataSettings, read_stories, write_stories
+from tinylm.text.corpus import DataSettings, write_stories
+from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.words import VocabSettings, count_words
 
 LOCAL = DataSettings(

@@ -43,7 +43,12 @@ def home(tmp_path_factory, monkeypatch):
     return folder
 
 
-def test_parquet(tmp_path, home):
+def test_parquet(tmp_path, home, monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_UPDATE_DOWNLOAD_COUNTS", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.load, "get_session", lambda: pytest.fail("asked a server"))
     path = parquet(tmp_path / "a [1] é*.parquet", ["one", "two", "three"], other=[1, 2, 3])
     assert read(path) == ["one", "two", "three"]
     assert not list(home.rglob("*"))
@@ -209,7 +214,6 @@ def test_hub_offline_is_honoured(monkeypatch):
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    huggingface_hub.close_session()  # the next one is made offline
     with pytest.raises(InputError, match=r"the hub cannot be read .*offline mode.*data.source: local"):
         hub_splits("a/b", "0123456789")
 

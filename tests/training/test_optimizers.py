@@ -88,7 +88,7 @@ def test_muon_takes_stacked_matrices_piece_by_piece():
     torch.testing.assert_close(stacked, torch.cat(pieces), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("max_norm", [0.5, 1e9, None])
+@pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
 def test_clipping_matches_torch(max_norm):
     ours, theirs = parameters(), parameters()
     set_gradients(ours, 4)
@@ -98,8 +98,16 @@ def test_clipping_matches_torch(max_norm):
     assert norm == pytest.approx(wanted.item(), rel=1e-12)
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-5, atol=0)  # torch divides by norm + 1e-6
-    if max_norm == 0.5:
-        assert clip_gradients(ours, None) == pytest.approx(0.5, rel=1e-12)
+    if max_norm == 0.05:
+        assert clip_gradients(ours, None) == pytest.approx(0.05, rel=1e-12)
+
+
+@pytest.mark.parametrize(("max_norm", "after"), [(4.9, 4.9), (5.0, 5.0), (5.1, 5.0)])
+def test_clipping_starts_at_its_bound(max_norm, after):
+    tensor = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    tensor.grad = torch.tensor([3.0, 4.0], dtype=torch.float64)
+    assert clip_gradients([tensor], max_norm) == 5.0
+    assert tensor.grad.norm().item() == pytest.approx(after, rel=1e-12)
 
 
 def test_clipping_skips_frozen_parameters_and_sees_nan():

@@ -14,9 +14,9 @@ from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
 from tinylm.seeding import derive_seed, seed_everything
-from tinylm.text.batches import TrainBatches
+from tinylm.text.batches import Batch, TrainBatches
+from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.text.vectors import load_matrix
 from tinylm.training.loop import accumulate_gradients
 
 SEED = 1
@@ -93,15 +93,17 @@ def measure_task(task: Task) -> dict[str, Any]:
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     batch = batches.batch(0)
 
-    def step() -> float:
-        for parameter in model.parameters():
-            parameter.grad = None
+    row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
+
+    def step(batch: Batch = batch) -> float:
+        model.zero_grad(set_to_none=True)
         return accumulate_gradients(model, [batch], "fp32")[0]
 
     nats = step()  # right behind the seed, so that dropout draws the same either way
     digests = gradient_digests(model)
     seconds = measure.median_seconds(step, task.repeats, device, warm_up=0)
     process = measure.process_mib()
+    model.zero_grad(set_to_none=True)
     return {
         "nats": nats.hex(),
         "gradients": digests,
@@ -109,7 +111,7 @@ def measure_task(task: Task) -> dict[str, Any]:
         "tokens_per_s": batch.tokens / seconds,
         "epoch_s": batches.tokens_per_epoch / batch.tokens * seconds,
         "process_mib": process,
-        "peak_mib": measure.peak_mib(step, device),
+        "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
     }
 
 

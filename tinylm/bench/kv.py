@@ -16,10 +16,10 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
-from tinylm.scoring.continuations import choose_prompts
 from tinylm.seeding import derive_seed, seed_everything
+from tinylm.text.matrix_file import load_matrix
+from tinylm.text.prompts import choose_prompts
 from tinylm.text.token_store import TokenStore
-from tinylm.text.vectors import load_matrix
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 MEASURED = (
@@ -155,7 +155,9 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
         known = {"setting": setting, "new_tokens": task.new_tokens, "cache": task.cache, "past_context": past}
         result = known | measure.in_own_process(measure_task, task)
         results.append(result)
-        figures = result.get("error") or f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+        figures = (
+            result.get("error") or f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+        )
         print(f"{setting}: {figures}", flush=True)
     return results
 

@@ -4,6 +4,7 @@ Processes are forked from a server that has imported torch and done nothing else
 without its two seconds.
 """
 
+import itertools
 import multiprocessing
 import os
 import resource
@@ -19,6 +20,7 @@ from tinylm.config import InputError
 
 MIB = 1 << 20
 OOM = "oom"
+_STEP = "the step that is measured"
 _DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
 
@@ -98,31 +100,34 @@ def median_seconds(step: Callable[[], object], repeats: int, device: Any, warm_u
     return statistics.median(times)
 
 
-def peak_mib(step: Callable[[], object], device: Any) -> float | None:
+def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], object] = lambda: None) -> float | None:
     """Peak of the allocator during one step(), in MiB above what was allocated when it began; None: not measured.
 
-    On CUDA the allocator's own counter; on the CPU the running sum of the allocations and releases that
-    torch's profiler records. Time nothing in the same run: recording is slow.
+    On CUDA the allocator's own counter; on the CPU the running sum of the allocations and releases that torch's
+    profiler records. It does not see the release of what was allocated before it started: what step() releases
+    (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start. Time
+    nothing in the same run: recording is slow.
     """
     import torch
 
     if device.type == "cuda":
+        before()
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        start = torch.cuda.memory_allocated(device)
         step()
         torch.cuda.synchronize(device)
-        return (torch.cuda.max_memory_allocated(device) - before) / MIB
+        return (torch.cuda.max_memory_allocated(device) - start) / MIB
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
     with torch.autograd.profiler.profile(profile_memory=True) as profiler:
-        step()
-    recorded = profiler.kineto_results.events() if profiler.kineto_results else []
-    events = sorted((event.start_ns(), event.nbytes()) for event in recorded if event.name() == "[memory]")
-    now = peak = 0
-    for _, size in events:
-        now += size
-        peak = max(peak, now)
-    return peak / MIB if events else None
+        before()
+        with torch.autograd.profiler.record_function(_STEP):
+            step()
+    events = profiler.kineto_results.events() if profiler.kineto_results else []
+    begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
+    sizes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    totals = itertools.accumulate((size for when, size in sizes if when >= begins), initial=0)
+    return max(totals) / MIB if sizes else None
 
 
 def process_mib() -> float:

@@ -5,7 +5,7 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from tinylm.command import guard
 
@@ -44,12 +44,12 @@ def _preset(arguments: Arguments) -> None:
 
 
 def _command(
-    commands: Any, name: str, run: Callable[[Arguments], None], purpose: str, examples: str
+    commands: Any, name: str, run: Callable[[Arguments], None], examples: str, *more: str
 ) -> argparse.ArgumentParser:
+    purpose = PURPOSES[name]
     parser = commands.add_parser(
         name,
-        help=purpose,
-        description=f"{purpose[0].upper()}{purpose[1:]}.",
+        description="\n\n".join([f"{purpose[0].upper()}{purpose[1:]}.", *more]),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -63,6 +63,16 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="its tokenizer (default %(default)s)")
 
 
+PURPOSES = {
+    "generate": "continue a text, word by word as the words fall",
+    "attention": "draw what each head attends to in a text",
+    "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
+    "check": "check params.yaml, data and machine before any work",
+    "preset": "write a preset over params.yaml",
+}
+GENERATE_NOTES = """\
+Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
+input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
 GENERATE_EXAMPLES = """\
   tinylm generate "once upon a time"
   tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
@@ -72,12 +82,7 @@ GENERATE_EXAMPLES = """\
 
 
 def _add_generate(commands: Any) -> None:
-    purpose = "continue a text, word by word as the words fall"
-    parser = _command(commands, "generate", _generate, purpose, GENERATE_EXAMPLES)
-    parser.description += (
-        "\n\nSeveral prompts are continued side by side and printed when all are done. A prompt '-', or none where "
-        "standard\ninput is no terminal, is read from there. Options left out come from section decode of params.yaml."
-    )
+    parser = _command(commands, "generate", _generate, GENERATE_EXAMPLES, GENERATE_NOTES)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
     _add_model_options(parser)
     parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)")
@@ -103,8 +108,7 @@ ATTENTION_EXAMPLES = """\
 
 
 def _add_attention(commands: Any) -> None:
-    purpose = "draw what each head attends to in a text"
-    parser = _command(commands, "attention", _attention, purpose, ATTENTION_EXAMPLES)
+    parser = _command(commands, "attention", _attention, ATTENTION_EXAMPLES)
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
     parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
@@ -119,8 +123,7 @@ DESCRIBE_EXAMPLES = """\
 
 
 def _add_describe(commands: Any) -> None:
-    purpose = "print the model that params.yaml gives: parts, shapes, parameters, operations a token"
-    parser = _command(commands, "describe", _describe, purpose, DESCRIBE_EXAMPLES)
+    parser = _command(commands, "describe", _describe, DESCRIBE_EXAMPLES)
     parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="tokenizer (default %(default)s)")
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
@@ -137,7 +140,7 @@ PRESET_EXAMPLES = """\
 
 
 def _add_preset(commands: Any) -> None:
-    parser = _command(commands, "preset", _preset, "write a preset over params.yaml", PRESET_EXAMPLES)
+    parser = _command(commands, "preset", _preset, PRESET_EXAMPLES)
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--force", action="store_true", help="also where params.yaml was edited by hand")
     parser.add_argument("--list", action="store_true", help="name the presets; * marks the one in params.yaml")
@@ -145,18 +148,19 @@ def _add_preset(commands: Any) -> None:
 
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    listed = "\n".join(f"  {name:9}  {purpose}" for name, purpose in PURPOSES.items())
     parser = argparse.ArgumentParser(
         prog="tinylm",
         description="A small laboratory for language models. `dvc repro` runs the pipeline.",
-        epilog="`tinylm COMMAND --help` shows a command's options and examples.",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=14),
+        epilog=f"commands:\n{listed}\n\n`tinylm COMMAND --help` shows a command's options and examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, help="one of those below")
     _add_generate(commands)
     _add_attention(commands)
     _add_describe(commands)
-    _command(commands, "check", _check, "check params.yaml, data and machine before any work", CHECK_EXAMPLES)
+    _command(commands, "check", _check, CHECK_EXAMPLES)
     _add_preset(commands)
     return parser
 
@@ -170,7 +174,14 @@ def _open_streams() -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 

@@ -7,7 +7,7 @@ from tinylm.config import InputError, load_params, read_section
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
-from tinylm.text.skipgram import EmbeddingSettings
+from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.words import PAD_ID, SPECIALS, Tokenizer
 from tinylm.training.loop import TrainSettings
 

@@ -1,7 +1,6 @@
 """tinylm preset: params.yaml from a preset."""
 
 import argparse
-from pathlib import Path
 
 from tinylm.config import PARAMS_FILE, InputError
 from tinylm.presets.write import current, names, title, write_preset
@@ -24,9 +23,8 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None:
         raise InputError(f"no preset named; allowed: {' | '.join(names())}")
-    new = not Path(PARAMS_FILE).exists()
     changed = write_preset(arguments.name, force=arguments.force)
-    if new:
+    if changed is None:
         print(f"{PARAMS_FILE}: preset {arguments.name} written; dvc repro runs it")
         return
     if not changed:

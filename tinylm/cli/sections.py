@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tinylm.bench.accum import AccumSweepSettings
 from tinylm.bench.beam import BeamBenchSettings
 from tinylm.bench.ckpt import CkptBenchSettings
 from tinylm.bench.kv import KvBenchSettings
+from tinylm.bench.sweep import AccumSettings
 from tinylm.config import PARAMS_FILE, InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import ModelSettings
 from tinylm.reporting.settings import ReportSettings
 from tinylm.runtime import RuntimeSettings
 from tinylm.scoring.continuations import EvaluateSettings
-from tinylm.text.skipgram import EmbeddingSettings
+from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.sources import DataSettings
 from tinylm.text.words import VocabSettings
 from tinylm.training.loop import TrainSettings
@@ -31,7 +31,7 @@ SECTIONS: dict[str, type] = {
     "evaluate": EvaluateSettings,
     "beam_bench": BeamBenchSettings,
     "kv_bench": KvBenchSettings,
-    "accum_sweep": AccumSweepSettings,
+    "accum_sweep": AccumSettings,
     "ckpt_bench": CkptBenchSettings,
     "report": ReportSettings,
     "runtime": RuntimeSettings,
@@ -168,7 +168,7 @@ def _accumulation(s: SimpleNamespace) -> Iterator[Finding]:
     yield Finding("accum_sweep", f"{s.accum_sweep.tokens:,} tokens, {update:,} at most in its largest update", problem)
 
 
-@_rule("data", "evaluate", "beam_bench")
+@_rule("data", "evaluate", "beam_bench", "kv_bench")
 def _evaluation_stories(s: SimpleNamespace) -> Iterator[Finding]:
     most = s.data.evaluation_stories
     wanted = {
@@ -176,6 +176,7 @@ def _evaluation_stories(s: SimpleNamespace) -> Iterator[Finding]:
         "evaluate.attention_sentences": s.evaluate.attention_sentences,
         "evaluate.tendency_sentences": s.evaluate.tendency_sentences,
         "beam_bench.prompts": s.beam_bench.prompts,
+        "kv_bench.batch": s.kv_bench.batch,
     }
     if most is None:
         yield Finding("evaluation stories", "all")

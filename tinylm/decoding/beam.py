@@ -66,8 +66,8 @@ def _check(model: TinyLM, width: int, n_best: int, length_penalty: float, banned
         raise InputError(f"beam width = {width}; allowed: 1 to the vocabulary's {model.vocab_size}")
     if not 1 <= n_best <= width:
         raise InputError(f"n_best = {n_best}; allowed: 1 to the beam width {width}")
-    if not length_penalty >= 0.0:
-        raise InputError(f"length_penalty = {length_penalty}; allowed: >= 0")
+    if not 0.0 <= length_penalty <= 10.0:
+        raise InputError(f"length_penalty = {length_penalty}; allowed: 0 to 10")
 
 
 def expand(logits: Tensor, totals: Tensor, width: int, banned: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:

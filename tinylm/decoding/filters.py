@@ -12,6 +12,11 @@ from torch import Tensor
 NEVER = float("-inf")
 
 
+def running_sum(weights: Tensor) -> Tensor:
+    """Cumulated sums along each row; on the CPU, since CUDA has no deterministic one.  (B, N) -> (B, N)"""
+    return weights.cpu().cumsum(dim=-1).to(weights.device)
+
+
 def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
     """The given ids can never be chosen.  (B, V) -> (B, V)"""
     if not ids:
@@ -78,7 +83,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
         return logits
     ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
     probabilities = torch.softmax(ordered.double(), dim=-1)
-    before = probabilities.cumsum(dim=-1) - probabilities  # of all that are likelier
+    before = running_sum(probabilities) - probabilities  # of all that are likelier
     outside = before >= p
     outside[:, 0] = False
     return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)

@@ -43,14 +43,12 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> Tensor:
 def draw(logits: Tensor, u: Tensor) -> Tensor:
     """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
 
-    Weights are summed in float64, u is scaled by their sum and kept below it, so that rounding can never point past
-    the last index or at one of probability zero.
+    Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
+    the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
     """
     weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
-    cumulated = weights.cumsum(dim=-1)
-    total = cumulated[:, -1:]
-    goal = torch.minimum(u[:, None] * total, total.nextafter(torch.zeros_like(total)))
-    return torch.searchsorted(cumulated, goal, right=True)[:, 0]
+    cumulated = filters.running_sum(weights)
+    return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:

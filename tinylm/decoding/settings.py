@@ -14,5 +14,5 @@ class DecodeSettings:
     top_p: float = setting(above=0.0, high=1.0)
     repetition_penalty: float = setting(low=1.0, high=1000.0)
     slide: str = setting(choices=("half", "one"))
-    length_penalty: float = setting(low=0.0, high=100.0)
+    length_penalty: float = setting(low=0.0, high=10.0)
     seed: int = setting(low=0)

@@ -53,11 +53,11 @@ class KVCache:
             pairs = (row, slot, rows[row]) if len(row) < FEW * count * self.used else None
         for buffers in (self.keys, self.values):
             for layer, buffer in enumerate(buffers):
-                if grows:
-                    buffers[layer] = buffer.index_select(0, rows)
-                    continue
                 used = buffer[:, :, : self.used]
-                if pairs is None:
+                if grows:
+                    buffer = buffer.new_zeros((count, *buffer.shape[1:]))
+                    buffer[:, :, : self.used] = used.index_select(0, rows)
+                elif pairs is None:
                     used[:count] = used.index_select(0, rows)
                 else:
                     row, slot, source = pairs

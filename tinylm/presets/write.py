@@ -3,6 +3,7 @@
 storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it.
 """
 
+import contextlib
 import functools
 import io
 import itertools
@@ -136,23 +137,21 @@ def _refuse_hand_edits(path: Path) -> None:
     )
 
 
-def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False) -> list[str]:
-    """Write the preset over `path` and return what changed, as `differences`.
+def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False) -> list[str] | None:
+    """Write the preset over `path` and return what changed, as `differences`; None where nothing could be compared.
 
     A file that holds the preset's values already is left as it is. Raises InputError where the file was edited by
     hand or cannot be read, unless `force`.
     """
     path, text = Path(path), preset_text(name)
-    old: Values = {}
+    old: Values | None = None
     if path.exists() or path.is_symlink():
         if not force:
             _refuse_hand_edits(path)
-        try:
+        with contextlib.suppress(InputError):  # with force only
             old = flatten(load_params(path))
-        except InputError:
-            old = {}
         if old == preset_values(name):
             return []
     with atomic_write(path) as handle:
         handle.write(text)
-    return differences(old, preset_values(name))
+    return None if old is None else differences(old, preset_values(name))

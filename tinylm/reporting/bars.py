@@ -13,9 +13,15 @@ _OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # where a name may stand above
 
 
 def draw_bars(
-    bars: Sequence[Bar], title: str, x_label: str, number: Callable[[float], str], *, log_x: bool = False,
-    strong: str = "", engineering: bool = False,
-) -> Figure:  # fmt: skip
+    bars: Sequence[Bar],
+    title: str,
+    x_label: str,
+    number: Callable[[float], str],
+    *,
+    log_x: bool = False,
+    strong: str = "",
+    engineering: bool = False,
+) -> Figure:
     """Horizontal bars from top to bottom, each with its value; the bar named `strong` stands out."""
     drawing, axes = new_axes(title, x_label, "", (5.0, 0.9 + 0.34 * len(bars)))
     names, values = [name for name, _ in bars], [value for _, value in bars]
@@ -50,14 +56,22 @@ def draw_points(points: Sequence[tuple[str, float, float]], title: str, x_label:
     axes.set_xlim(left=0, right=max(x for _, x, _ in points) * 1.25)
     axes.locator_params(axis="x", nbins=6)
     drawing.draw_without_rendering()
-    boxes: list[tuple[float, float, float]] = []  # left, right, middle of each name, in points
-    for number, (name, x, y) in enumerate(points):
-        left, middle = axes.transData.transform((x, y)) * 72 / drawing.dpi + (7, 0)
+    places = [axes.transData.transform((x, y)) * 72 / drawing.dpi for _, x, y in points]
+    boxes = [(x - 5, x + 5, y) for x, y in places]  # left, right, middle of each marker and name, in points
+    for number, ((name, x, y), place) in enumerate(zip(points, places)):
+        left, middle = place + (7, 0)
         width = _LETTER * len(name)
         offset = min(_OFFSETS, key=lambda up: (_clashes(boxes, left, left + width, middle + up), abs(up)))
         boxes.append((left, left + width, middle + offset))
-        axes.annotate(name, (x, y), (7, offset), textcoords="offset points", va="center",
-                      color=SERIES[number % len(SERIES)], fontweight="bold")  # fmt: skip
+        axes.annotate(
+            name,
+            (x, y),
+            (7, offset),
+            textcoords="offset points",
+            va="center",
+            color=SERIES[number % len(SERIES)],
+            fontweight="bold",
+        )
     return drawing
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tinylm.reporting.finding import Finding, not_said, said
 from tinylm.reporting.sources import STAGES, Run, as_number
-from tinylm.reporting.wording import count, figure, loss, mebibytes
+from tinylm.reporting.wording import big, count, figure, flag, loss, many, mebibytes
 
 FASTER = 1.05  # a ratio nearer to one than this is within the noise of one timing
 
@@ -28,8 +28,8 @@ def judge_cache(run: Run) -> list[Finding]:
             found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
         else:
             found.append(f"with {length} the cache makes no difference that can be told")
-    same = {True: " Both ways wrote the same tokens.", False: " The two ways wrote different tokens, so one is wrong."}
-    return [said(f"Key-value cache: {'; '.join(found)}.{same.get(run.get('kv_bench', 'same_ids'), '')}")]
+    same = {"yes": " Both ways wrote the same tokens.", "no": " The two ways wrote different tokens, so one is wrong."}
+    return [said(f"Key-value cache: {'; '.join(found)}.{same.get(flag(run.get('kv_bench', 'same_ids')), '')}")]
 
 
 def _lowest(settings: dict[str, dict[str, Any]], key: str) -> tuple[str, float] | None:
@@ -41,18 +41,22 @@ def judge_accumulation(run: Run) -> list[Finding]:
     """Which accumulation is best for the same text, and which for the same number of updates."""
     settings = run.table("accum_sweep", "settings")
     found = []
-    for key, what in (("held_out_loss_at_equal_tokens", "the same tokens"),
-                      ("held_out_loss_at_equal_updates", "the same number of updates")):  # fmt: skip
+    for key, what in (
+        ("held_out_loss_at_equal_tokens", "the same tokens"),
+        ("held_out_loss_at_equal_updates", "the same number of updates"),
+    ):
         best = _lowest(settings, key)
         if best:
             found.append(f"after {what} accumulation {best[0]} has the lowest held-out loss ({loss(best[1])})")
-    if not found:
+    tokens = run.get("accum_sweep", "budget_tokens")
+    if not found or as_number(tokens) is None:
         return []
     return [
         said(f"Gradient accumulation: {'; '.join(found)}."),
-        not_said("Which accumulation is best in a long run: each setting saw a small share of an epoch, with the same "
-                 "learning rate for all."),
-    ]  # fmt: skip
+        not_said(
+            f"Which accumulation is best in a long run: each setting read {big(tokens)} tokens, once, with one seed."
+        ),
+    ]
 
 
 def judge_recompute(run: Run) -> list[Finding]:
@@ -72,10 +76,17 @@ def judge_recompute(run: Run) -> list[Finding]:
         return []
     verb = "saves memory" if memory < memory_kept else "saves no memory"
     exact = [run.get("ckpt_bench", key) for key in ("same_loss", "same_gradients")]
-    same = " Loss and gradients are the same to the last bit." if exact == [True, True] else (
-        " Loss or gradients differ, so it is not a free choice." if False in exact else "")  # fmt: skip
-    return [said(f"Recomputation {verb} at {count(layers)} layers: peak {mebibytes(memory)} against "
-                 f"{mebibytes(memory_kept)}, for {figure(step / step_kept, 3)} times the time of a step.{same}")]  # fmt: skip
+    same = (
+        " Loss and gradients are the same to the last bit."
+        if exact == [True, True]
+        else (" Loss or gradients differ, so it is not a free choice." if False in exact else "")
+    )
+    return [
+        said(
+            f"Recomputation {verb} at {many(layers, 'layer')}: peak {mebibytes(memory)} against "
+            f"{mebibytes(memory_kept)}, for {figure(step / step_kept, 3)} times the time of a step.{same}"
+        )
+    ]
 
 
 def judge_timings(run: Run) -> list[Finding]:
@@ -85,8 +96,12 @@ def judge_timings(run: Run) -> list[Finding]:
         if isinstance(machine, dict):
             device = machine.get("device") or "cpu"
             name = machine.get("cpu") if device == "cpu" else device
-            return [not_said(f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
-                             f"{machine.get('threads')} threads) and were not repeated often enough for intervals.")]  # fmt: skip
+            return [
+                not_said(
+                    f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
+                    f"{machine.get('threads')} threads) and have no intervals."
+                )
+            ]
     return []
 
 

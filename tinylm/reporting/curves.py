@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 from tinylm.reporting.drawing import MARKERS, SERIES, SOFT, count_axis, label_ends, new_axes
 
@@ -13,9 +13,15 @@ _MANY = 24  # points; a longer curve is drawn without markers
 
 
 def draw_curves(
-    curves: Curves, title: str, x_label: str, y_label: str, *, log_y: bool = False, from_zero: bool = False,
+    curves: Curves,
+    title: str,
+    x_label: str,
+    y_label: str,
+    *,
+    log_y: bool = False,
+    from_zero: bool = False,
     faint: str = "",
-) -> Figure:  # fmt: skip
+) -> Figure:
     """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others)."""
     drawing, axes = new_axes(title, x_label, y_label)
     ends = []
@@ -28,11 +34,20 @@ def draw_curves(
     if log_y:
         _log_axis(axes)
     elif from_zero:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * max(max(ys) for _, ys in curves.values()) or 1)
     count_axis(axes)
-    axes.margins(x=0.02)
-    label_ends(axes, ends if len(ends) > 1 else [])
+    _wide_enough(axes, curves)
+    if len(ends) > 1:
+        label_ends(axes, ends)
     return drawing
+
+
+def _wide_enough(axes: Axes, curves: Curves) -> None:
+    axes.margins(x=0.02)
+    places = {x for xs, _ in curves.values() for x in xs}
+    if len(places) == 1:  # one whole number: ticks beside it would be fractions
+        (x,) = places
+        axes.set_xlim(x - 1, x + 1)
 
 
 def _log_axis(axes: Axes) -> None:
@@ -48,12 +63,7 @@ def mark_x(drawing: Figure, x: float, text: str) -> Figure:
     low, high = axes.get_xlim()
     if low <= x <= high:
         axes.axvline(x, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
-        axes.annotate(text, (x, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points",
-                      color=SOFT, va="top")  # fmt: skip
-    return drawing
-
-
-def whole_steps(drawing: Figure) -> Figure:
-    """Ticks at whole numbers only (layers)."""
-    drawing.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.annotate(
+            text, (x, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points", color=SOFT, va="top"
+        )
     return drawing

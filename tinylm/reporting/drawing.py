@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from tinylm.reporting.markup import escape
 
@@ -65,27 +65,49 @@ def new_axes(title: str, x_label: str, y_label: str, size: tuple[float, float] =
 
 
 def count_axis(axes: Axes) -> None:
-    """Thousands and millions on the x axis as 500 k and 1.5 M."""
+    """Whole numbers on the x axis, thousands and millions as 500 k and 1.5 M."""
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Write each curve's name at its end (x, y, name, colour), names moved apart where they would overlap."""
     for x, y, _, colour in ends:  # a curve that ends early is led to its name
-        axes.plot([x, axes.get_xlim()[1]], [y, y], color=colour, linewidth=0.8, linestyle=":", scalex=False, scaley=False)
-    axes.figure.draw_without_rendering()
-    height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
+        axes.plot(
+            [x, axes.get_xlim()[1]], [y, y], color=colour, linewidth=0.8, linestyle=":", scalex=False, scaley=False
+        )
+    drawing = axes.get_figure(root=True)
+    assert drawing is not None
+    drawing.draw_without_rendering()
+    height = axes.get_window_extent().height / drawing.dpi * 72  # points
     gap, lowest = 11.0, -1e9
-    placed = sorted((axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[1], end)
-                    for end in ends for x, y in [end[:2]])  # fmt: skip
+    placed = sorted(
+        (axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[1], end)
+        for end in ends
+        for x, y in [end[:2]]
+    )
     wanted = [fraction * height for fraction, _ in placed]
     for number, position in enumerate(wanted):
         wanted[number] = lowest = max(position, lowest + gap)
     overshoot = max(wanted[-1] - height, 0) if wanted else 0
     for position, (_, (_, _, name, colour)) in zip(wanted, placed):
-        axes.annotate(name, (1, (position - overshoot) / height), (6, 0), xycoords="axes fraction",
-                      textcoords="offset points", va="center", color=colour, fontweight="bold")  # fmt: skip
+        axes.annotate(
+            name,
+            (1, (position - overshoot) / height),
+            (6, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+        )
+
+
+def settle(drawing: Figure) -> Figure:
+    """Fix where everything stands, once for all files that are written of it."""
+    drawing.draw_without_rendering()
+    drawing.set_layout_engine("none")
+    return drawing
 
 
 def to_png(drawing: Figure) -> bytes:

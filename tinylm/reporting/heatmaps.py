@@ -15,7 +15,7 @@ from matplotlib.image import imsave
 
 from tinylm.reporting.drawing import HEAT, INK, SOFT
 from tinylm.reporting.markup import escape
-from tinylm.reporting.wording import visible
+from tinylm.reporting.wording import ABSENT, visible
 
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
@@ -34,7 +34,7 @@ def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
     margin = round(8 + _LETTER * max((len(short(word)) for word in words), default=0))
     side = _CELL * len(words)
     target = io.BytesIO()
-    imsave(target, SCALE(NORM(weights)), format="png", metadata={"Software": None})
+    imsave(target, SCALE(NORM(weights)), format="png", metadata={"Software": None})  # type: ignore[dict-item]
     data = base64.b64encode(target.getvalue()).decode("ascii")
     rows = "".join(
         f'<text x="{margin - 4}" y="{margin + _CELL * (i + 0.75):g}" text-anchor="end">{label}</text>'
@@ -79,7 +79,7 @@ def draw_matrix(values: np.ndarray, title: str, *, weight: bool) -> Figure:
     Weights are coloured from 0 to 1, other figures from 0 to the largest.
     """
     layers, heads = values.shape
-    drawing = Figure(figsize=(max(3.2, 0.47 * heads + 0.8), 0.34 * layers + 1.0))
+    drawing = Figure(figsize=(max(5.0, 0.47 * heads + 0.8), 0.34 * layers + 1.0))
     axes = drawing.add_subplot()
     known = np.nan_to_num(values)
     axes.imshow(known / (1 if weight else max(known.max(), 1e-9)), cmap=SCALE, norm=NORM, aspect="auto")
@@ -91,6 +91,6 @@ def draw_matrix(values: np.ndarray, title: str, *, weight: bool) -> Figure:
     axes.grid(False)
     for layer, head in np.ndindex(layers, heads):
         value = values[layer, head]
-        text = "–" if np.isnan(value) else f"{100 * value:.0f}" if weight else f"{value:.1f}"
+        text = ABSENT if np.isnan(value) else f"{100 * value:.0f}" if weight else f"{value:.1f}"
         axes.text(head, layer, text, ha="center", va="center", fontsize=8, color=INK)
     return drawing

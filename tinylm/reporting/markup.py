@@ -45,7 +45,7 @@ def table(
             f'<td{side} data-label="{escape(head)}">{escape(cell)}</td>'
             for side, head, cell in zip(sides[1:], heads[1:], others)
         )
-        body.append(f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>')
+        body.append(f'<tr><th{sides[0]} scope="row">{escape(first)}</th>{cells}</tr>')
     if not body:
         return ""
     kind = ' class="stacked"' if stacked else ""

@@ -33,24 +33,45 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         Section("summary", "Summary", "Summary", ("train", "evaluate"), run.summary),
         Section("data", "Data", "What was trained on what", ("download", "vocab"), run.data),
         Section("model", "Model", "The model", ("train",), run.model),
-        Section("curves", "Curves", "How training went",
-                ("train", "train_time", "loss", "perplexity", "learning_rate", "grad_norm"), run.curves),
+        Section(
+            "curves",
+            "Curves",
+            "How training went",
+            ("train", "train_time", "loss", "perplexity", "learning_rate", "grad_norm"),
+            run.curves,
+        ),
         Section("learns", "Stories", "It learns: stories during training", ("stories",), run.stories),
         Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
         Section("samples", "Samples", "Continuations", ("samples", "evaluate"), samples),
-        Section("beams", "Beams", "Beam search beside sampling", ("beam_bench", "beam_bench_time", "beams"), quality.beams),
+        Section(
+            "beams", "Beams", "Beam search beside sampling", ("beam_bench", "beam_bench_time", "beams"), quality.beams
+        ),
         Section("attention", "Attention", "What the heads look at", ("attention", "heads"), _attention),
         Section("cache", "Cache", "Key-value cache", ("kv_bench", "kv_bench_time"), cost.cache),
-        Section("accumulation", "Accumulation", "Gradient accumulation",
-                ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps"),
-                cost.accumulation),
-        Section("checkpointing", "Checkpointing", "Gradient checkpointing", ("ckpt_bench", "ckpt_bench_time"),
-                cost.recomputation),
+        Section(
+            "accumulation",
+            "Accumulation",
+            "Gradient accumulation",
+            ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps"),
+            cost.accumulation,
+        ),
+        Section(
+            "checkpointing",
+            "Checkpointing",
+            "Gradient checkpointing",
+            ("ckpt_bench", "ckpt_bench_time"),
+            cost.recomputation,
+        ),
         Section("budget", "Time", "Where the time went", tuple(f"{stage}_time" for stage in STAGES), cost.budget),
-        Section("conclusions", "Findings", "What the numbers of this run say, and what they do not say", (),
-                cost.conclusions),
+        Section(
+            "conclusions",
+            "Findings",
+            "What the numbers of this run say, and what they do not say",
+            (),
+            cost.conclusions,
+        ),
         Section("settings", "Settings", "Settings", (), cost.settings),
-    )  # fmt: skip
+    )
 
 
 def _attention(run: Run, svgs: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tinylm.reporting import bars, curves, heatmaps
-from tinylm.reporting.drawing import STYLE, to_svg
+from tinylm.reporting.drawing import STYLE, settle, to_svg
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.tendencies import tendencies
 from tinylm.reporting.wording import big, count, figure, loss, name_of, seconds, share
@@ -20,6 +20,9 @@ class Picture:
     figure: Figure
     alt: str
 
+    def __post_init__(self) -> None:
+        settle(self.figure)
+
 
 Draw = Callable[[Run], Picture | None]
 
@@ -28,9 +31,7 @@ def _ends(lines: curves.Curves) -> str:
     return "; ".join(f"{name} from {figure(ys[0])} to {figure(ys[-1])}" for name, (_, ys) in lines.items())
 
 
-def _lines(
-    name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: bool = False, faint: str = ""
-) -> Draw:
+def _lines(name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: bool = False, faint: str = "") -> Draw:
     def draw(run: Run) -> Picture | None:
         lines = long_series(run.rows(name), x)
         if not lines:
@@ -53,8 +54,8 @@ def _baselines(run: Run) -> Picture | None:
 
 def baseline_rows(run: Run) -> list[tuple[str, dict]]:
     """Name and figures of each baseline and of the model, from knowing nothing to knowing the generator."""
-    baselines = run.get("evaluate", "baselines") or {}
-    order = (baselines.get("kneser_ney") or {}).get("order")
+    baselines = run.mapping("evaluate", "baselines")
+    order = run.get("evaluate", "baselines", "kneser_ney", "order")
     rows = [
         ("uniform", baselines.get("uniform")),
         ("unigram", baselines.get("unigram")),
@@ -87,16 +88,17 @@ def _pair(name: str, x: str, flag: str, y: str, labels: tuple[str, str], title: 
     """Two curves over the settings of a cost bench: with and without what it measures."""
 
     def draw(run: Run) -> Picture | None:
-        lines: dict[str, tuple[list[float], list[float]]] = {}
+        lines: dict[str, tuple[list[float], list[float]]] = {label: ([], []) for label in labels}
         for row in run.records(name, "settings"):
             place, value = as_number(row.get(x)), as_number(row.get(y))
             if place is not None and value is not None:
-                xs, ys = lines.setdefault(labels[0] if row.get(flag) else labels[1], ([], []))
+                xs, ys = lines[labels[0] if row.get(flag) else labels[1]]
                 xs.append(place)
                 ys.append(value)
+        lines = {label: points for label, points in lines.items() if points[0]}
         if not lines:
             return None
-        drawn = curves.whole_steps(curves.draw_curves(lines, title, *axes, from_zero=True))
+        drawn = curves.draw_curves(lines, title, *axes, from_zero=True)
         return Picture(drawn, f"{title}, {axes[1]} against {axes[0]}: {_ends(lines)}.")
 
     return draw
@@ -130,8 +132,7 @@ def _seconds(run: Run) -> Picture | None:
 
 
 def _parameters(run: Run) -> Picture | None:
-    parts = run.get("train", "parameters_by_part")
-    items = parts.items() if isinstance(parts, dict) else ()
+    items = run.mapping("train", "parameters_by_part").items()
     known = [(name_of(part), number) for part, value in items if (number := as_number(value))]
     if not known:
         return None
@@ -140,25 +141,72 @@ def _parameters(run: Run) -> Picture | None:
 
 
 PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
-    "loss_tokens": (("loss",), _lines("loss", "tokens", "Loss against tokens", "tokens seen", "nats a token", faint="train")),
+    "loss_tokens": (
+        ("loss",),
+        _lines("loss", "tokens", "Loss against tokens", "tokens seen", "nats a token", faint="train"),
+    ),
     "loss_steps": (("loss",), _lines("loss", "step", "Loss against updates", "updates", "nats a token", faint="train")),
-    "perplexity": (("perplexity",), _lines("perplexity", "tokens", "Perplexity during training", "tokens seen",
-                                           "perplexity, log scale", log_y=True, faint="train")),
+    "perplexity": (
+        ("perplexity",),
+        _lines(
+            "perplexity",
+            "tokens",
+            "Perplexity during training",
+            "tokens seen",
+            "perplexity, log scale",
+            log_y=True,
+            faint="train",
+        ),
+    ),
     "learning_rate": (("learning_rate",), _lines("learning_rate", "step", "Learning rate", "updates", "learning rate")),
     "grad_norm": (("grad_norm",), _lines("grad_norm", "step", "Gradient norm", "updates", "length of the gradient")),
     "baselines": (("evaluate",), _baselines),
-    "beam_log_prob": (("beam_bench", "beam_bench_time"), _beams("log_prob_per_token", "log-probability a token (nats)")),
+    "beam_log_prob": (
+        ("beam_bench", "beam_bench_time"),
+        _beams("log_prob_per_token", "log-probability a token (nats)"),
+    ),
     "beam_bleu": (("beam_bench", "beam_bench_time"), _beams("bleu4", "BLEU-4")),
     "kv_speed": (("kv_bench_time",), _kv("tokens_per_s", "Speed with and without the cache", "tokens/s")),
     "kv_memory": (("kv_bench_time",), _kv("peak_mib", "Peak memory", "MiB")),
-    "accum_tokens": (("accum_tokens",), _lines("accum_tokens", "tokens", "Equal tokens", "tokens seen", "train loss, nats a token")),
-    "accum_updates": (("accum_updates",), _lines("accum_updates", "update", "Equal updates", "updates", "train loss, nats a token")),
-    "accum_micro_steps": (("accum_micro_steps",), _lines("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", "train loss, nats a token")),
-    "ckpt_memory": (("ckpt_bench_time",), _pair("ckpt_bench_time", "layers", "recompute", "peak_mib", ("recompute", "keep"), "Memory against depth", ("layers", "peak MiB"))),
-    "ckpt_time": (("ckpt_bench_time",), _pair("ckpt_bench_time", "layers", "recompute", "step_s", ("recompute", "keep"), "Time against depth", ("layers", "seconds a step"))),
+    "accum_tokens": (
+        ("accum_tokens",),
+        _lines("accum_tokens", "tokens", "Equal tokens", "tokens seen", "train loss, nats a token"),
+    ),
+    "accum_updates": (
+        ("accum_updates",),
+        _lines("accum_updates", "update", "Equal updates", "updates", "train loss, nats a token"),
+    ),
+    "accum_micro_steps": (
+        ("accum_micro_steps",),
+        _lines("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", "train loss, nats a token"),
+    ),
+    "ckpt_memory": (
+        ("ckpt_bench_time",),
+        _pair(
+            "ckpt_bench_time",
+            "layers",
+            "recompute",
+            "peak_mib",
+            ("recompute", "plain"),
+            "Memory against depth",
+            ("layers", "peak MiB"),
+        ),
+    ),
+    "ckpt_time": (
+        ("ckpt_bench_time",),
+        _pair(
+            "ckpt_bench_time",
+            "layers",
+            "recompute",
+            "step_s",
+            ("recompute", "plain"),
+            "Time against depth",
+            ("layers", "seconds a step"),
+        ),
+    ),
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
-}  # fmt: skip
+}
 
 
 def _tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:

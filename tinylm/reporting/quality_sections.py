@@ -6,7 +6,7 @@ from tinylm.reporting.pictures import baseline_rows
 from tinylm.reporting.run_sections import Svgs
 from tinylm.reporting.sources import Run
 from tinylm.reporting.tendencies import tendencies
-from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, share, visible, with_interval
+from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, many, share, visible, with_interval
 
 _TEXT_FIGURES = ("distinct1", "distinct2", "distinct3", "repeated_4grams")
 
@@ -18,39 +18,57 @@ def evaluation(run: Run, svgs: Svgs) -> str:
     ends = interval(run.get("evaluate", "perplexity_interval"))
     return (
         (paragraph(f"Protocol: {visible(protocol)}".rstrip(".") + ".") if protocol else "")
-        + gallery(picture(svgs.get("baselines"), "Uniform: every word equally likely. Unigram: words by how often they occur. "
-                          "Kneser-Ney: smoothed counts of short word sequences. Floor: the generator's own uncertainty."))
-        + record_table("Perplexity beside the baselines", "predictor", rows, ["perplexity", "nats a token"])
-        + facts([
-            ("95 % interval of the perplexity", f"{figure(ends[0])} to {figure(ends[1])}" if ends else ABSENT),
-            ("bits per byte", loss(run.get("evaluate", "bits_per_byte"))),
-            ("tokens scored", count(run.get("evaluate", "tokens"))),
-            ("<unk> among the words", share(run.get("evaluate", "unknown_share"))),
-        ])
-    )  # fmt: skip
+        + gallery(
+            picture(
+                svgs.get("baselines"),
+                "Uniform: every word equally likely. Unigram: words by how often they occur. "
+                "Kneser-Ney: smoothed counts of short word sequences. Floor: the generator's own uncertainty.",
+            ),
+            record_table("Perplexity beside the baselines", "predictor", rows, ["perplexity", "nats a token"]),
+        )
+        + facts(
+            [
+                ("95 % interval of the perplexity", f"{figure(ends[0])} to {figure(ends[1])}" if ends else ABSENT),
+                ("bits per byte", loss(run.get("evaluate", "bits_per_byte"))),
+                ("tokens scored", count(run.get("evaluate", "tokens"))),
+                ("<unk> among the words", share(run.get("evaluate", "unknown_share"))),
+            ]
+        )
+    )
 
 
 def _quality(run: Run) -> str:
-    found = run.get("evaluate", "samples")
-    if not isinstance(found, dict):
+    found = run.mapping("evaluate", "samples")
+    if not found:
         return ""
     bleu = {f"BLEU-{n}": [with_interval(found.get(f"bleu{n}"))] for n in range(1, 5)}
     bleu["mean BLEU of single texts"] = [with_interval(found.get("sentence_bleu"))]
     text = {
-        name: [(share if "repeated" in key else figure)(found.get(key)),
-               (share if "repeated" in key else figure)(found.get(f"reference_{key}"))]
-        for key, name in zip(_TEXT_FIGURES, ("distinct words", "distinct 2-grams", "distinct 3-grams", "repeated 4-grams"))
-    }  # fmt: skip
-    text = {"perplexity": [with_interval(found.get("continuation_perplexity")),
-                           with_interval(found.get("reference_perplexity"))]} | text  # fmt: skip
-    return (
-        record_table("Continuations and references", "figure", text, ["continuations", "references"])
-        + record_table("BLEU of the continuations, 0 to 100", "figure", bleu, ["value (95 % interval)"])
-        + facts([
-            ("continuations", count(found.get("count"))), ("brevity penalty", figure(found.get("brevity_penalty"))),
-            ("words written", count(found.get("hypothesis_tokens"))), ("words in references", count(found.get("reference_tokens"))),
-        ])
-    )  # fmt: skip
+        name: [
+            (share if "repeated" in key else figure)(found.get(key)),
+            (share if "repeated" in key else figure)(found.get(f"reference_{key}")),
+        ]
+        for key, name in zip(
+            _TEXT_FIGURES, ("distinct words", "distinct 2-grams", "distinct 3-grams", "repeated 4-grams")
+        )
+    }
+    text = {
+        "perplexity": [
+            with_interval(found.get("continuation_perplexity")),
+            with_interval(found.get("reference_perplexity")),
+        ]
+    } | text
+    return gallery(
+        record_table("Continuations and references", "figure", text, ["continuations", "references"]),
+        record_table("BLEU of the continuations, 0 to 100", "figure", bleu, ["value (95 % interval)"]),
+    ) + facts(
+        [
+            ("continuations", count(found.get("count"))),
+            ("brevity penalty", figure(found.get("brevity_penalty"))),
+            ("words written", count(found.get("hypothesis_tokens"))),
+            ("words in references", count(found.get("reference_tokens"))),
+        ]
+    )
 
 
 def samples(run: Run, svgs: Svgs, shown: int) -> str:
@@ -58,16 +76,26 @@ def samples(run: Run, svgs: Svgs, shown: int) -> str:
     heads = ["prompt", "reference", "continuation", "perplexity", "BLEU", "ended"]
     rows = [
         [
-            visible(row.get("prompt", "")), visible(row.get("reference", "")), visible(row.get("continuation", "")),
-            figure(row.get("perplexity")), figure(row.get("bleu")), flag(row.get("finished")),
+            visible(row.get("prompt", "")),
+            visible(row.get("reference", "")),
+            visible(row.get("continuation", "")),
+            figure(row.get("perplexity")),
+            figure(row.get("bleu")),
+            flag(row.get("finished")),
         ]
         for row in run.rows("samples")
-    ]  # fmt: skip
+    ]
     first = table("Continuations", heads, rows[:shown], prose=heads[:3], stacked=True)
     rest = table("Further continuations", heads, rows[shown:], prose=heads[:3], stacked=True)
-    note = paragraph("Each story of the evaluation split is cut after its first words; the model goes on, and the "
-                     "reference is how the story went on.") if rows else ""  # fmt: skip
-    return note + first + fold(f"{count(len(rows[shown:]))} more continuations", rest) + _quality(run)
+    note = (
+        paragraph(
+            "Each story of the evaluation split is cut after its first words; the model goes on, and the "
+            "reference is how the story went on."
+        )
+        if rows
+        else ""
+    )
+    return note + first + fold(f"{many(len(rows[shown:]), 'further continuation')}", rest) + _quality(run)
 
 
 def beams(run: Run, svgs: Svgs) -> str:
@@ -77,9 +105,13 @@ def beams(run: Run, svgs: Svgs) -> str:
     for method in methods | speeds:
         quality, speed = methods.get(method, {}), speeds.get(method, {})
         rows[method] = [
-            figure(quality.get("bleu4")), loss(quality.get("log_prob_per_token")), figure(quality.get("distinct2")),
-            share(quality.get("repeated_4grams")), figure(speed.get("tokens_per_s")), figure(speed.get("s_per_prompt")),
-        ]  # fmt: skip
+            figure(quality.get("bleu4")),
+            loss(quality.get("log_prob_per_token")),
+            figure(quality.get("distinct2")),
+            share(quality.get("repeated_4grams")),
+            figure(speed.get("tokens_per_s")),
+            figure(speed.get("s_per_prompt")),
+        ]
     heads = ["BLEU-4", "log-prob. a token", "distinct 2-grams", "repeated 4-grams", "tokens/s", "s a prompt"]
     note = "Log-probabilities are natural logarithms under the model; the speed counts the tokens of the returned text."
     return (
@@ -101,10 +133,19 @@ def _texts(run: Run) -> str:
         prompts.setdefault(place, []).append(cells)
     heads = ["method", "text", "log-probability", "score"]
     return "".join(
-        fold(f"{visible(prompt)} …", table(f"After “{visible(prompt)}”",
-             heads, [*rows, ["reference", reference, ABSENT, ABSENT]], prose=["text"], stacked=True), is_open=number == 0)
+        fold(
+            f"{visible(prompt)} …",
+            table(
+                f"After “{visible(prompt)}”",
+                heads,
+                [*rows, ["reference", reference, ABSENT, ABSENT]],
+                prose=["text"],
+                stacked=True,
+            ),
+            is_open=number == 0,
+        )
         for number, ((prompt, reference), rows) in enumerate(prompts.items())
-    )  # fmt: skip
+    )
 
 
 def attention(run: Run, svgs: Svgs) -> str:
@@ -120,32 +161,51 @@ def attention(run: Run, svgs: Svgs) -> str:
             )
             layers.append(f'<div class="heads">{figures}</div>')
         blocks.append(fold(" ".join(map(visible, words)), "".join(layers), is_open=number == 0))
-    note = paragraph("Each row is a word that asks, each column a word that it looks at; a row's weights sum to one. Colour "
-                     "is the square root of the weight, so that small weights can be seen. A word sees itself and what came "
-                     "before, hence the triangle.") if blocks else ""  # fmt: skip
+    note = (
+        paragraph(
+            "Each row is a word that asks, each column a word that it looks at; a row's weights sum to one. Colour "
+            "is the square root of the weight, so that small weights can be seen. A word sees itself and what came "
+            "before, hence the triangle."
+        )
+        if blocks
+        else ""
+    )
     return note + "".join(blocks)
 
 
 def head_tendencies(run: Run, svgs: Svgs) -> str:
     """What every head tends to look at: a matrix a figure, and one line of interpretation a head."""
     found = tendencies(run)
-    drawn = gallery(*(
-        picture(svgs.get(f"heads_{name}"), f"Spread evenly over what it sees, a head would have "
-                f"{(share if tendency.is_weight else figure)(tendency.even)}.")
-        for name, tendency in found.items()
-    ))  # fmt: skip
+    drawn = gallery(
+        *(
+            picture(
+                svgs.get(f"heads_{name}"),
+                f"Spread evenly over what it sees, a head would have "
+                f"{(share if tendency.is_weight else figure)(tendency.even)}.",
+            )
+            for name, tendency in found.items()
+        )
+    )
     heads = ["layer, head", *(tendency.words for tendency in found.values())]
     rows = [
-        [f"{row.get('layer')}, {row.get('head')}",
-         *((share if tendency.is_weight else figure)(row.get(name)) for name, tendency in found.items())]
+        [
+            f"{row.get('layer')}, {row.get('head')}",
+            *((share if tendency.is_weight else figure)(row.get(name)) for name, tendency in found.items()),
+        ]
         for row in run.rows("heads")
-    ]  # fmt: skip
+    ]
     layers: dict[str, list[list[str]]] = {}
     for row in run.rows("heads"):
         line = [str(row.get("head")), row.get("interpretation", ABSENT)]
         layers.setdefault(str(row.get("layer")), []).append(line)
-    lines = gallery(*(table(f"What the heads of layer {layer} attend to", ["head", "interpretation"], rows, prose=["interpretation"])
-                      for layer, rows in layers.items()))  # fmt: skip
+    lines = gallery(
+        *(
+            table(
+                f"What the heads of layer {layer} attend to", ["head", "interpretation"], rows, prose=["interpretation"]
+            )
+            for layer, rows in layers.items()
+        )
+    )
     numbers = fold("All figures of every head", table("Figures of every head", heads, rows))
     if not rows:
         return ""
@@ -153,8 +213,11 @@ def head_tendencies(run: Run, svgs: Svgs) -> str:
     over = f" over up to {count(sentences)} stories" if sentences is not None else ""
     return (
         heading("What the heads tend to do")
-        + paragraph(f"Means{over} of the evaluation split. A word early in a story sees few others, so that each "
-                    "figure stands beside its value for attention spread evenly.")
-        + drawn + lines + numbers
-    )  # fmt: skip
-
+        + paragraph(
+            f"Means{over} of the evaluation split. A word early in a story sees few others, so that each "
+            "figure stands beside its value for attention spread evenly."
+        )
+        + drawn
+        + lines
+        + numbers
+    )

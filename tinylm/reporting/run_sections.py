@@ -5,7 +5,20 @@ from collections.abc import Mapping
 from tinylm.reporting.markup import escape, facts, gallery, paragraph, picture, table
 from tinylm.reporting.pictures import baseline_rows, stage_seconds
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import ABSENT, big, count, figure, flag, interval, loss, name_of, seconds, share, visible
+from tinylm.reporting.wording import (
+    ABSENT,
+    big,
+    count,
+    figure,
+    flag,
+    interval,
+    loss,
+    many,
+    name_of,
+    seconds,
+    share,
+    visible,
+)
 
 Svgs = Mapping[str, str]
 SPLIT_USES = {
@@ -16,25 +29,29 @@ SPLIT_USES = {
 
 
 def _opening(run: Run) -> str:
-    parts = (("layers", "layers"), ("heads", "heads in each"))
-    shape = ", ".join(f"{count(n)} {words}" for key, words in parts if (n := run.param("model", key)) is not None)
+    layers, heads = run.param("model", "layers"), run.param("model", "heads")
     size, tokens = run.get("train", "parameters"), run.get("train", "tokens")
     if as_number(size) is None or as_number(tokens) is None:
         return ""
     spent = run.get("train_time", "seconds")
     time = f" in {seconds(spent)}" if as_number(spent) is not None else ""
     source = {"storybook": "stories from the generated storybook"}.get(str(run.get("download", "source")), "stories")
-    return f"A transformer with {shape} and {big(size)} parameters read {big(tokens)} tokens of {source}{time}."
+    return f"A transformer with {many(layers, 'layer')} of {many(heads, 'head')} each and {big(size)} parameters read {big(tokens)} tokens of {source}{time}."
 
 
 def _verdict(run: Run) -> str:
     perplexity = as_number(run.get("evaluate", "perplexity"))
     if perplexity is None:
         return ""
-    others = [(name, value) for name, row in baseline_rows(run)
-              if name != "this model" and (value := as_number(row.get("perplexity"))) is not None]  # fmt: skip
-    text = (f"On stories that it never saw its perplexity is {figure(perplexity)}: at each word it is as unsure as if it "
-            f"had to choose among {figure(perplexity, 2)} equally likely ones.")  # fmt: skip
+    others = [
+        (name, value)
+        for name, row in baseline_rows(run)
+        if name != "this model" and (value := as_number(row.get("perplexity"))) is not None
+    ]
+    text = (
+        f"On stories that it never saw its perplexity is {figure(perplexity)}: at each word it is as unsure as if it "
+        f"had to choose among {figure(perplexity, 2)} equally likely ones."
+    )
     compared = ", ".join(f"{figure(value)} ({name})" for name, value in others)
     return f"{text} For comparison: {compared}." if compared else text
 
@@ -64,45 +81,61 @@ def data(run: Run, svgs: Svgs) -> str:
     splits = run.table("download", "splits")
     rows = [
         [
-            name_of(name), count(row.get("stories")), count(row.get("words")),
-            count(run.get("vocab", "tokens", name)), share(run.get("vocab", "unknown_share", name)),
+            name_of(name),
+            count(row.get("stories")),
+            count(row.get("words")),
+            count(run.get("vocab", "tokens", name)),
+            share(run.get("vocab", "unknown_share", name)),
             SPLIT_USES.get(name, ABSENT),
         ]
         for name, row in splits.items()
-    ]  # fmt: skip
-    embedding = run.get("vocab", "embedding") or {}
+    ]
+    embedding = run.mapping("vocab", "embedding")
     source = run.get("download", "source")
-    return table("The three splits", ["split", "stories", "words", "tokens", "<unk>", "use"], rows, prose=["use"]) + facts([
-        ("source", visible(source) if source is not None else ABSENT),
-        ("vocabulary", f"{count(run.get('vocab', 'size'))} ids" if run.get("vocab", "size") is not None else ABSENT),
-        ("different words in train", count(run.get("vocab", "words_seen"))),
-        ("word vectors", visible(embedding.get("source", ABSENT))),
-        ("vector width", count(embedding.get("width"))),
-        ("words with a vector", share(embedding.get("coverage"))),
-    ])  # fmt: skip
+    return table(
+        "The three splits", ["split", "stories", "words", "tokens", "<unk>", "use"], rows, prose=["use"], stacked=True
+    ) + facts(
+        [
+            ("source", visible(source) if source is not None else ABSENT),
+            (
+                "vocabulary",
+                f"{count(run.get('vocab', 'size'))} ids" if run.get("vocab", "size") is not None else ABSENT,
+            ),
+            ("different words in train", count(run.get("vocab", "words_seen"))),
+            ("word vectors", visible(embedding.get("source", ABSENT))),
+            ("vector width", count(embedding.get("width"))),
+            ("words with a vector", share(embedding.get("coverage"))),
+        ]
+    )
 
 
 def model(run: Run, svgs: Svgs) -> str:
     """Parts, parameters and operations."""
-    train = run.found.get("train") or {}
-    parts = train.get("parameters_by_part")
-    rows = [[name_of(name), count(value)] for name, value in parts.items()] if isinstance(parts, dict) else []
+    train = run.mapping("train")
+    parts = run.mapping("train", "parameters_by_part")
+    rows = [[name_of(name), count(value)] for name, value in parts.items()]
     if rows:
         rows.append(["total", count(train.get("parameters"))])
     settings = run.params.get("model")
     chosen = [(name_of(key), _setting(value)) for key, value in settings.items()] if isinstance(settings, dict) else []
-    note = paragraph("The model reads a window of tokens and gives, at each of them, a probability for every word of the "
-                     "vocabulary to come next; a mask keeps each position from seeing later ones.")  # fmt: skip
-    figures = facts([
-        ("trained parameters", count(train.get("parameters_trainable"))),
-        ("FLOP a token, forward", big(train.get("forward_flop_per_token"))),
-        ("FLOP a token, training", big(train.get("training_flop_per_token"))),
-        ("cache of one row", _bytes(train.get("kv_cache_bytes_per_row"))),
-        ("weights", _bytes(train.get("weight_bytes"))),
-        ("optimizer state", _bytes(train.get("optimizer_bytes"))),
-    ])  # fmt: skip
-    drawn = picture(svgs.get("parameters"), "Parameters by part. A tied output uses the embedding and has none of its own.")
-    return note + facts(chosen) + figures + table("Parameters by part", ["part", "parameters"], rows) + gallery(drawn)
+    note = paragraph(
+        "The model reads a window of tokens and gives, at each of them, a probability for every word of the "
+        "vocabulary to come next; a mask keeps each position from seeing later ones."
+    )
+    figures = facts(
+        [
+            ("trained parameters", count(train.get("parameters_trainable"))),
+            ("FLOP a token, forward", big(train.get("forward_flop_per_token"))),
+            ("FLOP a token, training", big(train.get("training_flop_per_token"))),
+            ("cache of one row", _bytes(train.get("kv_cache_bytes_per_row"))),
+            ("weights", _bytes(train.get("weight_bytes"))),
+            ("optimizer state", _bytes(train.get("optimizer_bytes"))),
+        ]
+    )
+    drawn = picture(
+        svgs.get("parameters"), "Parameters by part. A tied output uses the embedding and has none of its own."
+    )
+    return note + facts(chosen) + figures + gallery(drawn, table("Parameters by part", ["part", "parameters"], rows))
 
 
 def _bytes(value: object) -> str:
@@ -116,26 +149,32 @@ def _setting(value: object) -> str:
 
 def curves(run: Run, svgs: Svgs) -> str:
     """Losses, perplexity and learning rate."""
-    train = run.found.get("train") or {}
-    stopped = {True: "stopped early", False: "ran to its budget"}.get(train.get("stopped_early"), ABSENT)  # type: ignore[arg-type]
-    return facts([
-        ("updates", count(train.get("updates"))),
-        ("epochs", figure(train.get("epochs"))),
-        ("train loss at the end", loss(train.get("train_loss"))),
-        ("held-out loss, last", loss(train.get("held_out_loss_last"))),
-        ("held-out loss, best", loss(train.get("held_out_loss_best"))),
-        ("best at update", count(train.get("best_update"))),
-        ("held-out perplexity of the saved weights", figure(train.get("held_out_perplexity"))),
-        ("training", stopped),
-        ("tokens/s", count(run.get("train_time", "tokens_per_s"))),
-    ]) + gallery(
-        picture(svgs.get("loss_tokens"), "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all "
-                                         "of the held-out split."),
+    train = run.mapping("train")
+    stopped = {"yes": "stopped early", "no": "ran to its budget"}.get(flag(train.get("stopped_early")), ABSENT)
+    return facts(
+        [
+            ("updates", count(train.get("updates"))),
+            ("epochs", figure(train.get("epochs"))),
+            ("train loss at the end", loss(train.get("train_loss"))),
+            ("held-out loss, last", loss(train.get("held_out_loss_last"))),
+            ("held-out loss, best", loss(train.get("held_out_loss_best"))),
+            ("best at update", count(train.get("best_update"))),
+            ("held-out perplexity of the saved weights", figure(train.get("held_out_perplexity"))),
+            ("training", stopped),
+            ("tokens/s", count(run.get("train_time", "tokens_per_s"))),
+        ]
+    ) + gallery(
+        picture(
+            svgs.get("loss_tokens"),
+            "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all of the held-out split.",
+        ),
         picture(svgs.get("loss_steps"), "The same losses against the number of updates."),
-        picture(svgs.get("perplexity"), "exp(loss): the number of equally likely words that would leave one as unsure."),
+        picture(
+            svgs.get("perplexity"), "exp(loss): the number of equally likely words that would leave one as unsure."
+        ),
         picture(svgs.get("learning_rate"), "The optimizer's step size."),
         picture(svgs.get("grad_norm"), "Length of the gradient before clipping."),
-    )  # fmt: skip
+    )
 
 
 def stories(run: Run, svgs: Svgs) -> str:
@@ -147,7 +186,8 @@ def stories(run: Run, svgs: Svgs) -> str:
     ]
     if not items:
         return ""
-    note = paragraph(f"The model continues “{visible(run.param('train', 'sample_prompt'))}” again and again while it learns; "
-                     "the sampling settings stay the same.")  # fmt: skip
+    note = paragraph(
+        f"The model continues “{visible(run.param('train', 'sample_prompt'))}” again and again while it learns; "
+        "the sampling settings stay the same."
+    )
     return f'{note}<ol class="stories">{"".join(items)}</ol>'
-

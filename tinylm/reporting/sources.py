@@ -47,6 +47,11 @@ class Run:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
+    def mapping(self, name: str, *keys: str) -> dict[str, Any]:
+        """An object inside a JSON file; empty where it is missing or something else stands there."""
+        value = self.get(name, *keys)
+        return value if isinstance(value, dict) else {}
+
     def param(self, section: str, key: str) -> Any:
         """A parameter, None where it is missing."""
         values = self.params.get(section)
@@ -64,8 +69,7 @@ class Run:
 
     def table(self, name: str, key: str) -> dict[str, dict[str, Any]]:
         """The objects by name under `key` of a JSON file; empty where it is missing."""
-        value = self.get(name, key)
-        return {key: row for key, row in value.items() if isinstance(row, dict)} if isinstance(value, dict) else {}
+        return {name: row for name, row in self.mapping(name, key).items() if isinstance(row, dict)}
 
     def sentences(self) -> list[Sentence]:
         """Words and attention maps of each drawn sentence."""
@@ -109,7 +113,11 @@ def _read_sentences(path: Path) -> list[Sentence]:
 
 def _read(path: Path) -> Any:
     if path.suffix == ".json":
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
+        expected = list if path.name == "samples.json" else dict
+        if not isinstance(value, expected):
+            raise ValueError(f"holds {type(value).__name__}; allowed: {expected.__name__}")
+        return value
     if path.suffix == ".npz":
         return _read_sentences(path)
     return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
@@ -123,7 +131,7 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
             found[name] = _read(Path(folder) / path)
         except FileNotFoundError:
             problems[name] = f"{path} is missing; dvc repro {stage} makes it"
-        except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             line = (str(error).splitlines() or [type(error).__name__])[0]
             problems[name] = f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"
     return Run(params, found, problems)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.reporting.sources import as_number
 
-ABSENT = "–"
+ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _VISIBLE = {"\n": "\n", "\t": " "}
 
 
@@ -29,8 +29,8 @@ def figure(value: Any, digits: int = 3) -> str:
         return "0"
     magnitude = math.floor(math.log10(abs(number)))
     if magnitude < -4:
-        return f"{number:.{digits - 1}e}".replace("-", "−")
-    return f"{number:,.{max(digits - 1 - magnitude, 0)}f}".replace("-", "−")
+        return f"{number:.{digits - 1}e}".replace("-", MINUS)
+    return f"{number:,.{max(digits - 1 - magnitude, 0)}f}".replace("-", MINUS)
 
 
 def count(value: Any) -> str:
@@ -39,16 +39,21 @@ def count(value: Any) -> str:
     return ABSENT if number is None else f"{round(number):,}"
 
 
+def many(value: Any, thing: str) -> str:
+    """A whole number of things: 1 layer, 4 layers."""
+    return f"{count(value)} {thing}{'' if as_number(value) == 1 else 's'}"
+
+
 def loss(value: Any) -> str:
     """A loss or log-probability: three decimals."""
     number = as_number(value)
-    return ABSENT if number is None else f"{number:,.3f}".replace("-", "−")
+    return ABSENT if number is None else f"{number:,.3f}".replace("-", MINUS)
 
 
 def share(value: Any) -> str:
     """A share of one as a percentage with one decimal."""
     number = as_number(value)
-    return ABSENT if number is None else f"{100 * number:.1f} %".replace("-", "−")
+    return ABSENT if number is None else f"{100 * number:.1f} %".replace("-", MINUS)
 
 
 def seconds(value: Any) -> str:
@@ -71,19 +76,19 @@ def mebibytes(value: Any) -> str:
 
 
 def big(value: Any) -> str:
-    """A large number in words: 3.1 million, 45.2 thousand."""
+    """A large number in words: 3.10 million."""
     number = as_number(value)
     if number is None:
         return ABSENT
-    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e5, "thousand")):
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
-            return f"{figure(number / (1e3 if size == 1e5 else size))} {name}"
+            return f"{figure(number / size)} {name}"
     return count(number)
 
 
 def flag(value: Any) -> str:
     """yes, no, or absent."""
-    return {True: "yes", False: "no", "True": "yes", "False": "no"}.get(value, ABSENT)
+    return {"True": "yes", "False": "no"}.get(str(value), ABSENT)
 
 
 def interval(value: Any) -> tuple[float, float] | None:
@@ -130,17 +135,10 @@ def _plain(value: Any) -> str:
 
 _BY_ENDING = (
     ("tokens_per_s", figure),
-    ("seconds", seconds),
     ("_s", seconds),
-    ("_s_extrapolated", seconds),
-    ("_s_per_token", seconds),
-    ("s_per_prompt", seconds),
-    ("peak_mib", mebibytes),
     ("_mib", mebibytes),
     ("loss", loss),
     ("loss_at_equal_tokens", loss),
     ("loss_at_equal_updates", loss),
-    ("log_prob", figure),
-    ("log_prob_per_token", loss),
-    ("share", share),
+    ("loss_last_tenth", loss),
 )

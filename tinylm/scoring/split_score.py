@@ -12,7 +12,7 @@ from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
 from tinylm.scoring.perplexity import perplexity
 from tinylm.text.batches import scoring_batches
-from tinylm.text.corpus import read_stories
+from tinylm.text.stories import read_stories
 from tinylm.text.token_store import TokenStore
 from tinylm.text.words import SPECIALS, Tokenizer
 from tinylm.training.validation import split_loss

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.config import InputError
-from tinylm.files import atomic_write, require
+from tinylm.files import atomic_write
 from tinylm.text.cleaning import clean_text
 from tinylm.text.sources import DataSettings, Row, Source, open_source
+from tinylm.text.stories import SPLITS
 
-SPLITS = ("train", "held_out", "evaluation")
 STORIES = Path("data/stories")
 HASH_RANGE = 1 << 64
 
@@ -159,22 +159,3 @@ def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[
         return _write(settings, source, Path(folder), bounds)
     except _TooSmall:
         raise refused from None
-
-
-def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
-    """The rows of one split as written. Raises InputError, at once, where the file is missing."""
-    path = require(Path(folder) / f"{split}.jsonl", "download")
-
-    def rows() -> Iterator[dict[str, Any]]:
-        with open(path, encoding="utf-8", newline="\n") as handle:
-            for number, line in enumerate(handle, 1):
-                try:
-                    row = json.loads(line)
-                    row["text"]
-                except (ValueError, TypeError, KeyError):
-                    raise InputError(
-                        f"{path}, line {number}: not a story; rm {path} and run dvc repro -f -s download"
-                    ) from None
-                yield row
-
-    return rows()

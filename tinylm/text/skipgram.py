@@ -10,39 +10,17 @@ import contextlib
 import ctypes
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinylm.config import InputError, setting
+from tinylm.config import InputError
 from tinylm.seeding import derive_seed
+from tinylm.text.embedding_settings import EmbeddingSettings
 
 NEGATIVES = 5
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
-
-
-@dataclass(frozen=True)
-class EmbeddingSettings:
-    """Section `embedding` of params.yaml."""
-
-    source: str = setting(choices=("skipgram", "file", "random"))
-    path: str = setting()
-    width: int = setting(low=1, high=65536)
-    epochs: int = setting(low=1)
-    window: int = setting(low=1)
-    min_n: int = setting(low=0)
-    max_n: int = setting(low=0)
-    buckets: int = setting(low=1, high=100_000_000)
-    lr: float = setting(above=0, high=10)
-    seed: int = setting(low=0)
-
-    def problems(self) -> list[str]:
-        """Rules between the fields, each line beginning with a field's name."""
-        if self.min_n > self.max_n:
-            return [f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}"]
-        return []
 
 
 @contextlib.contextmanager

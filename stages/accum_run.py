@@ -1,0 +1,65 @@
+"""Stage accum_run: one training run of the accumulation sweep, `python -m stages.accum_run 4`."""
+
+import sys
+
+from tinylm.bench import accum, measure
+from tinylm.bench.sweep import AccumSettings
+from tinylm.command import guard
+from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
+from tinylm.files import write_json
+from tinylm.model.lm import ModelSettings
+from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.seeding import seed_everything
+from tinylm.text.words import Tokenizer
+from tinylm.training.loop import TrainSettings
+
+
+def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
+    """The one argument, if it is one of accum_sweep.settings. Raises InputError."""
+    if len(arguments) != 1 or arguments[0] not in map(str, settings):
+        given = " ".join(arguments) or "nothing"
+        raise InputError(
+            f"stages.accum_run: argument {given}; allowed: one of {PARAMS_FILE}: accum_sweep.settings = {list(settings)}"
+        )
+    return int(arguments[0])
+
+
+def main() -> None:
+    measure.start_server()
+    params = load_params()
+    sweep = read_section(params, "accum_sweep", AccumSettings)
+    accumulation = chosen(sys.argv[1:], sweep.settings)
+    model = read_section(params, "model", ModelSettings)
+    train = read_section(params, "train", TrainSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    measured_on = conditions(pick_device(runtime.device), runtime.threads)
+    seed_everything(train.seed, runtime.threads)
+    pad_id = Tokenizer.from_file("data/vocab/tokenizer.json").pad_id
+    print(f"conditions: {measured_on}", flush=True)
+
+    task = accum.Task(
+        accumulation=accumulation,
+        sweep=sweep,
+        model=model,
+        train=train,
+        pad_id=pad_id,
+        embedding="data/vocab/embedding.safetensors",
+        tokens="data/tokens",
+        device=runtime.device,
+        threads=runtime.threads,
+        log_every_s=runtime.log_every_s,
+    )
+    result = measure.in_own_process(accum.measure_run, task)
+    if "error" in result:
+        print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)
+    else:
+        print(
+            f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after {result['updates']} updates, "
+            f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+        )
+    known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
+    write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on})
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

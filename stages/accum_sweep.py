@@ -1,0 +1,37 @@
+"""Stage accum_sweep: merge the runs of the accumulation sweep into one table and three graphs."""
+
+import sys
+import time
+
+from tinylm.bench import sweep, tables
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.files import read_json, write_json
+
+
+def main() -> None:
+    start = time.perf_counter()
+    settings = read_section(load_params(), "accum_sweep", sweep.AccumSettings)
+    runs = [read_json(f"data/accum/{number}.json", f"accum_run@{number}") for number in sorted(settings.settings)]
+    measured, failed = tables.split_failures("accum_sweep", runs)
+    by_number = {run["accumulation"]: run for run in measured}
+    merged = sweep.merge(by_number)
+    write_json("metrics/accum_sweep.json", merged)
+    for axis, rows in sweep.curves(by_number).items():
+        name = {"micro_step": "micro_steps", "update": "updates"}.get(axis, axis)
+        tables.write_csv(f"plots/accum_{name}.csv", (axis, "series", "value"), rows)
+    costs, missing = sweep.costs(by_number)
+    stage_time(
+        "accum_sweep",
+        start,
+        measured[0]["conditions"],
+        settings=costs,
+        not_measured=failed + missing,
+        measured=sweep.MEASURED,
+    )
+    for answer in merged["answers"]:
+        print(answer)
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

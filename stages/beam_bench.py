@@ -1,0 +1,68 @@
+"""Stage beam_bench: sampling, greedy decoding and beam search on evaluation stories; quality and speed."""
+
+import sys
+import time
+
+from tinylm.bench import beam, measure, tables
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.files import read_json, write_json
+from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.seeding import seed_everything
+from tinylm.text.token_store import TokenStore
+from tinylm.text.words import Tokenizer
+
+FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
+COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
+
+
+def main() -> None:
+    start = time.perf_counter()
+    measure.start_server()
+    params = load_params()
+    settings = read_section(params, "beam_bench", beam.BeamBenchSettings)
+    decode = read_section(params, "decode", DecodeSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    measured_on = conditions(pick_device(runtime.device), runtime.threads)
+    seed_everything(decode.seed, runtime.threads)
+    config = read_json("models/config.json", "train")
+    beam.check_widths(settings, config["vocab_size"])
+    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
+    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings)
+    print(f"conditions: {measured_on}", flush=True)
+
+    tasks = beam.make_tasks(
+        settings,
+        decode,
+        prompts=[prompt.ids for prompt in prompts],
+        model="models",
+        tokenizer="data/vocab/tokenizer.json",
+        device=runtime.device,
+        threads=runtime.threads,
+    )
+    measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
+    found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
+    methods = {result["setting"]: beam.quality(result, found[result["setting"]]) for result in measured}
+    side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
+    tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
+    write_json(
+        "metrics/beam_bench.json", {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
+    )
+    rows, missing = tables.records(measured, ("setting",), FIGURES)
+    speeds = {row.pop("setting"): row for row in rows}
+    widths = {task.name: task.width or 1 for task in tasks}
+    tables.write_csv(
+        "plots/beam_bench_time.csv",
+        ("method", "width", "series", "value"),
+        [
+            (name, widths[name], series, row[figure])
+            for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
+            for name, row in speeds.items()
+        ],
+    )
+    stage_time("beam_bench", start, measured_on, methods=speeds, not_measured=failed + missing, measured=beam.MEASURED)
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

@@ -1,0 +1,213 @@
+"""Each rule says one thing for these numbers and the other for those."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinylm.reporting.cost_findings import judge_accumulation, judge_cache, judge_recompute, judge_timings
+from tinylm.reporting.findings import (
+    compare_with_baselines,
+    compare_with_floor,
+    findings,
+    judge_fit,
+    judge_heads,
+    judge_unknown,
+    limits,
+)
+from tinylm.reporting.sources import Run, read_run
+from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu
+
+
+def _evaluate(**changes: Any) -> Run:
+    figures: dict[str, Any] = {
+        "perplexity": 7.0,
+        "nats_per_token": 1.946,
+        "perplexity_interval": [6.8, 7.2],
+        "unknown_share": 0.001,
+        "baselines": {"kneser_ney": {"order": 5, "perplexity": 9.1}, "floor": {"nats_per_token": 1.70}},
+    }
+    return Run({}, {"evaluate": figures | changes}, {})
+
+
+def _text(found: list) -> str:
+    return " ".join(finding.text for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected", "claim"),
+    [(9.1, "lower by the factor 1.30", True), (5.6, "does not beat", True), (7.1, "is open", False)],
+)
+def test_beating_kneser_ney_depends_on_the_interval(other, expected, claim):
+    (finding,) = compare_with_baselines(_evaluate(baselines={"kneser_ney": {"order": 5, "perplexity": other}}))
+    assert expected in finding.text
+    assert finding.claim is claim
+
+
+@pytest.mark.parametrize(
+    ("floor", "expected"), [(1.70, "well above"), (1.90, "close to"), (2.2, "below the generator's own floor")]
+)
+def test_distance_to_the_floor(floor, expected):
+    (finding,) = compare_with_floor(_evaluate(baselines={"floor": {"nats_per_token": floor}}))
+    assert expected in finding.text
+
+
+def test_text_without_a_floor_gets_no_claim():
+    (finding,) = compare_with_floor(_evaluate(baselines={}))
+    assert not finding.claim
+
+
+@pytest.mark.parametrize(
+    ("train", "last", "best", "best_update", "expected"),
+    [
+        (1.9, 1.95, 1.95, 600, "no sign of overfitting"),
+        (1.6, 1.95, 1.95, 600, "begins to overfit"),
+        (1.6, 2.10, 1.95, 400, "has risen since"),
+    ],
+)
+def test_fit_follows_from_gap_and_best_update(train, last, best, best_update, expected):
+    figures = {"train_loss": train, "held_out_loss_last": last, "held_out_loss_best": best}
+    text = _text(judge_fit(Run({}, {"train": figures | {"best_update": best_update, "updates": 600}}, {})))
+    assert expected in text
+    assert ("more training would probably" in text) is (best_update == 600)
+
+
+@pytest.mark.parametrize(("unknown", "claim"), [(0.0, True), (0.03, False)])
+def test_unknown_words(unknown, claim):
+    (finding,) = judge_unknown(_evaluate(unknown_share=unknown))
+    assert finding.claim is claim
+
+
+@pytest.mark.parametrize(
+    ("own", "expected", "claim"),
+    [((4, 3.8, 4.2), "safer text", True), ((9, 8.5, 9.5), "less predictable", True), ((7, 5, 8), "overlap", False)],
+)
+def test_overlapping_intervals_support_no_claim(own, expected, claim):
+    samples = {
+        "continuation_perplexity": dict(zip(("value", "low", "high"), own)),
+        "reference_perplexity": {"value": 7.0, "low": 6.5, "high": 7.5},
+    }
+    (finding,) = compare_samples(_evaluate(samples=samples))
+    assert expected in finding.text
+    assert finding.claim is claim
+
+
+@pytest.mark.parametrize(("own", "how"), [(0.09, "more often than"), (0.01, "less often"), (0.04, "as often as")])
+def test_repetition(own, how):
+    (finding,) = compare_samples(_evaluate(samples={"repeated_4grams": own, "reference_repeated_4grams": 0.04}))
+    assert how in finding.text
+
+
+def test_bleu_of_few_samples_says_little():
+    few, many = (
+        judge_bleu(_evaluate(samples={"count": n, "bleu4": {"value": 4, "low": 2, "high": 6}})) for n in (50, 2000)
+    )
+    assert "says little with 50 continuations" in _text(few)
+    assert "interval here is 2.00 to 6.00" in _text(few)
+    assert "says little" not in _text(many)
+    assert len(many) == 1
+
+
+@pytest.mark.parametrize(
+    ("log_prob", "repeats", "expected"),
+    [
+        (-0.8, 0.3, "is more probable than from sampling but more repetitive"),
+        (-0.8, 0.01, "is more probable than from sampling and not more repetitive"),
+        (-3.0, 0.3, "is neither more probable than from sampling nor less repetitive"),
+        (-3.0, 0.01, "is not more probable than from sampling, and not more"),
+    ],
+)
+def test_beams_probability_and_repetition(log_prob, repeats, expected):
+    methods = {
+        "sampling": {"log_prob_per_token": -2.0, "repeated_4grams": 0.05},
+        "beam 10": {"log_prob_per_token": log_prob, "repeated_4grams": repeats},
+        "beam 5": {"log_prob_per_token": 0.0, "repeated_4grams": 0.5},
+    }
+    (finding,) = judge_beams(Run({}, {"beam_bench": {"prompts": 10, "methods": methods}}, {}))
+    assert f"beam search of width 10 {expected}" in finding.text
+
+
+def _heads(previous: str, interpretation: str) -> Run:
+    row = {"layer": "1", "head": "1", "previous": previous, "previous_even": "0.05", "interpretation": interpretation}
+    return Run({}, {"heads": [row, row | {"head": "2", "previous": "0.05", "interpretation": "spread evenly"}]}, {})
+
+
+def test_heads_that_stand_out_are_named():
+    text = _text(judge_heads(_heads("0.60", "the previous token: 60%")))
+    assert "previous token (layer 1, head 1: 60.0 % of the weight, 5.0 % if spread evenly)" in text
+    assert "1 of 2 heads" in text
+    assert "No head stands out" in _text(judge_heads(_heads("0.08", "spread evenly")))
+
+
+def _cache(without: float) -> Run:
+    settings = [
+        {"new_tokens": 64, "cache": True, "tokens_per_s": 300.0},
+        {"new_tokens": 64, "cache": False, "tokens_per_s": without},
+    ]
+    return Run({}, {"kv_bench_time": {"settings": settings}, "kv_bench": {"same_ids": True}}, {})
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"), [(100.0, "3.0 times as fast"), (400.0, "slower, 0.75"), (299.0, "no difference")]
+)
+def test_cache(without, expected):
+    (finding,) = judge_cache(_cache(without))
+    assert expected in finding.text
+    assert "same tokens" in finding.text
+
+
+def test_accumulation_names_the_lowest_loss_of_each_comparison():
+    rows = {
+        "1": {"held_out_loss_at_equal_tokens": 2.0, "held_out_loss_at_equal_updates": 4.0},
+        "8": {"held_out_loss_at_equal_tokens": 3.0, "held_out_loss_at_equal_updates": 3.5},
+    }
+    text = _text(judge_accumulation(Run({}, {"accum_sweep": {"settings": rows, "budget_tokens": 9}}, {})))
+    assert "the same tokens accumulation 1 has the lowest" in text
+    assert "the same number of updates accumulation 8 has the lowest" in text
+
+
+@pytest.mark.parametrize(
+    ("peak", "same", "expected"),
+    [
+        (50.0, True, ("saves memory", "to the last bit")),
+        (120.0, False, ("saves no memory", "differ")),
+    ],
+)
+def test_recomputation_is_judged_at_the_greatest_depth(peak, same, expected):
+    costs = {(8, True): (peak, 0.13), (8, False): (100.0, 0.10), (2, True): (1.0, 1.0), (2, False): (1.0, 9.0)}
+    settings = [
+        {"layers": layers, "recompute": recompute, "peak_mib": memory, "step_s": step}
+        for (layers, recompute), (memory, step) in costs.items()
+    ]
+    exact = {"same_loss": same, "same_gradients": same}
+    text = _text(judge_recompute(Run({}, {"ckpt_bench_time": {"settings": settings}, "ckpt_bench": exact}, {})))
+    assert all(part in text for part in expected)
+    assert "1.30 times the time" in text
+
+
+def test_timings_name_the_machine():
+    run = Run({}, {"train_time": {"conditions": {"cpu": "Example", "device": "cpu", "threads": 2}}}, {})
+    assert "(Example, 2 threads)" in _text(judge_timings(run))
+
+
+def test_generated_text_is_named_as_a_limit_only_where_it_was_used():
+    said = {source: _text(limits(Run({"data": {"source": source}}, {}, {}))) for source in ("storybook", "hub")}
+    assert "generated from a small grammar" in said["storybook"]
+    assert "generated" not in said["hub"]
+
+
+def test_a_run_without_files_supports_no_claim():
+    assert not any(finding.claim for finding in findings(Run({}, {}, {})))
+
+
+def test_damaged_figures_never_raise(run_folder: Path, params: dict):
+    """Every JSON value in turn replaced by null, by text and by a list: rules fall silent, none fails."""
+    run = read_run(run_folder, params)
+    for name, value in run.found.items():
+        if not isinstance(value, dict):
+            continue
+        for key in value:
+            for wrong in (None, "text", [1, "x"], {}):
+                found = copy.copy(run.found) | {name: value | {key: wrong}}
+                assert isinstance(findings(Run(params, found, {})), list)

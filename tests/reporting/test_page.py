@@ -1,0 +1,186 @@
+"""The page: complete, offline, escaped, the same bytes twice, and whole where files are missing."""
+
+import html.parser
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tinylm.reporting.drawing import to_png
+from tinylm.reporting.page import build_page, sections
+from tinylm.reporting.pictures import PICTURES, draw_pictures, page_svgs
+from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.sources import FILES, Run, read_run
+from tinylm.reporting.writing import write_report
+
+SETTINGS = ReportSettings("A title", 8)
+VOID = {"meta", "link", "br", "image", "path", "rect", "use", "img"}
+
+
+class _Checker(html.parser.HTMLParser):
+    """Collects ids, and tags that are closed in the wrong order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.add(tag)
+        self.ids += [value for key, value in attrs if key == "id"]
+        self.links += [value for key, value in attrs if key in ("href", "src") and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def _check(page: str) -> _Checker:
+    checker = _Checker()
+    checker.feed(page)
+    return checker
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, params: dict, make_run) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("full")
+    make_run(folder)
+    write_report(read_run(folder, params), SETTINGS, folder)
+    return folder, (folder / "report/index.html").read_text(encoding="utf-8")
+
+
+def test_page_is_well_formed_and_every_link_leads_somewhere(full):
+    checker = _check(full[1])
+    assert checker.wrong == []
+    assert checker.open == []
+    assert len(checker.ids) == len(set(checker.ids))
+    inner = {link[1:] for link in checker.links if link.startswith("#")}
+    assert inner <= set(checker.ids)
+    assert {section.anchor for section in sections(SETTINGS)} <= inner
+
+
+def test_page_loads_nothing_from_outside(full):
+    checker = _check(full[1])
+    assert "script" not in checker.tags
+    assert all(link.startswith(("#", "data:")) for link in checker.links)
+    assert not re.search(r"https?://|url\((?!#)|@import", full[1])
+
+
+def test_full_run_shows_every_section_picture_and_head(full):
+    page = full[1]
+    assert "Not shown" not in page
+    assert page.count('<svg class="chart"') == len(PICTURES) + 7
+    assert page.count('<svg class="head"') == 2 * 3 * 2  # layers * heads * sentences
+    assert "perplexity 7.10 against 9.40, lower by the factor 1.32" in page
+    assert page.count("aria-label=") >= page.count("<svg")
+    assert "recompute" in page
+
+
+def test_pictures_of_a_full_run_are_written(full):
+    pictures = {path.name: path.read_bytes() for path in (full[0] / "plots/pictures").iterdir()}
+    assert {f"{name}.png" for name in PICTURES} | {"attention_1.png", "attention_2.png"} <= set(pictures)
+    assert all(content.startswith(b"\x89PNG") for content in pictures.values())
+    assert not any(b"tIME" in content or b"Software" in content for content in pictures.values())
+
+
+def test_same_run_gives_the_same_bytes(full, params):
+    run = read_run(full[0], params)
+    pictures = draw_pictures(run)
+    assert build_page(run, SETTINGS, page_svgs(pictures)) == full[1]
+    for name in ("loss_tokens", "beam_bleu", "heads_previous"):
+        assert to_png(pictures[name].figure) == (full[0] / f"plots/pictures/{name}.png").read_bytes()
+
+
+def test_samples_in_view_are_as_many_as_asked(full, params):
+    run = read_run(full[0], params)
+    assert "4 further continuations" in build_page(run, ReportSettings("t", 8), {})
+    assert "12 further continuations" in build_page(run, ReportSettings("t", 0), {})
+    assert "further continuations" not in build_page(run, ReportSettings("t", 12), {})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_page_without_one_file_names_it_and_its_stage(full, tmp_path, params, name):
+    shutil.copytree(full[0], tmp_path / "run", ignore=shutil.ignore_patterns("pictures", "report"))
+    path, stage = FILES[name]
+    (tmp_path / "run" / path).unlink()
+    run = read_run(tmp_path / "run", params)
+    page = build_page(run, SETTINGS, {})
+    assert f'<p class="missing">Not shown: {path} is missing; dvc repro {stage} makes it.</p>' in page
+    assert _check(page).wrong == []
+    assert all(
+        run.problems.keys() == {name} or draw(run) is not None for needs, draw in PICTURES.values() if name not in needs
+    )
+    assert all(draw(run) is None for needs, draw in PICTURES.values() if needs == (name,))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1', b"\xff\xfe\x00", b"[1, 2]", b"null", b"a,b\n1,2,3\n4"])
+def test_damaged_files_are_named_and_do_not_stop_the_page(full, tmp_path, params, content):
+    for path, _ in FILES.values():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    run = read_run(tmp_path, params)
+    assert "attention" in run.problems
+    page = build_page(run, SETTINGS, page_svgs(draw_pictures(run)))
+    assert _check(page).wrong == []
+
+
+def test_page_of_no_run_at_all_says_what_is_missing(tmp_path, params):
+    run = read_run(tmp_path, params)
+    assert draw_pictures(run) == {}
+    page = build_page(run, SETTINGS, {})
+    assert all(f"{path} is missing" in page for path, _ in FILES.values())
+
+
+def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, params):
+    hostile = '<script>alert("1")</script>\u202eevil\u0007 & $x_1$ <b>'
+    table = pd.read_csv(run_folder / "data/evaluate/samples.csv")
+    table["prompt"] = table["reference"] = table["continuation"] = hostile
+    table.to_csv(run_folder / "data/evaluate/samples.csv", index=False)
+    beams = pd.read_csv(run_folder / "data/beam_bench/outputs.csv").assign(text=hostile, prompt=hostile)
+    beams.to_csv(run_folder / "data/beam_bench/outputs.csv", index=False)
+    heads = pd.read_csv(run_folder / "data/evaluate/heads.csv").assign(interpretation=hostile)
+    heads.to_csv(run_folder / "data/evaluate/heads.csv", index=False)
+    (run_folder / "models/samples.json").write_text(json.dumps([{"update": 1, "tokens": 2, "text": hostile}]))
+    curve = pd.read_csv(run_folder / "plots/loss.csv").assign(series=hostile)
+    curve.to_csv(run_folder / "plots/loss.csv", index=False)
+    words = np.array([hostile, "b"])
+    np.savez(run_folder / "data/evaluate/attention.npz", words_1=words, maps_1=np.eye(2, dtype="f4")[None, None])
+    hostile_params = params | {"data": {hostile: hostile}}
+    run = read_run(run_folder, hostile_params)
+    page = build_page(run, ReportSettings(hostile, 8), page_svgs(draw_pictures(run)))
+    assert "script" not in _check(page).tags
+    assert "<b>" not in page
+    assert "\u202e" not in page
+    assert "\u0007" not in page
+    assert "⟨U+202E⟩evil⟨U+0007⟩" in page
+    assert to_png(draw_pictures(run)["loss_tokens"].figure).startswith(b"\x89PNG")
+
+
+def test_missing_and_null_figures_are_left_out(tmp_path, params):
+    run = Run(params, {"train": {"updates": None}, "evaluate": {"perplexity": None, "baselines": None}}, {})
+    page = build_page(run, SETTINGS, page_svgs(draw_pictures(run)))
+    assert "None" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "nan" not in page
+
+
+def test_style_sheet_serves_dark_print_and_narrow_screens(full):
+    for rule in ("prefers-color-scheme: dark", "@media print", "max-width: 40rem"):
+        assert rule in full[1]
+    used, defined = set(re.findall(r"var\((--[\w-]+)\)", full[1])), set(re.findall(r"(--[\w-]+):", full[1]))
+    assert used <= defined

@@ -1,0 +1,129 @@
+"""Gradient accumulation: one run of the sweep, by the training loop itself."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import torch
+
+from tinylm.bench import measure
+from tinylm.bench.sweep import AccumSettings
+from tinylm.config import PARAMS_FILE, InputError
+from tinylm.model.lm import ModelSettings
+from tinylm.model.storage import new_model
+from tinylm.runtime import pick_device
+from tinylm.seeding import derive_seed, seed_everything
+from tinylm.text.batches import Batch, TrainBatches, scoring_batches
+from tinylm.text.matrix_file import load_matrix
+from tinylm.text.token_store import TokenStore
+from tinylm.training.loop import Trainer, TrainSettings, train
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One run, complete, for a process of its own."""
+
+    accumulation: int
+    sweep: AccumSettings
+    model: ModelSettings
+    train: TrainSettings
+    pad_id: int
+    embedding: str
+    tokens: str
+    device: str
+    threads: int
+    log_every_s: float
+
+
+def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
+    """(updates that the largest setting makes within the budget, their tokens).
+
+    All settings get that many tokens as their budget, so that those that divide the largest end at the same token.
+    Raises InputError where the budget is too small for one update.
+    """
+    largest = max(sweep.settings)
+    updates = used = 0
+    while True:
+        tokens = sum(batches.batch(updates * largest + i).tokens for i in range(largest))
+        if used + tokens > sweep.tokens:
+            break
+        updates, used = updates + 1, used + tokens
+    if not updates:
+        raise InputError(
+            f"{PARAMS_FILE}: accum_sweep.tokens = {sweep.tokens}; allowed: at least {tokens}, "
+            f"one update of {largest} mini-batches"
+        )
+    return updates, used
+
+
+def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
+    """Section `train` with this run's accumulation, the sweep's batch size and budget, and no early stopping.
+
+    Held-out loss is measured every so many updates as the largest setting makes in all.
+    """
+    return dataclasses.replace(
+        task.train,
+        accumulation=task.accumulation,
+        batch_size=task.sweep.batch_size,
+        tokens=budget,
+        validate_every=updates,
+        patience=None,
+    )
+
+
+def measure_run(task: Task) -> dict[str, Any]:
+    """Train from the same initial weights on the same mini-batches as every other setting; curves, time and memory.
+
+    The curve's losses are those of each update's own tokens, before the update.
+    """
+    device = pick_device(task.device)
+    seed_everything(derive_seed(task.train.seed, "train"), task.threads)
+    model = new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device)
+    layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
+    order = derive_seed(task.train.seed, "order")
+    batches = TrainBatches(TokenStore(task.tokens, "train"), layout, rows, context, task.pad_id, order)
+    held_out = TokenStore(task.tokens, "held_out")
+    updates, budget = plan(batches, task.sweep)
+    settings = run_settings(task, updates, budget)
+
+    def held_out_batches():
+        scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
+        return itertools.islice(scored, task.sweep.held_out_batches)
+
+    result = train(model, batches, held_out_batches, settings, task.log_every_s)
+    curves, steps = result.curves, task.accumulation
+    tokens_per_s = curves.tokens[-1] / result.train_s
+    process = measure.process_mib()
+    return {
+        "batch_size": rows,
+        "budget_tokens": budget,
+        "compared_update": updates,
+        "updates": len(curves.updates),
+        "micro_steps": len(curves.updates) * steps,
+        "tokens": curves.tokens[-1],
+        "curve": [
+            [update * steps, update, tokens, nats]
+            for update, tokens, nats in zip(curves.updates, curves.tokens, curves.train, strict=True)
+        ],
+        "held_out": [[update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out],
+        "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
+        "train_s": result.train_s,
+        "tokens_per_s": tokens_per_s,
+        "update_s": result.train_s / len(curves.updates),
+        "epoch_s_extrapolated": batches.tokens_per_epoch / tokens_per_s,
+        "process_mib": process,
+        "peak_mib": update_peak_mib(Trainer(model, batches, settings), device),
+    }
+
+
+def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
+    """Allocator's peak in one update above weights, gradients and optimizer state.
+
+    Its mini-batches are all the widest of the epoch, so that settings differ in their number only.
+    """
+    epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
+    widest = max(epoch, key=lambda batch: batch.inputs.numel())
+    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] != trainer.model.pad_id).sum()))
+    update = [widest] * trainer.settings.accumulation
+    trainer.model.zero_grad(set_to_none=True)
+    return measure.peak_mib(lambda: trainer.update(update), device, before=lambda: trainer.update([row]))

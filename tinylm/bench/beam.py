@@ -1,0 +1,176 @@
+"""Beam search against greedy decoding and sampling: what it finds, and what that takes."""
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinylm.bench import measure
+from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.decoding.beam import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import unspeakable
+from tinylm.model.lm import TinyLM
+from tinylm.model.storage import load_model
+from tinylm.runtime import pick_device
+from tinylm.scoring.diversity import distinct_n, repeated_share
+from tinylm.seeding import seed_everything
+from tinylm.text.prompts import Prompt, choose_prompts
+from tinylm.text.token_store import TokenStore
+from tinylm.text.words import Tokenizer
+
+MEASURED = (
+    "tokens of the returned hypothesis a prompt over seconds, fixed length, no stop at <eos>, with cache: s_per_prompt "
+    "and tokens_per_s one prompt at a time (median over prompts and repeats), batch_tokens_per_s all prompts at once"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamBenchSettings:
+    """Section `beam_bench`."""
+
+    widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
+    prompts: int = setting(low=1, high=100_000)
+    prompt_tokens: int = setting(low=1, high=100_000)
+    new_tokens: int = setting(low=1, high=100_000)
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One method, complete, for a process of its own: a beam search of `width`, or token by token where it is None."""
+
+    name: str
+    width: int | None
+    decode: DecodeSettings
+    settings: BeamBenchSettings
+    prompts: list[list[int]]
+    model: str
+    tokenizer: str
+    device: str
+    threads: int
+
+
+def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
+    """Raise InputError for a width larger than the vocabulary."""
+    wide = [width for width in settings.widths if width > vocab_size]
+    if wide:
+        raise InputError(f"{PARAMS_FILE}: beam_bench.widths = {wide}; allowed: at most the vocabulary's {vocab_size}")
+
+
+def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
+    """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
+    likeliest = dataclasses.replace(decode, temperature=0.0, repetition_penalty=1.0)
+    methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode), ("greedy", None, likeliest)]
+    methods += [(f"beam {width}", width, decode) for width in settings.widths]
+    return [Task(name, width, chosen, settings, **shared) for name, width, chosen in methods]
+
+
+def continue_prompts(
+    task: Task, model: TinyLM, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], stop_at_eos: bool
+) -> list[tuple[list[int], float]]:
+    """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
+    banned, new_tokens = unspeakable(tokenizer), task.settings.new_tokens
+    if task.width is None:
+        rows = generate(
+            model, prompts, task.decode, new_tokens, tokenizer.eos_id,
+            banned=banned, with_log_probs=True, stop_at_eos=stop_at_eos,
+        )  # fmt: skip
+        return [(row.ids, sum(row.log_probs)) for row in rows]
+    found = beam_search(
+        model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
+        slide=task.decode.slide, stop_at_eos=stop_at_eos,
+    )  # fmt: skip
+    return [(best.ids, best.log_prob) for best, *_ in found]
+
+
+def measure_task(task: Task) -> dict[str, Any]:
+    """One method: what it finds when it may stop at <eos>, then its speed at a fixed length."""
+    device = pick_device(task.device)
+    seed_everything(task.decode.seed, task.threads)
+    model, _ = load_model(task.model, device)
+    tokenizer = Tokenizer.from_file(task.tokenizer)
+
+    def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool) -> list[tuple[list[int], float]]:
+        return continue_prompts(task, model, tokenizer, prompts, stop_at_eos)
+
+    return {
+        "found": decode(task.prompts, True),
+        **speed(lambda prompts: [ids for ids, _ in decode(prompts, False)], task, device),
+    }
+
+
+def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, device: Any) -> dict[str, float]:
+    """Tokens of the returned continuations over seconds, one prompt at a time and all at once."""
+    times = []
+    decode(task.prompts[:1])  # warm-up
+    for prompt in task.prompts * task.settings.repeats:
+        times.append(measure.median_seconds(lambda prompt=prompt: decode([prompt]), 1, device, warm_up=0))
+    found: list[list[int]] = []
+    together = measure.median_seconds(lambda: found.extend(decode(task.prompts)), 1, device, warm_up=0)
+    tokens, seconds = sum(map(len, found)), statistics.median(times)
+    return {
+        "tokens_per_s": tokens / len(found) / seconds,
+        "s_per_prompt": seconds,
+        "batch_tokens_per_s": tokens / together,
+    }
+
+
+def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """Measure each method in a process of its own, one after the other, and print its speed."""
+    results = []
+    for task in tasks:
+        result = {"setting": task.name} | measure.in_own_process(measure_task, task)
+        results.append(result)
+        print(f"{task.name}: {result.get('error') or format(result['tokens_per_s'], ',.0f') + ' tokens/s'}", flush=True)
+    return results
+
+
+def story_prompts(store: TokenStore, settings: BeamBenchSettings) -> list[Prompt]:
+    """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
+
+    Raises InputError where no story is long enough; where fewer are than asked for, all are taken.
+    """
+    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens)
+    if not prompts:
+        raise InputError(
+            f"{PARAMS_FILE}: beam_bench.prompt_tokens = {settings.prompt_tokens}; allowed: less than the words of the "
+            f"longest evaluation story"
+        )
+    return prompts
+
+
+def table(
+    result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
+) -> list[dict[str, Any]]:
+    """What one method found, a row a prompt; score = log_prob / tokens ** alpha, as beam search orders."""
+    return [
+        {
+            "prompt": tokenizer.decode(prompt.ids),
+            "reference": tokenizer.decode(prompt.reference),
+            "method": result["setting"],
+            "text": tokenizer.decode(ids),
+            "log_prob": log_prob,
+            "score": log_prob / max(len(ids), 1) ** alpha,
+        }
+        for prompt, (ids, log_prob) in zip(prompts, result["found"], strict=True)
+    ]
+
+
+def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> where one ended a text."""
+    from tinylm.scoring.bleu import Bleu  # some seconds, which the measuring processes need not pay
+
+    texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
+    bleu = Bleu().compute(predictions=texts, references=[row["reference"] for row in rows], tokenize="none")
+    log_prob = sum(row["log_prob"] for row in rows)
+    return {
+        "bleu4": bleu["bleu4"],
+        "log_prob_per_token": log_prob / max(tokens, 1),
+        "log_prob": log_prob,
+        "score": sum(row["score"] for row in rows),
+        "tokens": tokens,
+        "distinct2": distinct_n(texts, 2),
+        "repeated_4grams": repeated_share(texts, 4),
+    }

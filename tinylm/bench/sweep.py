@@ -1,0 +1,113 @@
+"""What the runs of the accumulation sweep say together; needs no torch."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tinylm.config import setting
+
+TAIL_TOKENS = 0.1  # share of the budget over whose end the train loss is averaged
+MEASURED = (
+    "epoch_s is extrapolated: an epoch's tokens over tokens_per_s; tokens_per_s and update_s are of the updates alone, "
+    "validation left out; peak_mib is the allocator's peak in one further update above weights, gradients and optimizer state, "
+    "all its mini-batches as wide as the widest of the epoch"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AccumSettings:
+    """Section `accum_sweep`."""
+
+    settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
+    batch_size: int = setting(low=1, high=1_000_000)
+    tokens: int = setting(low=1)
+    held_out_batches: int = setting(low=1, high=1_000_000)
+
+
+def held_out_at(run: Mapping[str, Any], update: int) -> float:
+    """Held-out nats a token which a run measured after `update`."""
+    return next(nats for _, at, _, nats in run["held_out"] if at == update)
+
+
+def tail_loss(run: Mapping[str, Any]) -> float:
+    """Mean train loss over the last tenth of the tokens, so that runs with few updates compare with many."""
+    end = run["curve"][-1][2]
+    tail = [nats for _, _, tokens, nats in run["curve"] if tokens > end * (1 - TAIL_TOKENS)]
+    return sum(tail) / len(tail)
+
+
+def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """metrics/accum_sweep.json out of the runs by accumulation: losses at equal tokens and at equal updates."""
+    update = runs[max(runs)]["compared_update"]
+    table = {
+        number: {
+            "updates": run["updates"],
+            "micro_steps": run["micro_steps"],
+            "tokens": run["tokens"],
+            "held_out_loss_at_equal_tokens": run["held_out"][-1][3],
+            "held_out_loss_at_equal_updates": held_out_at(run, update),
+            "tokens_at_equal_updates": next(tokens for _, at, tokens, _ in run["held_out"] if at == update),
+            "train_loss_last_tenth": tail_loss(run),
+        }
+        for number, run in runs.items()
+    }
+    first = runs[min(runs)]
+    return {
+        "batch_size": first["batch_size"],
+        "budget_tokens": first["budget_tokens"],
+        "equal_updates": update,
+        "settings": table,
+        "learning_rate": (
+            "the same peak rate for every setting; warm-up and decay follow the share of the token budget that is "
+            "used, so that every setting has the same rate at the same tokens"
+        ),
+        "answers": _answers(table, first["batch_size"], update),
+    }
+
+
+def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: int) -> list[str]:
+    def list_of(figure: str) -> str:
+        return ", ".join(f"{row[figure]:.3f} with {number}" for number, row in table.items())
+
+    by_tokens = min(table, key=lambda number: table[number]["held_out_loss_at_equal_tokens"])
+    by_updates = min(table, key=lambda number: table[number]["held_out_loss_at_equal_updates"])
+    tokens = table[by_tokens]["tokens"]
+    return [
+        f"What does a fixed amount of computing buy? Compare at equal micro-steps, that is equal tokens (about {tokens:,}): "
+        f"held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest with {by_tokens}. "
+        f"More accumulation means fewer updates for the same tokens.",
+        f"What does a larger batch buy an update? Compare at equal updates (update {update} of each): held-out loss "
+        f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
+        f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they follow the tokens.",
+        f"Does accumulation cost memory? No: one mini-batch of {batch_size} rows is in memory at a time and gradients "
+        f"add up in place; the peaks stand in metrics/accum_sweep_time.json.",
+    ]
+
+
+def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
+    """Train loss of all runs as (x, series, nats a token) for each of micro_step, update and tokens."""
+    axes = ("micro_step", "update", "tokens")
+    return {
+        axis: [
+            (point[column], f"accumulation {number}", point[3])
+            for number, run in runs.items()
+            for point in run["curve"]
+        ]
+        for column, axis in enumerate(axes)
+    }
+
+
+def costs(runs: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
+    """(time and memory of each run, what was not measured) for metrics/accum_sweep_time.json."""
+    names = ("epoch_s_extrapolated", "tokens_per_s", "update_s", "peak_mib", "process_mib")
+    table = {
+        number: {name.removesuffix("_extrapolated"): run[name] for name in names if run.get(name) is not None}
+        for number, run in runs.items()
+    }
+    missing = [
+        {"setting": f"accumulation {number}", "figure": name, "reason": run.get("error", "not recorded")}
+        for number, run in runs.items()
+        for name in names
+        if run.get(name) is None
+    ]
+    return table, missing
