@@ -1,6 +1,5 @@
 """Stage train: fit the model to the train split; write weights, curves and the samples it wrote on the way."""
 
-import math
 import sys
 import time
 
@@ -20,7 +19,7 @@ from tinylm.text.batches import TrainBatches, scoring_batches
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.words import Tokenizer
-from tinylm.training.curves import write_curves
+from tinylm.training.curves import run_figures, write_curves
 from tinylm.training.loop import TrainSettings, train
 
 SAMPLE_TOKENS = 60
@@ -61,31 +60,9 @@ def main() -> None:
         save_model("models", model, layout=layout)
         write_json("models/samples.json", samples)
         write_curves("plots", result.curves)
-    curves, held_out = result.curves, result.best_held_out if settings.patience else result.last_held_out
-    tail = curves.train[-20:]
-    write_json(
-        "metrics/train.json",
-        {
-            **summary(model),
-            "updates": len(curves.updates),
-            "tokens": curves.tokens[-1] if curves.tokens else 0,
-            "epochs": (curves.tokens[-1] if curves.tokens else 0) / batches.tokens_per_epoch,
-            "train_loss": sum(tail) / max(len(tail), 1) if tail else None,
-            "held_out_loss_last": result.last_held_out,
-            "held_out_loss_best": result.best_held_out,
-            "best_update": result.best_update,
-            "held_out_perplexity": math.exp(min(held_out, 700.0)),
-            "stopped_early": result.stopped_early,
-        },
-    )
-    rate = (curves.tokens[-1] if curves.tokens else 0) / max(result.train_s, 1e-9)
-    stage_time(
-        "train",
-        start,
-        conditions(device, runtime.threads),
-        train_s=round(result.train_s, 3),
-        tokens_per_s=round(rate, 1),
-    )
+    write_json("metrics/train.json", {**summary(model, settings.optimizer), **run_figures(result, batches)})
+    timing = {"train_s": round(result.train_s, 3), "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1)}
+    stage_time("train", start, conditions(device, runtime.threads), **timing)
 
 
 if __name__ == "__main__":

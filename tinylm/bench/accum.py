@@ -9,7 +9,7 @@ import torch
 from tinylm.bench import measure
 from tinylm.bench.sweep import AccumSettings
 from tinylm.config import PARAMS_FILE, InputError
-from tinylm.model.lm import ModelSettings
+from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
 from tinylm.seeding import derive_seed, seed_everything
@@ -71,14 +71,20 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
     )
 
 
+def fresh_model(task: Task) -> TinyLM:
+    """The initial weights that every run starts from, those of stage train."""
+    seed_everything(derive_seed(task.train.seed, "train"), task.threads)
+    matrix = torch.from_numpy(load_matrix(task.embedding))
+    return new_model(task.model, task.pad_id, matrix).to(pick_device(task.device))
+
+
 def measure_run(task: Task) -> dict[str, Any]:
     """Train from the same initial weights on the same mini-batches as every other setting; curves, time and memory.
 
     The curve's losses are those of each update's own tokens, before the update.
     """
-    device = pick_device(task.device)
-    seed_everything(derive_seed(task.train.seed, "train"), task.threads)
-    model = new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device)
+    model = fresh_model(task)
+    device = model.embedding.device
     layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
     order = derive_seed(task.train.seed, "order")
     batches = TrainBatches(TokenStore(task.tokens, "train"), layout, rows, context, task.pad_id, order)

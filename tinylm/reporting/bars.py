@@ -59,7 +59,7 @@ def draw_points(points: Sequence[tuple[str, float, float]], title: str, x_label:
     places = [axes.transData.transform((x, y)) * 72 / drawing.dpi for _, x, y in points]
     boxes = [(x - 5, x + 5, y) for x, y in places]  # left, right, middle of each marker and name, in points
     for number, ((name, x, y), place) in enumerate(zip(points, places)):
-        left, middle = place + (7, 0)
+        left, middle = place[0] + 7, place[1]
         width = _LETTER * len(name)
         offset = min(_OFFSETS, key=lambda up: (_clashes(boxes, left, left + width, middle + up), abs(up)))
         boxes.append((left, left + width, middle + offset))

@@ -173,6 +173,21 @@ def attention(run: Run, svgs: Svgs) -> str:
     return note + "".join(blocks)
 
 
+def _interpretations(run: Run) -> str:
+    layers: dict[str, list[list[str]]] = {}
+    for row in run.rows("heads"):
+        line = [str(row.get("head")), row.get("interpretation", ABSENT)]
+        layers.setdefault(str(row.get("layer")), []).append(line)
+    return gallery(
+        *(
+            table(
+                f"What the heads of layer {layer} attend to", ["head", "interpretation"], rows, prose=["interpretation"]
+            )
+            for layer, rows in layers.items()
+        )
+    )
+
+
 def head_tendencies(run: Run, svgs: Svgs) -> str:
     """What every head tends to look at: a matrix a figure, and one line of interpretation a head."""
     found = tendencies(run)
@@ -194,18 +209,6 @@ def head_tendencies(run: Run, svgs: Svgs) -> str:
         ]
         for row in run.rows("heads")
     ]
-    layers: dict[str, list[list[str]]] = {}
-    for row in run.rows("heads"):
-        line = [str(row.get("head")), row.get("interpretation", ABSENT)]
-        layers.setdefault(str(row.get("layer")), []).append(line)
-    lines = gallery(
-        *(
-            table(
-                f"What the heads of layer {layer} attend to", ["head", "interpretation"], rows, prose=["interpretation"]
-            )
-            for layer, rows in layers.items()
-        )
-    )
     numbers = fold("All figures of every head", table("Figures of every head", heads, rows))
     if not rows:
         return ""
@@ -218,6 +221,6 @@ def head_tendencies(run: Run, svgs: Svgs) -> str:
             "figure stands beside its value for attention spread evenly."
         )
         + drawn
-        + lines
+        + _interpretations(run)
         + numbers
     )

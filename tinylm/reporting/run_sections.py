@@ -36,7 +36,8 @@ def _opening(run: Run) -> str:
     spent = run.get("train_time", "seconds")
     time = f" in {seconds(spent)}" if as_number(spent) is not None else ""
     source = {"storybook": "stories from the generated storybook"}.get(str(run.get("download", "source")), "stories")
-    return f"A transformer with {many(layers, 'layer')} of {many(heads, 'head')} each and {big(size)} parameters read {big(tokens)} tokens of {source}{time}."
+    shape = f"{many(layers, 'layer')} of {many(heads, 'head')} each and {big(size)} parameters"
+    return f"A transformer with {shape} read {big(tokens)} tokens of {source}{time}."
 
 
 def _verdict(run: Run) -> str:

@@ -3,10 +3,13 @@
 import csv
 import math
 from pathlib import Path
+from typing import Any
 
 from tinylm.files import atomic_write
-from tinylm.training.loop import Curves
+from tinylm.text.batches import TrainBatches
+from tinylm.training.loop import Curves, TrainResult
 
+LAST = 20  # updates that the train loss at the end is a mean of
 MEAN_OF = 10  # updates that one point of the train curve averages: single batches differ too much to be read
 
 
@@ -35,3 +38,20 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
     perplexity = [(step, tokens, series, math.exp(min(value, 700.0))) for step, tokens, series, value in loss]
     for name, rows in (("loss", loss), ("perplexity", perplexity), ("learning_rate", rate), ("grad_norm", norm)):
         _write(Path(folder) / f"{name}.csv", rows)
+
+
+def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
+    """The figures of a run for metrics/train.json; losses in nats a token, held-out perplexity of the saved weights."""
+    tail = result.curves.train[-LAST:]
+    saved = result.best_held_out if result.kept_best else result.last_held_out
+    return {
+        "updates": len(result.curves.updates),
+        "tokens": result.tokens,
+        "epochs": result.tokens / batches.tokens_per_epoch,
+        "train_loss": sum(tail) / len(tail) if tail else None,
+        "held_out_loss_last": result.last_held_out,
+        "held_out_loss_best": result.best_held_out,
+        "best_update": result.best_update,
+        "held_out_perplexity": math.exp(min(saved, 700.0)),
+        "stopped_early": result.stopped_early,
+    }

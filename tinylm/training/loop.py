@@ -73,7 +73,13 @@ class TrainResult:
     best_held_out: float
     best_update: int
     stopped_early: bool
+    kept_best: bool  # the weights of the best held-out loss were put back
     train_s: float  # updates only: validation and samples left out
+
+    @property
+    def tokens(self) -> int:
+        """Scored tokens that all updates have seen."""
+        return self.curves.tokens[-1] if self.curves.tokens else 0
 
 
 def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
@@ -82,14 +88,16 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     Weight decay falls on the blocks' matrices only; embedding, output layer, gains and biases keep their size.
     """
     trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    matrices = [(p, 3 if ".qkv." in name else 1) for name, p in trainable if name.startswith("blocks") and p.dim() == 2]
+    matrices: list[tuple[Tensor, int]] = [
+        (p, 3 if ".qkv." in name else 1) for name, p in trainable if name.startswith("blocks") and p.dim() == 2
+    ]
     others: list[Tensor] = [p for name, p in trainable if not (name.startswith("blocks") and p.dim() == 2)]
     betas = settings.beta1, settings.beta2
     if settings.optimizer == "muon":
         low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon([(p, pieces) for p, pieces in matrices], settings.muon_beta, settings.weight_decay, low)
         return [(muon, settings.muon_lr), (Adam([(others, 0.0)], betas, settings.eps, decoupled=True), settings.lr)]
-    groups = [([p for p, _ in matrices], settings.weight_decay), (others, 0.0)]
+    groups: list[tuple[list[Tensor], float]] = [([p for p, _ in matrices], settings.weight_decay), (others, 0.0)]
     return [(Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw"), settings.lr)]
 
 
@@ -208,4 +216,4 @@ def train(
     last = curves.held_out[-1][2]
     if best:
         model.load_state_dict(best)
-    return TrainResult(curves, last, stopping.best, stopping.best_update, stopping.should_stop, train_s)
+    return TrainResult(curves, last, stopping.best, stopping.best_update, stopping.should_stop, bool(best), train_s)

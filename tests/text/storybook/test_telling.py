@@ -77,6 +77,11 @@ def test_a_lent_thing_comes_back_from_the_one_who_has_it_last():
         holder = next(slot for slot in ("third", "pal") if world.facts["holder"] is world.facts.get(slot))
         holders.add(holder)
         name = world.facts["holder"].parts[""]
+        passed_on = (
+            "third" in world.facts
+            and f" to {world.facts['third'].parts['']}." in text.split('"Wh')[0].split("I miss")[0]
+        )
+        assert passed_on == (holder == "third"), text
         assert re.search(rf"{name} gave the|said {name}\.|But {name} was sad", text), text
         assert (f"{name} has it" in text or f"I gave it to {name}" in text) == (holder == "third"), text
     assert holders == {"third", "pal"}

@@ -1,0 +1,73 @@
+"""A tiny pipeline folder: vocabulary, vectors, token stores and parameters, as the earlier stages leave them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinylm.presets
+from tinylm.config import load_params, read_section
+from tinylm.model.lm import ModelSettings
+from tinylm.text.token_store import write_store
+from tinylm.text.matrix_file import save_matrix
+from tinylm.text.words import VocabSettings, build_tokenizer
+
+WORDS, WIDTH = 31, 12
+PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
+CHANGES = {
+    "model": {"layers": 2, "heads": 3, "feed_forward": 16, "context": 16, "dropout": 0.2},
+    "train": {"layout": "stories", "validate_every": 5},
+    "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
+    "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "tokens": 300, "held_out_batches": 2},
+    "ckpt_bench": {"depths": [1, 3], "batch_size": 3, "repeats": 1},
+    "runtime": {"threads": 1, "device": "cpu"},
+}
+
+
+@pytest.fixture
+def params():
+    """Parameters of the tiny pipeline, a copy of their own for each test."""
+    values = load_params(PRESET)
+    for section, changed in CHANGES.items():
+        values[section] = values[section] | changed
+    return values
+
+
+@pytest.fixture
+def model_settings(params):
+    return read_section(params, "model", ModelSettings)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, params):
+    """The working directory with params.yaml and data/ in it."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
+    tokenizer = build_tokenizer(counts, VocabSettings(True, "drop", 1, None))
+    tokenizer.save("data/vocab/tokenizer.json")
+    save_matrix("data/vocab/embedding.safetensors", rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32))
+    for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):
+        texts = ([0, *rng.integers(4, WORDS + 4, size=rng.integers(5, 24)).tolist(), 1] for _ in range(stories))
+        write_store("data/tokens", split, texts, len(tokenizer))
+    write_params(params)
+    return tmp_path
+
+
+def write_params(values):
+    """params.yaml; JSON is YAML."""
+    Path("params.yaml").write_text(json.dumps(values))
+
+
+@pytest.fixture
+def change():
+    """change(params, section, key=value): write params.yaml anew."""
+
+    def apply(values, section, **changed):
+        values[section] = values[section] | changed
+        write_params(values)
+
+    return apply

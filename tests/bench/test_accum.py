@@ -1,0 +1,129 @@
+import csv
+import json
+
+import pytest
+
+from stages import accum_run, accum_sweep
+from tinylm.bench import accum, measure, sweep
+from tinylm.command import CommandFailed
+from tinylm.config import InputError, read_section
+from tinylm.text.batches import TrainBatches
+from tinylm.text.token_store import TokenStore
+from tinylm.training.loop import TrainSettings
+
+
+def run_stage(monkeypatch, number):
+    monkeypatch.setattr("sys.argv", ["accum_run", str(number)])
+    accum_run.main()
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+@pytest.fixture
+def task(folder, params, model_settings):
+    return accum.Task(
+        accumulation=1,
+        sweep=read_section(params, "accum_sweep", sweep.AccumSettings),
+        model=model_settings,
+        train=read_section(params, "train", TrainSettings),
+        pad_id=2,
+        embedding="data/vocab/embedding.safetensors",
+        tokens="data/tokens",
+        device="cpu",
+        threads=1,
+        log_every_s=5.0,
+    )
+
+
+def test_runs_and_their_merge(folder, monkeypatch):
+    for number in (1, 2):
+        run_stage(monkeypatch, number)
+    one, two = (read(folder / f"data/accum/{number}.json") for number in (1, 2))
+    assert one["held_out"][0] == two["held_out"][0]  # the same initial weights
+    assert one["tokens"] == two["tokens"] == two["budget_tokens"] <= 300  # the same mini-batches
+    assert one["updates"] == 2 * two["updates"]
+    assert [point[:2] for point in two["curve"]] == [[2 * n, n] for n in range(1, two["updates"] + 1)]
+    assert two["updates"] in [point[1] for point in one["held_out"]]
+
+    accum_sweep.main()
+    merged = read(folder / "metrics/accum_sweep.json")
+    update = merged["equal_updates"]
+    assert update == two["updates"]
+    rows = merged["settings"]
+    assert rows["1"]["held_out_loss_at_equal_tokens"] == one["held_out"][-1][3]
+    assert rows["1"]["held_out_loss_at_equal_updates"] == next(p[3] for p in one["held_out"] if p[1] == update)
+    assert rows["2"]["held_out_loss_at_equal_updates"] == rows["2"]["held_out_loss_at_equal_tokens"]
+    assert rows["1"]["tokens_at_equal_updates"] < rows["2"]["tokens_at_equal_updates"]
+    assert len(merged["answers"]) == 3
+    assert f"{two['held_out'][-1][3]:.3f} with 2" in merged["answers"][0]
+    times = read(folder / "metrics/accum_sweep_time.json")
+    assert {"epoch_s", "tokens_per_s", "peak_mib", "process_mib"} < set(times["settings"]["1"])
+    assert times["not_measured"] == []
+    for name, axis, column in (("micro_steps", "micro_step", 0), ("updates", "update", 1), ("tokens", "tokens", 2)):
+        table = list(csv.DictReader((folder / f"plots/accum_{name}.csv").open()))
+        mine = [int(row[axis]) for row in table if row["series"] == "accumulation 2"]
+        assert mine == [point[column] for point in two["curve"]]
+
+
+def test_accumulation_adds_no_memory(task):
+    settings = accum.run_settings(task, 3, 300)
+    store = TokenStore("data/tokens", "train")
+    peaks = []
+    for number in (1, 8):
+        model = accum.fresh_model(task)
+        batches = TrainBatches(store, "stories", 6, 16, 2, 1)
+        chosen = accum.dataclasses.replace(settings, accumulation=number)
+        peaks.append(accum.update_peak_mib(accum.Trainer(model, batches, chosen), model.embedding.device))
+    assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
+
+
+def test_the_plan_fits_the_budget_and_no_further_update_would(task):
+    batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)
+    updates, tokens = accum.plan(batches, task.sweep)
+    counts = [batches.batch(index).tokens for index in range(2 * updates + 2)]
+    assert tokens == sum(counts[:-2]) <= 300 < sum(counts)
+
+
+def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
+    settings = accum.run_settings(accum.dataclasses.replace(task, accumulation=2), 4, 280)
+    assert (settings.accumulation, settings.batch_size, settings.tokens, settings.validate_every) == (2, 3, 280, 4)
+    assert settings.patience is None
+    assert settings.lr == task.train.lr
+
+
+def test_a_budget_below_one_update_is_bad_input(task):
+    small = accum.dataclasses.replace(task.sweep, tokens=20)
+    batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)
+    with pytest.raises(InputError, match=r"accum_sweep\.tokens = 20; allowed: at least"):
+        accum.plan(batches, small)
+
+
+@pytest.mark.parametrize("arguments", [[], ["3"], ["1", "2"], ["01"], ["x"]])
+def test_an_argument_that_is_no_setting_is_bad_input(arguments):
+    with pytest.raises(InputError, match=r"allowed: one of .*\[1, 2\]"):
+        accum_run.chosen(arguments, (1, 2))
+
+
+def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, monkeypatch):
+    run_stage(monkeypatch, 1)
+    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
+    run_stage(monkeypatch, 2)
+    accum_sweep.main()
+    assert list(read(folder / "metrics/accum_sweep.json")["settings"]) == ["1"]
+    times = read(folder / "metrics/accum_sweep_time.json")
+    assert times["not_measured"] == [{"setting": "accumulation 2", "figure": "all", "reason": "oom"}]
+
+
+def test_all_settings_dead_is_a_failure(folder, monkeypatch):
+    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
+    for number in (1, 2):
+        run_stage(monkeypatch, number)
+    with pytest.raises(CommandFailed, match="nothing could be measured; accumulation 1: oom"):
+        accum_sweep.main()
+
+
+def test_a_run_that_is_missing_is_named(folder):
+    with pytest.raises(InputError, match=r"data/accum/1\.json is missing: run dvc repro accum_run@1"):
+        accum_sweep.main()

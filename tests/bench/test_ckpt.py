@@ -1,0 +1,68 @@
+import csv
+import json
+
+import pytest
+import torch
+
+from stages import ckpt_bench
+from tinylm.bench import ckpt, measure
+from tinylm.command import CommandFailed
+
+
+def result(recompute, nats=1.5, **gradients):
+    return {"layers": 3, "recompute": recompute, "nats": nats.hex(), "gradients": {"a": "1", "b": "2"} | gradients}
+
+
+def test_stage_writes_what_was_agreed(folder):
+    ckpt_bench.main()
+    metrics = json.loads((folder / "metrics/ckpt_bench.json").read_text())
+    assert metrics == {"same_loss": True, "same_gradients": True, "depths": [1, 3]}
+    times = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())
+    rows = times["settings"]
+    assert [(row["layers"], row["recompute"]) for row in rows] == [(1, False), (1, True), (3, False), (3, True)]
+    assert all({"peak_mib", "process_mib", "step_s", "epoch_s"} < set(row) for row in rows)
+    assert rows[3]["peak_mib"] < rows[2]["peak_mib"]
+    assert times["not_measured"] == []
+    plotted = list(csv.DictReader((folder / "plots/ckpt_memory_time.csv").open()))
+    assert [(row["layers"], row["series"]) for row in plotted] == [
+        ("1", "plain"), ("1", "recompute"), ("3", "plain"), ("3", "recompute")
+    ]  # fmt: skip
+
+
+def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
+    def first_task(dropout):
+        model = ckpt.dataclasses.replace(model_settings, dropout=dropout)
+        return ckpt.make_tasks(ckpt.CkptBenchSettings((2,), 3, 1), model, 2, "data", "cpu", 1)[0]
+
+    with_dropout, without = (ckpt.measure_task(first_task(dropout)) for dropout in (0.2, 0.0))
+    assert with_dropout["nats"] != without["nats"]
+    model = ckpt.new_model(model_settings, 2, torch.zeros(35, 12))
+    assert set(with_dropout["gradients"]) == {name for name, _ in model.named_parameters()}
+
+
+def test_another_gradient_fails_and_names_the_parameter():
+    with pytest.raises(CommandFailed, match=r"3 layers: recompute changes the gradient of b \(1 of 2 parameters\)"):
+        ckpt.compare([result(False), result(True, b="3")])
+
+
+def test_a_missing_gradient_fails():
+    other = result(True)
+    del other["gradients"]["a"]
+    with pytest.raises(CommandFailed, match="gradient of a"):
+        ckpt.compare([result(False), other])
+
+
+def test_another_loss_fails():
+    with pytest.raises(CommandFailed, match=r"the loss from 1\.5 to 1\.25 nats"):
+        ckpt.compare([result(False), result(True, nats=1.25)])
+
+
+def test_a_setting_that_dies_is_recorded_and_its_depth_not_compared(folder, monkeypatch):
+    def die(function, task):
+        return {"error": "oom"} if task.model.layers == 3 and not task.recompute else function(task)
+
+    monkeypatch.setattr(measure, "in_own_process", die)
+    ckpt_bench.main()
+    times = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())
+    assert times["not_measured"] == [{"setting": "3 layers, recompute off", "figure": "all", "reason": "oom"}]
+    assert json.loads((folder / "metrics/ckpt_bench.json").read_text())["depths"] == [1]
