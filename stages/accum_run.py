@@ -19,13 +19,13 @@ def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
     if len(arguments) != 1 or arguments[0] not in map(str, settings):
         given = " ".join(arguments) or "nothing"
         raise InputError(
-            f"stages.accum_run: argument {given}; allowed: one of {PARAMS_FILE}: accum_sweep.settings = {list(settings)}"
+            f"stages.accum_run: argument {given}; allowed: one of {list(settings)}, {PARAMS_FILE}: accum_sweep.settings"
         )
     return int(arguments[0])
 
 
 def main() -> None:
-    measure.start_server()
+    measure.start_server(accum.__name__)
     params = load_params()
     sweep = read_section(params, "accum_sweep", AccumSettings)
     accumulation = chosen(sys.argv[1:], sweep.settings)
@@ -54,8 +54,8 @@ def main() -> None:
         print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)
     else:
         print(
-            f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after {result['updates']} updates, "
-            f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+            f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after "
+            f"{result['updates']} updates, {result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
         )
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
     write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on})

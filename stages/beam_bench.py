@@ -19,7 +19,7 @@ COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 
 def main() -> None:
     start = time.perf_counter()
-    measure.start_server()
+    measure.start_server(beam.__name__)
     params = load_params()
     settings = read_section(params, "beam_bench", beam.BeamBenchSettings)
     decode = read_section(params, "decode", DecodeSettings)

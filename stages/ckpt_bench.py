@@ -17,7 +17,7 @@ FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")
 
 def main() -> None:
     start = time.perf_counter()
-    measure.start_server()
+    measure.start_server(ckpt.__name__)
     params = load_params()
     settings = read_section(params, "ckpt_bench", ckpt.CkptBenchSettings)
     model = read_section(params, "model", ModelSettings)

@@ -19,7 +19,7 @@ FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "pe
 
 def main() -> None:
     start = time.perf_counter()
-    measure.start_server()
+    measure.start_server(kv.__name__)
     params = load_params()
     settings = read_section(params, "kv_bench", kv.KvBenchSettings)
     model = read_section(params, "model", ModelSettings)

@@ -51,12 +51,10 @@ def guard(main: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except InputError as error:
-        code, message = BAD_INPUT, str(error)
     except Exception as error:
-        code, message = FAILED, _line(error)
-    if os.environ.get("TINYLM_DEBUG") == "1":
-        traceback.print_exc()
+        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
+        if os.environ.get("TINYLM_DEBUG") == "1":
+            traceback.print_exc()
     for line in message.splitlines():
         print(f"error: {line}", file=sys.stderr)
     return code

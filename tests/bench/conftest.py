@@ -1,6 +1,7 @@
 """A tiny pipeline folder: vocabulary, vectors, token stores and parameters, as the earlier stages leave them."""
 
 import json
+import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 import tinylm.presets
 from tinylm.config import load_params, read_section
 from tinylm.model.lm import ModelSettings
-from tinylm.text.token_store import write_store
 from tinylm.text.matrix_file import save_matrix
+from tinylm.text.token_store import write_store
 from tinylm.text.words import VocabSettings, build_tokenizer
 
 WORDS, WIDTH = 31, 12
@@ -55,6 +56,14 @@ def folder(tmp_path, monkeypatch, params):
         write_store("data/tokens", split, texts, len(tokenizer))
     write_params(params)
     return tmp_path
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Settings are measured in this process: faster, and what they are given is pickled all the same."""
+    monkeypatch.setattr(
+        "tinylm.bench.measure.in_own_process", lambda function, task: function(pickle.loads(pickle.dumps(task)))
+    )
 
 
 def write_params(values):

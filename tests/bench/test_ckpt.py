@@ -13,7 +13,7 @@ def result(recompute, nats=1.5, **gradients):
     return {"layers": 3, "recompute": recompute, "nats": nats.hex(), "gradients": {"a": "1", "b": "2"} | gradients}
 
 
-def test_stage_writes_what_was_agreed(folder):
+def test_stage_writes_what_was_agreed(folder, inline):
     ckpt_bench.main()
     metrics = json.loads((folder / "metrics/ckpt_bench.json").read_text())
     assert metrics == {"same_loss": True, "same_gradients": True, "depths": [1, 3]}

@@ -21,8 +21,8 @@ from tinylm.training.loop import accumulate_gradients
 
 SEED = 1
 MEASURED = (
-    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's peak in "
-    "one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
+    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's "
+    "peak in one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
 )
 
 

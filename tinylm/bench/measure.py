@@ -1,7 +1,7 @@
 """What the benches share: a setting in a process of its own, peak memory, median times.
 
-Processes are forked from a server that has imported torch and done nothing else: as clean as a new interpreter,
-without its two seconds.
+Processes are forked from a server that has imported what they need and done nothing else: as clean as a new
+interpreter, without its two seconds.
 """
 
 import itertools
@@ -24,11 +24,11 @@ _STEP = "the step that is measured"
 _DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
 
-def start_server() -> None:
-    """Start the server that forks the processes; it imports torch while the caller goes on with something else."""
+def start_server(module: str) -> None:
+    """Start the server that forks the processes; it imports `module` while the caller goes on. Once is enough."""
     from multiprocessing import forkserver
 
-    multiprocessing.get_context("forkserver").set_forkserver_preload(["torch"])
+    multiprocessing.get_context("forkserver").set_forkserver_preload([module])
     forkserver.ensure_running()
 
 
@@ -38,7 +38,7 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
     `function` stands at the top of a module, arguments and result are pickled. InputError passes through. A process
     that was killed by signal 9 is taken for one that ran out of memory.
     """
-    start_server()
+    start_server(function.__module__)
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(function, args, sender), daemon=True)

@@ -9,8 +9,8 @@ from tinylm.config import setting
 TAIL_TOKENS = 0.1  # share of the budget over whose end the train loss is averaged
 MEASURED = (
     "epoch_s is extrapolated: an epoch's tokens over tokens_per_s; tokens_per_s and update_s are of the updates alone, "
-    "validation left out; peak_mib is the allocator's peak in one further update above weights, gradients and optimizer state, "
-    "all its mini-batches as wide as the widest of the epoch"
+    "validation left out; peak_mib is the allocator's peak in one further update above weights, gradients and "
+    "optimizer state, all its mini-batches as wide as the widest of the epoch"
 )
 
 
@@ -73,12 +73,13 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
     by_updates = min(table, key=lambda number: table[number]["held_out_loss_at_equal_updates"])
     tokens = table[by_tokens]["tokens"]
     return [
-        f"What does a fixed amount of computing buy? Compare at equal micro-steps, that is equal tokens (about {tokens:,}): "
-        f"held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest with {by_tokens}. "
+        f"What does a fixed amount of computing buy? Compare at equal micro-steps, that is equal tokens "
+        f"({tokens:,}): held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest with {by_tokens}. "
         f"More accumulation means fewer updates for the same tokens.",
         f"What does a larger batch buy an update? Compare at equal updates (update {update} of each): held-out loss "
         f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
-        f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they follow the tokens.",
+        f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they "
+        f"follow the tokens.",
         f"Does accumulation cost memory? No: one mini-batch of {batch_size} rows is in memory at a time and gradients "
         f"add up in place; the peaks stand in metrics/accum_sweep_time.json.",
     ]

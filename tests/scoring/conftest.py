@@ -1,0 +1,41 @@
+"""A tiny corpus on disk and a tiny random model over it."""
+
+import json
+
+import pytest
+import torch
+
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.text.token_store import write_store
+from tinylm.text.words import VocabSettings, build_tokenizer, count_words
+
+CONTEXT = 13
+TRAIN = ["the dog ran home", "the cat saw the dog and the dog saw the cat", "a bird sang", "the bird ran"] * 5
+EVALUATION = [
+    "the dog saw a bird and the bird saw the dog and then the cat saw the bird and ran",
+    "a cat ran home",
+    "the zebra sang to the dog",
+    "the dog",
+]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """(folder with stories and tokens, tokenizer); the evaluation stories hold the unknown words then, zebra, to."""
+    vocab = VocabSettings(lower_case=True, punctuation="drop", min_count=1, max_size=None)
+    tokenizer = build_tokenizer(count_words(TRAIN, vocab), vocab)
+    (tmp_path / "stories").mkdir()
+    for split, stories in (("train", TRAIN), ("evaluation", EVALUATION)):
+        lines = "".join(json.dumps({"text": story}) + "\n" for story in stories)
+        (tmp_path / "stories" / f"{split}.jsonl").write_text(lines)
+        write_store(tmp_path / "tokens", split, (tokenizer.encode_story(s) for s in stories), len(tokenizer))
+    return tmp_path, tokenizer
+
+
+@pytest.fixture
+def model(corpus):
+    """A random model, sharpened so that its choices are not all alike."""
+    _, tokenizer = corpus
+    torch.manual_seed(3)
+    settings = ModelSettings(2, 3, None, 17, CONTEXT, 0.1, "pre", "gelu", True, False, "tuned")
+    return TinyLM(settings, len(tokenizer), tokenizer.pad_id, torch.randn(len(tokenizer), 11)).eval()

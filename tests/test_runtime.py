@@ -1,0 +1,44 @@
+import pytest
+import torch
+
+from tinylm.config import InputError
+from tinylm.runtime import Progress, conditions, pick_device
+
+
+def test_device_auto_falls_back_to_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert pick_device("auto").type == pick_device("cpu").type == "cpu"
+    with pytest.raises(InputError, match=r"runtime\.device = 'cuda'; allowed here: auto \| cpu"):
+        pick_device("cuda")
+
+
+def test_device_auto_takes_the_card_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert pick_device("auto").type == pick_device("cuda").type == "cuda"
+    assert pick_device("cpu").type == "cpu"
+
+
+def test_conditions_name_what_a_timing_was_taken_on():
+    found = conditions(torch.device("cpu"), 3)
+    assert found["threads"] == 3
+    assert found["device"] == "cpu"
+    assert found["torch"] == torch.__version__
+    assert found["cores"] >= 1
+
+
+def test_progress_prints_plain_lines_where_output_is_no_terminal(capsys):
+    with Progress("work", 200, "units", every_s=1e-9) as progress:
+        progress.advance(50, "loss 2.0")
+        progress.write("note")
+        progress.advance(150)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("work:  25% of 200 units, ")
+    assert lines[0].endswith("s left loss 2.0")
+    assert lines[1] == "note"
+    assert lines[2].startswith("work: 100% of 200 units, 0 s left")
+
+
+def test_progress_is_quiet_between_lines(capsys):
+    with Progress("work", 10, "units", every_s=1000.0) as progress:
+        progress.advance(5)
+    assert capsys.readouterr().out == ""
