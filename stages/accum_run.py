@@ -55,7 +55,8 @@ def main() -> None:
     else:
         print(
             f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after "
-            f"{result['updates']} updates, {result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+            f"{result['updates']} updates, {result['tokens_per_s']:,.0f} tokens/s, "
+            f"peak {result['peak_mib'] or 0:.1f} MiB"
         )
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
     write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on})

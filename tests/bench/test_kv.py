@@ -36,7 +36,14 @@ def results_of(ids, others):
     ]
 
 
-def test_stage_writes_what_was_agreed(folder):
+def test_stage_with_real_processes(folder, params, change):
+    change(params, "kv_bench", lengths=[4])
+    kv_bench.main()
+    times = json.loads((folder / "metrics/kv_bench_time.json").read_text())
+    assert [(row["new_tokens"], row["cache"]) for row in times["settings"]] == [(4, False), (4, True)]
+
+
+def test_stage_writes_what_was_agreed(folder, inline):
     kv_bench.main()
     metrics = json.loads((folder / "metrics/kv_bench.json").read_text())
     assert metrics == {"batch": 3, "same_ids": True, "lengths": [4, 23], "ties": []}

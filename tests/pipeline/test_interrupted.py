@@ -28,7 +28,7 @@ def written(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("stage", "file_number", "there", "missing"),
     [
-        ("download", 2, ["data/stories/train.jsonl"], "data/stories/held_out.jsonl"),
+        ("download", 2, ["data/stories/evaluation.jsonl"], "data/stories/train.jsonl"),
         ("vocab", 3, ["data/vocab/tokenizer.json"], "metrics/vocab.json"),
         ("train", 1, ["data/vocab/embedding.safetensors"], "models/model.safetensors"),
         ("train", 5, ["models/model.safetensors"], "metrics/train.json"),

@@ -46,6 +46,7 @@ def test_unchanged_nothing_runs(clone):
     assert again.ran == again.restored == set()
     assert again.unchanged == set(STAGES)
     assert "Data and pipelines are up to date" in again.text
+    assert list((clone.path / "tinylm/model").rglob("*.pyc"))  # made by the run, inside a dependency
 
 
 @pytest.mark.parametrize(("edited", "value", "stages"), RERUNS, ids=[row[0] for row in RERUNS])
@@ -61,12 +62,15 @@ def test_an_edit_runs_what_depends_on_it(clone, edited, value, stages):
 
 
 def test_back_to_the_old_values_nothing_is_computed(clone, base):
+    clone.set({"report.title": "a third title"})
+    clone.repro("report")
     shutil.copy(base.path / "params.yaml", clone.path / "params.yaml")
     back = clone.repro()
     assert back.commands == []
     assert back.ran == set()
+    assert "report" in back.restored
     assert back.restored | back.unchanged == set(STAGES)
-    for path in ("models/model.safetensors", "report/index.html", "data/accum/2.json", "plots/kv_bench_time.csv"):
+    for path in ("models/model.safetensors", "report/index.html", "plots/pictures/seconds.png", "data/accum/2.json"):
         assert (clone.path / path).read_bytes() == (base.path / path).read_bytes()
     assert clone.metrics() == base.metrics()
     assert clone.run("git", "status", "--porcelain").stdout == ""

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -58,6 +59,15 @@ def test_an_update_over_mini_batches_equals_one_over_the_full_batch(new_model, n
         Trainer(model, None, new_settings(optimizer=optimizer, eps=1e-3)).update(batches)
     for one, other in zip(*(m.parameters() for m in models), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+
+
+def test_every_update_starts_from_fresh_gradients(new_model, new_settings, ragged):
+    trainer = Trainer(new_model(), None, new_settings(clip_norm=None))
+    trainer.update(ragged[:2])
+    _, wanted = gradients(copy.deepcopy(trainer.model), ragged[2:])
+    trainer.update(ragged[2:])
+    for name, parameter in trainer.model.named_parameters():
+        assert torch.equal(parameter.grad, wanted[name])
 
 
 def test_accumulation_takes_the_next_mini_batches_in_order(new_model, new_settings, new_batches):

@@ -103,10 +103,12 @@ def measure_task(task: Task) -> dict[str, Any]:
 
 def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, device: Any) -> dict[str, float]:
     """Tokens of the returned continuations over seconds, one prompt at a time and all at once."""
-    times = []
+
+    def one_by_one(prompt: list[int]) -> float:
+        return measure.median_seconds(lambda: decode([prompt]), task.settings.repeats, device, warm_up=0)
+
     decode(task.prompts[:1])  # warm-up
-    for prompt in task.prompts * task.settings.repeats:
-        times.append(measure.median_seconds(lambda prompt=prompt: decode([prompt]), 1, device, warm_up=0))
+    times = [one_by_one(prompt) for prompt in task.prompts]
     found: list[list[int]] = []
     together = measure.median_seconds(lambda: found.extend(decode(task.prompts)), 1, device, warm_up=0)
     tokens, seconds = sum(map(len, found)), statistics.median(times)

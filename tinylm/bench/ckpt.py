@@ -119,9 +119,9 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Measure each task in a process of its own, one after the other, and print what it gave."""
     results = []
     for task in tasks:
-        known = {"layers": task.model.layers, "recompute": task.recompute}
-        known["setting"] = f"{task.model.layers} layers, recompute {'on' if task.recompute else 'off'}"
-        result = {**known, **measure.in_own_process(measure_task, task)}
+        name = f"{task.model.layers} layers, recompute {'on' if task.recompute else 'off'}"
+        known = {"setting": name, "layers": task.model.layers, "recompute": task.recompute}
+        result = known | measure.in_own_process(measure_task, task)
         results.append(result)
         print(f"{result['setting']}: {_figures(result)}", flush=True)
     return results

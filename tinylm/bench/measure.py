@@ -28,7 +28,9 @@ def start_server(module: str) -> None:
     """Start the server that forks the processes; it imports `module` while the caller goes on. Once is enough."""
     from multiprocessing import forkserver
 
-    multiprocessing.get_context("forkserver").set_forkserver_preload([module])
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        ["torch", module]
+    )  # the server passes over what it cannot import
     forkserver.ensure_running()
 
 

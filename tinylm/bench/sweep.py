@@ -74,8 +74,8 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
     tokens = table[by_tokens]["tokens"]
     return [
         f"What does a fixed amount of computing buy? Compare at equal micro-steps, that is equal tokens "
-        f"({tokens:,}): held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest with {by_tokens}. "
-        f"More accumulation means fewer updates for the same tokens.",
+        f"({tokens:,}): held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest "
+        f"with {by_tokens}. More accumulation means fewer updates for the same tokens.",
         f"What does a larger batch buy an update? Compare at equal updates (update {update} of each): held-out loss "
         f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
         f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they "
