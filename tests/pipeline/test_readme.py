@@ -1,0 +1,189 @@
+"""README.md and CONTRIBUTING.md tell the truth: every command is run or checked, paths, links and the table exist."""
+
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from dvc.cli import DvcParserError, parse_args
+
+from tinylm.cli.arguments import make_parser
+from tinylm.config import load_params, parse_yaml
+from tinylm.presets.write import names
+
+ROOT = Path(__file__).parents[2]
+TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
+PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")}
+
+# Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
+RUN = (
+    ("dvc", "dag"),
+    ("dvc", "status"),
+    ("dvc", "repro"),
+    ("dvc", "params", "diff"),
+    ("dvc", "metrics", "diff"),
+    ("dvc", "metrics", "show"),
+    ("dvc", "plots", "diff"),
+    ("dvc", "plots", "show"),
+    ("dvc", "exp", "show"),
+    ("dvc", "queue", "status"),
+    ("tinylm", "attention"),
+    ("tinylm", "describe"),
+    ("tinylm", "generate"),
+    ("tinylm", "preset", "--list"),
+)
+# Slow, or they change the machine: what else stands here by a pattern and is not run.
+SHELL = (
+    r"git clone \S+( \S+)?",
+    r"cd \S+",
+    r"source \.venv/bin/activate",
+    r"(xdg-)?open report/index\.html",
+)
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """(language, text) of each fenced block."""
+    return re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[str]:
+    """The commands of the bash blocks, one a line, without comments and blank lines."""
+    lines = [line for language, text in blocks(page) if language == "bash" for line in text.splitlines()]
+    return [command for line in lines if (command := shlex.join(shlex.split(line, comments=True)))]
+
+
+def in_prose(page: str) -> list[str]:
+    """Commands in single back-quotes."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"`((?:dvc|tinylm|make|source) [^`]+)`", text)
+
+
+ALL = sorted({command for page in PAGES.values() for command in [*commands(page), *in_prose(page)]})
+
+
+def is_run(words: list[str]) -> bool:
+    """Does it begin as one of RUN does, and, `dvc repro` being what it is, with nothing more behind that?"""
+    if words[:2] == ["dvc", "repro"]:
+        return len(words) == 2
+    return any(tuple(words[: len(start)]) == start for start in RUN)
+
+
+def stages_of(words: list[str]) -> list[str]:
+    return [word for word in words if not word.startswith("-") and "=" not in word]
+
+
+def problem(words: list[str], stages: list[str]) -> str | None:
+    """Why a command that is not run could not work, or None."""
+    tool, rest = words[0], words[1:]
+    if tool == "dvc":
+        try:
+            parse_args(rest)
+        except DvcParserError as error:
+            return f"dvc does not understand it: {error}"
+        changed = [word.partition("=")[0] for word in rest if re.fullmatch(r"\w+\.\w+=.*", word)]
+        keys = {f"{section}.{key}" for section, values in PARAMS.items() for key in values}
+        named = stages_of(rest[1:]) if rest[0] == "repro" else []
+        unknown = [key for key in changed if key not in keys] + [name for name in named if name not in stages]
+        return f"unknown: {', '.join(unknown)}" if unknown else None
+    if tool == "tinylm":
+        try:
+            arguments = make_parser().parse_args(rest)
+        except SystemExit as stop:
+            return f"tinylm does not understand it: exit code {stop.code}"
+        name = getattr(arguments, "name", None)
+        return None if name is None or name in names() else f"no preset {name}"
+    if tool == "make":
+        made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+        missing = [word for word in stages_of(rest) if word not in made]
+        return f"no target {', '.join(missing)}" if missing else None
+    if tool == "pytest":
+        missing = [word for word in stages_of(rest) if not (ROOT / word.partition("::")[0]).exists()]
+        return f"missing: {', '.join(missing)}" if missing else None
+    known = any(re.fullmatch(pattern, shlex.join(words)) for pattern in SHELL)
+    return None if known else "neither run nor known: add it to RUN or SHELL"
+
+
+def test_there_are_commands():
+    assert {"make repro", "make test", "dvc repro"} <= set(ALL)
+    assert len(ALL) > 10
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_command_works(command, clone, pipeline):
+    words = shlex.split(command)
+    if not is_run(words):
+        assert problem(words, list(pipeline["stages"])) is None
+        return
+    module = {"dvc": "dvc", "tinylm": "tinylm.cli"}[words[0]]
+    done = clone.run(sys.executable, "-m", module, *words[1:])
+    assert "Traceback" not in done.stderr
+    if words[1:] in (["generate"], ["describe"]):
+        assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_say_their_language(name):
+    assert {language for language, _ in blocks(PAGES[name])} <= {"bash", "yaml", "text", "python"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_values_in_yaml_blocks_are_parameters(name):
+    for language, text in blocks(PAGES[name]):
+        if language == "yaml":
+            for section, values in parse_yaml(text, name).items():
+                assert set(values) <= set(PARAMS[section])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[name])]
+    local = [target for target in targets if target and "://" not in target]
+    assert [target for target in local if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_named_paths_exist(name, base):
+    """In the repository, or behind the first run; `NAME` and `*` stand for something."""
+    pattern = r"`((?:stages|tinylm|tests|metrics|plots|data|models|report|\.ci|\.dvc)/[\w./*-]*)`"
+    paths = [path for path in re.findall(pattern, PAGES[name]) if "NAME" not in path]
+    assert [path for path in paths if not any(base.path.glob(path))] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_left_to_fill_in(name):
+    assert re.findall(r"@@\w*@@|TODO|TBD", PAGES[name]) == []
+
+
+def test_the_table_of_reruns_is_the_tested_one():
+    """`python tests/pipeline/rerun_table.py` prints it."""
+    page = PAGES["README.md"]
+    assert page.count(TABLE["BEGIN"]) == page.count(TABLE["END"]) == 1
+    shown = page.partition(TABLE["BEGIN"])[2].partition(TABLE["END"])[0]
+    assert shown.strip() == TABLE["markdown"]().strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("dvc repro --no-such-option", "understand"),
+        ("dvc repro -f -s kv_bunch", "kv_bunch"),
+        ("dvc exp run -S train.learning_rate=1", "train.learning_rate"),
+        ("tinylm sing", "understand"),
+        ("tinylm preset nobody", "nobody"),
+        ("make coffee", "coffee"),
+        ("pytest tests/test_nothing.py", "test_nothing"),
+        ("rm -rf data", "neither"),
+    ],
+)
+def test_wrong_commands_are_found(command, word, pipeline):
+    assert word in (problem(shlex.split(command), list(pipeline["stages"])) or "")
+
+
+def test_the_reader_of_blocks():
+    page = "a\n```bash\nmake repro   # all of it\n\n# nothing\ndvc repro -f -s `x`\n```\n```yaml\na: 1\n```\n`tinylm check`"
+    assert commands(page) == ["make repro", "dvc repro -f -s '`x`'"]
+    assert [language for language, _ in blocks(page)] == ["bash", "yaml"]
+    assert in_prose(page) == ["tinylm check"]
