@@ -11,7 +11,7 @@ from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
 from tinylm.text.words import Tokenizer
-from tinylm.training.loop import TrainSettings
+from tinylm.training.trainer import TrainSettings
 
 
 def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:

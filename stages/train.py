@@ -1,7 +1,9 @@
 """Stage train: fit the model to the train split; write weights, curves and the samples it wrote on the way."""
 
+import os
 import sys
 import time
+from collections.abc import Iterator
 
 import torch
 
@@ -15,14 +17,23 @@ from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import new_model, save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import derive_seed, seed_everything
-from tinylm.text.batches import TrainBatches, scoring_batches
+from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.words import Tokenizer
 from tinylm.training.curves import run_figures, write_curves
-from tinylm.training.loop import TrainSettings, train
+from tinylm.training.loop import train
+from tinylm.training.snapshot import Snapshots, fingerprint
+from tinylm.training.trainer import TrainSettings
 
 SAMPLE_TOKENS = 60
+DATA = [
+    "data/vocab/tokenizer.json",
+    "data/vocab/embedding.safetensors",
+    "data/tokens/train.ids",
+    "data/tokens/held_out.ids",
+]
+CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
 SAMPLING = DecodeSettings(0.7, 40, 1.0, 1.0, "half", 0.0, 1)  # fixed, so that samples of different runs compare
 
 
@@ -41,28 +52,27 @@ def main() -> None:
     print(format_description(describe(model)))
     layout, size, context, pad = settings.layout, settings.batch_size, model_settings.context, tokenizer.pad_id
     batches = TrainBatches(stores["train"], layout, size, context, pad, derive_seed(settings.seed, "order"))
-    samples: list[dict] = []
+    parts = fingerprint({"train": settings, "model": model_settings}, DATA, CODE)
+    snapshots = Snapshots("runs/train", parts, runtime.snapshot_every_s, os.environ.get("TINYLM_RESUME", "auto"))
 
-    def sample(update: int, tokens: int) -> None:
+    def sample(_: int, tokens: int) -> str:
         (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
-        samples.append({"update": update, "tokens": tokens, "text": text})
         print(f"sample after {tokens:,} tokens: {text}")
+        return text
+
+    def held_out() -> Iterator[Batch]:
+        return scoring_batches(stores["held_out"], layout, size, context, pad)
 
     with exclusive_lock("runs/train.lock", "training"):
-        result = train(
-            model,
-            batches,
-            lambda: scoring_batches(stores["held_out"], layout, size, context, pad),
-            settings,
-            runtime.log_every_s,
-            sample,
-        )
+        result = train(model, batches, held_out, settings, runtime.log_every_s, sample, snapshots)
         save_model("models", model, layout=layout)
+        samples = [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in result.curves.samples]
         write_json("models/samples.json", samples)
         write_curves("plots", result.curves)
     write_json("metrics/train.json", {**summary(model, settings.optimizer), **run_figures(result, batches)})
     timing = {"train_s": round(result.train_s, 3), "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1)}
     stage_time("train", start, conditions(device, runtime.threads), **timing)
+    snapshots.clear()
 
 
 if __name__ == "__main__":

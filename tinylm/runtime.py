@@ -18,6 +18,7 @@ class RuntimeSettings:
     threads: int = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)
+    snapshot_every_s: float = setting(above=0.0)
 
 
 def pick_device(name: str) -> Any:

@@ -9,7 +9,7 @@ from tinylm.command import CommandFailed
 from tinylm.config import InputError, read_section
 from tinylm.text.batches import TrainBatches
 from tinylm.text.token_store import TokenStore
-from tinylm.training.loop import TrainSettings
+from tinylm.training.trainer import TrainSettings
 
 
 def run_stage(monkeypatch, number):

@@ -63,17 +63,15 @@ if [ "$KILL_STAGE" = "$2" ]; then exec {python} {killer} "$2"; fi
 exec {python} "$@"
 """
 KILLER = '''\
-"""Run a stage, but die by SIGKILL just before its KILL_AT-th file appears under its final name."""
+"""Run a stage, but die by SIGKILL just before the file KILL_BEFORE appears under its final name."""
 import os, runpy, signal, sys
 
-rename, left = os.replace, int(os.environ["KILL_AT"])
+rename = os.replace
 
-def replace(*names, **options):
-    global left
-    left -= 1
-    if left == 0:
+def replace(source, target):
+    if os.path.abspath(target) == os.path.abspath(os.environ["KILL_BEFORE"]):
         os.kill(os.getpid(), signal.SIGKILL)
-    rename(*names, **options)
+    rename(source, target)
 
 os.replace = replace
 sys.path.insert(0, os.getcwd())

@@ -8,7 +8,7 @@ import torch
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.token_store import TokenStore, write_store
-from tinylm.training.loop import TrainSettings
+from tinylm.training.trainer import TrainSettings
 
 VOCAB, WIDTH, PAD, CONTEXT = 17, 16, 2, 13
 

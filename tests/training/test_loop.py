@@ -6,7 +6,8 @@ import torch
 from torch.nn import functional as F
 
 from tinylm.text.batches import Batch
-from tinylm.training.loop import Trainer, TrainingFailed, accumulate_gradients, train
+from tinylm.training.loop import train
+from tinylm.training.trainer import Trainer, TrainingFailed, accumulate_gradients
 from tinylm.training.validation import split_loss
 
 OPTIMIZERS = ["adam", "adamw", "muon"]

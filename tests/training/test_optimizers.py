@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from tinylm.training.loop import make_optimizers
 from tinylm.training.optimizers import Adam, Muon, clip_gradients, orthogonalise
+from tinylm.training.trainer import make_optimizers
 
 
 def parameters(dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:

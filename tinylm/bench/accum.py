@@ -16,7 +16,8 @@ from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.training.loop import Trainer, TrainSettings, train
+from tinylm.training.loop import train
+from tinylm.training.trainer import Trainer, TrainSettings
 
 
 @dataclasses.dataclass(frozen=True)

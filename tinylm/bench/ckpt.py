@@ -17,7 +17,7 @@ from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.training.loop import accumulate_gradients
+from tinylm.training.trainer import accumulate_gradients
 
 SEED = 1
 MEASURED = (

@@ -9,7 +9,7 @@ from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.words import PAD_ID, SPECIALS, Tokenizer
-from tinylm.training.loop import TrainSettings
+from tinylm.training.trainer import TrainSettings
 
 
 def blank_model(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:

@@ -19,7 +19,7 @@ from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.sources import DataSettings
 from tinylm.text.words import VocabSettings
-from tinylm.training.loop import TrainSettings
+from tinylm.training.trainer import TrainSettings
 
 SECTIONS: dict[str, type] = {
     "data": DataSettings,

@@ -27,6 +27,11 @@ class Adam:
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
 
+    def tensors(self) -> dict[str, Tensor]:
+        """State beside the number of updates, for snapshots."""
+        moments = (("first", self.first), ("second", self.second))
+        return {f"{name}.{i}": tensor for name, group in moments for i, tensor in enumerate(group)}
+
     @torch.no_grad()
     def step(self, lr: float) -> None:
         """One update with the gradients that the parameters hold."""
@@ -81,11 +86,17 @@ class Muon:
         self, parameters: list[tuple[Tensor, int]], beta: float, weight_decay: float, dtype: torch.dtype
     ) -> None:
         self.parameters, self.beta, self.weight_decay, self.dtype = parameters, beta, weight_decay, dtype
+        self.updates = 0
         self.momentum = [torch.zeros_like(p) for p, _ in parameters]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State beside the number of updates, for snapshots."""
+        return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
         """One update with the gradients that the parameters hold."""
+        self.updates += 1
         for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
             if parameter.grad is None:
                 continue

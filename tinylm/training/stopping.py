@@ -1,16 +1,17 @@
 """Early stopping on the held-out loss."""
 
+import dataclasses
 import math
 
 
+@dataclasses.dataclass
 class EarlyStopping:
     """Remembers the best held-out loss; `should_stop` after `patience` validations in a row without better."""
 
-    def __init__(self, patience: int | None) -> None:
-        self.patience = patience
-        self.best = math.inf
-        self.best_update = 0
-        self.stale = 0
+    patience: int | None
+    best: float = math.inf
+    best_update: int = 0
+    stale: int = 0  # validations since the best
 
     def observe(self, loss: float, update: int) -> bool:
         """Take a validation's loss; True where it is the best so far."""

@@ -1,0 +1,284 @@
+"""Each stage on a few stories in a temporary folder; then what a stage says when it cannot work."""
+
+import csv
+import importlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from tinylm.command import guard
+from tinylm.config import load_params
+from tinylm.files import exclusive_lock
+
+ROOT = Path(__file__).parents[1]
+STORIES = [
+    f"One day a {child} saw a {animal}. The {animal} was {mood}. They {deed} and the {animal} went home."
+    for child in ("boy", "girl", "baby")
+    for animal in ("dog", "cat", "bird", "fish", "frog")
+    for mood in ("sad", "happy", "small")
+    for deed in ("played", "sang")
+]
+SMALL = {
+    "data": {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None},
+    "embedding": {"width": 8, "buckets": 50},
+    "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
+    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5, "sample_every": 10},
+    "evaluate": {
+        "stories": 3,
+        "new_tokens": 5,
+        "ngram_order": 2,
+        "attention_sentences": 1,
+        "tendency_sentences": 3,
+        "bootstrap": 20,
+    },
+    "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
+    "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "tokens": 600, "held_out_batches": 1},
+    "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
+    "report": {"samples": 2},
+    "runtime": {"threads": 1, "device": "cpu"},
+}
+ORDER = [
+    "download",
+    "vocab",
+    "train",
+    "evaluate",
+    "beam_bench",
+    "kv_bench",
+    "accum_run 1",
+    "accum_run 2",
+    "accum_sweep",
+    "ckpt_bench",
+    "report",
+]
+
+
+def small_params() -> dict:
+    params = load_params(ROOT / "tinylm/presets/storybook.yaml")
+    for section, values in SMALL.items():
+        assert set(values) <= set(params[section])
+        params[section] |= values
+    return params
+
+
+def plant(folder: Path, params: dict) -> None:
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
+    (folder / "stories.jsonl").write_text(rows, encoding="utf-8")
+
+
+def run(command: str) -> int:
+    """`python -m stages.NAME ARGUMENTS` in this process and the current folder: its exit code."""
+    name, *arguments = command.split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        patch.setattr(sys, "argv", [name, *arguments])
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            return guard(importlib.import_module(f"stages.{name}").main)
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    """A folder in which every stage ran once, in order."""
+    folder = tmp_path_factory.mktemp("stages")
+    plant(folder, small_params())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        codes = {command: run(command) for command in ORDER}
+    assert codes == dict.fromkeys(ORDER, 0)
+    return folder
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """The current folder: parameters and stories, and nothing that a stage made."""
+    monkeypatch.chdir(tmp_path)
+    plant(tmp_path, small_params())
+    return tmp_path
+
+
+def read(path: Path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_every_stage_writes_its_outputs(pipeline):
+    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert {command.split()[0] for command in ORDER} == set(stages)
+    named = [e for stage in stages.values() for kind in ("outs", "metrics", "plots") for e in stage.get(kind, [])]
+    paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in named]
+    paths = [path.replace("${item.accumulation}", number) for path in paths for number in "12"]
+    assert [path for path in sorted(set(paths)) if not (pipeline / path).exists()] == []
+    assert len(set(paths)) > 30
+
+
+def test_download_and_vocab_count_the_same_stories(pipeline):
+    splits = read(pipeline / "metrics/download.json")["splits"]
+    assert sum(split["stories"] for split in splits.values()) == len(set(STORIES)) == 90
+    words = {word for story in STORIES for word in story.lower().replace(".", " ").split()}
+    vocab = read(pipeline / "metrics/vocab.json")
+    assert vocab["size"] <= len(words) + 4
+    for name, split in splits.items():
+        assert vocab["tokens"][name] == split["words"] + 2 * split["stories"]  # <sos> and <eos> of each
+
+
+def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
+    train, evaluate = (read(pipeline / f"metrics/{name}.json") for name in ("train", "evaluate"))
+    size = read(pipeline / "metrics/vocab.json")["size"]
+    assert train["held_out_loss_last"] < math.log(size) + 0.5
+    assert train["tokens"] <= SMALL["train"]["tokens"]
+    assert evaluate["perplexity"] == pytest.approx(math.exp(evaluate["nats_per_token"]))
+    assert evaluate["baselines"]["uniform"]["perplexity"] == pytest.approx(size)
+    with np.load(pipeline / "data/evaluate/attention.npz", allow_pickle=False) as arrays:
+        words, maps = arrays["words_1"], arrays["maps_1"]
+    assert maps.shape == (2, 2, len(words), len(words))
+    assert maps.sum(-1) == pytest.approx(np.ones(maps.shape[:3]), abs=1e-5)
+
+
+def test_benches_measured_every_setting(pipeline):
+    beams = read(pipeline / "metrics/beam_bench.json")["methods"]
+    assert list(beams) == ["sampling", "greedy", "beam 1", "beam 2"]
+    assert beams["greedy"]["log_prob"] == pytest.approx(beams["beam 1"]["log_prob"], abs=1e-4)
+    assert read(pipeline / "metrics/kv_bench.json")["same_ids"] is True
+    assert read(pipeline / "metrics/ckpt_bench.json")["depths"] == [1]
+    assert set(read(pipeline / "metrics/accum_sweep.json")["settings"]) == {"1", "2"}
+    for path in (pipeline / "metrics").glob("*_time.json"):
+        assert read(path).get("not_measured", []) == [], path.name
+
+
+def test_metrics_in_git_hold_no_time(pipeline):
+    """Equal runs must give equal bytes: no seconds, rates, memory, date or machine."""
+
+    def keys(value) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {key for item in value.values() for key in keys(item)}
+        return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
+
+    for path in (pipeline / "metrics").glob("*.json"):
+        found = keys(read(path))
+        measured = {key for key in found if key.endswith(("_s", "_mib")) or key in ("seconds", "conditions", "date")}
+        assert bool(measured) == path.stem.endswith("_time"), f"{path.name}: {measured}"
+
+
+def test_plots_are_long_tables(pipeline):
+    for path in (pipeline / "plots").glob("*.csv"):
+        with open(path, encoding="utf-8", newline="") as handle:
+            rows = list(csv.reader(handle))
+        assert rows[0][-2:] == ["series", "value"], path.name
+        assert len(rows) > 1, path.name
+        assert all(len(row) == len(rows[0]) and math.isfinite(float(row[-1])) for row in rows[1:]), path.name
+
+
+def test_the_report_shows_everything(pipeline):
+    page = (pipeline / "report/index.html").read_text(encoding="utf-8")
+    assert "Not shown" not in page
+    assert (pipeline / "plots/pictures/seconds.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "stage"),
+    [
+        ("vocab", "data/stories/train.jsonl", "download"),
+        ("train", "data/vocab/tokenizer.json", "vocab"),
+        ("evaluate", "models/config.json", "train"),
+        ("beam_bench", "models/config.json", "train"),
+        ("kv_bench", "data/vocab/tokenizer.json", "vocab"),
+        ("accum_run 1", "data/vocab/tokenizer.json", "vocab"),
+        ("accum_sweep", "data/accum/1.json", "accum_run@1"),
+        ("ckpt_bench", "data/vocab/tokenizer.json", "vocab"),
+    ],
+)
+def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, path, stage):
+    assert run(command) == 2
+    told = capsys.readouterr().err
+    assert told.strip() == f"error: {path} is missing: run dvc repro {stage}"
+    assert not (empty / "metrics").exists()
+    assert not (empty / "models").exists()
+
+
+HOSTILE = {
+    "download": ("data", {"held_out_share": 2, "train_stories": "many", "seed": -1, "source": "web"}),
+    "vocab": ("embedding", {"width": 0, "lr": "fast", "min_n": 9}),
+    "train": ("train", {"lr": -1, "tokens": 0, "layout": "rows", "precision": None}),
+    "evaluate": ("evaluate", {"stories": 0, "reference": "half", "ngram_order": "x"}),
+    "beam_bench": ("beam_bench", {"widths": [], "prompts": 0, "repeats": 0.5}),
+    "kv_bench": ("kv_bench", {"lengths": [1], "batch": None}),
+    "accum_run 1": ("accum_sweep", {"settings": [0], "tokens": -5}),
+    "accum_sweep": ("accum_sweep", {"settings": 4, "batch_size": 0}),
+    "ckpt_bench": ("ckpt_bench", {"depths": ["two"], "batch_size": True}),
+    "report": ("report", {"samples": -1, "title": 7}),
+}
+
+
+@pytest.mark.parametrize("command", HOSTILE)
+def test_bad_values_are_told_all_at_once(empty, capsys, command):
+    section, values = HOSTILE[command]
+    params = small_params()
+    params[section] |= {**values, "colour": "red"}
+    plant(empty, params)
+    assert run(command) == 2
+    lines = capsys.readouterr().err.splitlines()
+    for key in [*values, "colour"]:
+        if key != "min_n":  # a rule between two values, looked at when each by itself is right
+            assert [line for line in lines if line.startswith(f"error: params.yaml: {section}.{key} ")], key
+    assert "Traceback" not in "\n".join(lines)
+    assert not (empty / "metrics").exists()
+
+
+def test_rules_between_values(empty, capsys):
+    params = small_params()
+    params["embedding"] |= {"min_n": 9, "max_n": 3}
+    plant(empty, params)
+    assert run("download") == 0
+    assert run("vocab") == 2
+    assert "params.yaml: embedding.min_n = 9; allowed: at most max_n = 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", ["", "3", "1 2", "one"])
+def test_accum_run_wants_one_of_its_settings(empty, capsys, arguments):
+    assert run(f"accum_run {arguments}") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: stages.accum_run: argument {arguments or 'nothing'}; allowed: one of ")
+    assert "accum_sweep.settings" in line
+    assert "[1, 2]" in line
+
+
+def test_a_damaged_corpus_is_told_by_file_and_line(empty, capsys):
+    with open("stories.jsonl", "a", encoding="utf-8") as handle:
+        handle.write('{"text": \n')
+    assert run("download") == 2
+    assert "stories.jsonl, line 91" in capsys.readouterr().err
+    assert not list(empty.rglob("*.jsonl.*")) + list(empty.glob("data/stories/*"))
+
+
+def test_two_trainings_at_once_are_refused(pipeline, capsys, monkeypatch):
+    monkeypatch.chdir(pipeline)
+    before = (pipeline / "models/model.safetensors").read_bytes()
+    with exclusive_lock("runs/train.lock", "training"):
+        assert run("train") == 2
+    assert f"training is already running here (pid {os.getpid()}, since " in capsys.readouterr().err
+    assert (pipeline / "models/model.safetensors").read_bytes() == before
+
+
+def test_a_stage_as_a_command_of_its_own(empty):
+    """As DVC starts it: the exit code reaches the shell, the error is one line on standard error."""
+    words = [sys.executable, "-m", "stages.download"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert "evaluation: " in done.stdout
+    Path("stories.jsonl").unlink()
+    failed = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: ")
+    assert "stories.jsonl" in failed.stderr
+    assert len(failed.stderr.splitlines()) == 1

@@ -1,0 +1,150 @@
+import json
+
+import pytest
+import torch
+
+from tinylm.config import InputError
+from tinylm.training.loop import train
+from tinylm.training.snapshot import Snapshots, code_sha256, fingerprint
+
+TENSORS = {"a": torch.arange(6.0).view(2, 3), "random.cpu": torch.arange(5, dtype=torch.uint8)}
+
+
+class CutOff(Exception):
+    pass
+
+
+class Dying(Snapshots):
+    """Writes a snapshot every few updates and dies behind the N-th."""
+
+    def __init__(self, *args, every, dies, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.every, self.dies, self.asked, self.saved = every, dies, 0, 0
+
+    def due(self):
+        self.asked += 1
+        return self.asked % self.every == 0
+
+    def save(self, *args):
+        super().save(*args)
+        self.saved += 1
+        if self.saved == self.dies:
+            raise CutOff
+
+
+SETTINGS = {
+    "adamw": {"optimizer": "adamw"},
+    "muon": {"optimizer": "muon"},
+    "accumulation": {"accumulation": 3, "tokens": 9000},
+    "recompute": {"recompute": True},
+    "bf16": {"precision": "bf16"},
+    "stream": {"layout": "stream"},
+    "early stopping": {"patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000},
+}
+
+
+@pytest.mark.parametrize("changes", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("dies", [1, 2])
+def test_a_resumed_run_is_bit_identical(tmp_path, new_model, new_batches, held_out, new_settings, changes, dies):
+    settings = new_settings(**{"tokens": 2500, "validate_every": 5, "sample_every": 4, **changes})
+
+    def run(snapshots):
+        torch.manual_seed(11)  # the stage seeds the same before both
+        model = new_model(dropout=0.2)
+        sample = lambda update, tokens: f"{update} {float(model.embedding.detach().sum()):.9f}"  # noqa: E731
+        batches = new_batches(layout=settings.layout)
+        result = train(model, batches, held_out, settings, on_sample=sample, snapshots=snapshots)
+        return model.state_dict(), result
+
+    whole, expected = run(None)
+    with pytest.raises(CutOff):
+        run(Dying(tmp_path, {"x": 1}, 1.0, every=3, dies=dies))
+    torch.rand(7)  # another process: other random numbers were drawn
+    weights, result = run(Snapshots(tmp_path, {"x": 1}, 1e9))
+    assert len(result.curves.updates) > 3 * dies
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, weights[name]), name
+    for name, curve in vars(expected.curves).items():
+        assert [tuple(p) if isinstance(p, list) else p for p in getattr(result.curves, name)] == curve, name
+    assert result.best_update == expected.best_update
+    assert result.stopped_early == expected.stopped_early
+
+
+def test_snapshots_come_back_as_written_and_the_last_two_stay(tmp_path):
+    snapshots = Snapshots(tmp_path, {"lr": 1e-3}, 1.0)
+    for update in (3, 20, 100):
+        snapshots.save(update, TENSORS, {"updates": update})
+    tensors, numbers = Snapshots(tmp_path, {"lr": 1e-3}, 1.0).latest()
+    assert numbers == {"updates": 100}
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "gone", "json"])
+def test_a_damaged_snapshot_is_named_and_the_one_before_is_taken(tmp_path, capsys, damage):
+    snapshots = Snapshots(tmp_path, {"x": 1}, 1.0)
+    for update in (1, 2):
+        snapshots.save(update, TENSORS, {"updates": update})
+    newest = snapshots.folder / "000000000002.safetensors"
+    content = bytearray(newest.read_bytes())
+    if damage == "json":
+        newest.with_suffix(".json").write_text('{"sha')
+    elif damage == "gone":
+        newest.unlink()
+    else:
+        content[-3] ^= 1
+        newest.write_bytes({"truncated": content[:-9], "flipped": content, "empty": b""}[damage])
+    _, numbers = snapshots.latest()
+    assert numbers == {"updates": 1}
+    assert "000000000002" in capsys.readouterr().out
+
+
+def test_tensors_without_their_json_do_not_exist(tmp_path):
+    snapshots = Snapshots(tmp_path, {"x": 1}, 1.0)
+    snapshots.save(1, TENSORS, {"updates": 1})
+    next(snapshots.folder.glob("[0-9]*.json")).unlink()
+    assert snapshots.latest() is None
+
+
+def test_another_run_is_not_taken_up_and_one_line_says_what_differs(tmp_path, capsys):
+    Snapshots(tmp_path, {"train.lr": 3e-4, "code": "a"}, 1.0).save(1, TENSORS, {"updates": 1})
+    assert Snapshots(tmp_path, {"train.lr": 1e-3, "code": "a"}, 1.0).latest() is None
+    assert "train.lr 0.0003 -> 0.001" in capsys.readouterr().out
+
+
+def test_modes(tmp_path):
+    Snapshots(tmp_path, {"x": 1}, 1.0).save(1, TENSORS, {"updates": 1})
+    assert Snapshots(tmp_path, {"x": 1}, 1.0, "never").latest() is None
+    assert Snapshots(tmp_path, {"x": 1}, 1.0, "require").latest() is not None
+    with pytest.raises(InputError, match="require"):
+        Snapshots(tmp_path, {"x": 2}, 1.0, "require").latest()
+    with pytest.raises(InputError, match=r"auto \| never \| require"):
+        Snapshots(tmp_path, {"x": 1}, 1.0, "sometimes")
+
+
+def test_at_most_three_runs_are_kept_and_a_finished_one_goes(tmp_path):
+    for number in range(5):
+        last = Snapshots(tmp_path, {"x": number}, 1.0)
+        last.save(1, TENSORS, {"updates": 1})
+    assert len(list(tmp_path.glob("*/run.json"))) == 3
+    last.clear()
+    assert not last.folder.exists()
+
+
+def test_due_after_its_interval(tmp_path):
+    assert Snapshots(tmp_path, {}, 1e-9).due()
+    assert not Snapshots(tmp_path, {}, 1e9).due()
+
+
+def test_fingerprint_has_settings_data_and_code(tmp_path, new_settings):
+    data, code = tmp_path / "ids", tmp_path / "code"
+    data.write_text("1")
+    code.mkdir()
+    (code / "a.py").write_text("x = 1")
+    first = fingerprint({"train": new_settings()}, [str(data)], [str(code)])
+    assert first["train.lr"] == 1e-2
+    json.dumps(first)
+    (code / "a.py").write_text("x = 2")
+    second = fingerprint({"train": new_settings()}, [str(data)], [str(code)])
+    assert [key for key in first if first[key] != second[key]] == ["code"]
+    assert code_sha256(code) == code_sha256(code / "a.py")

@@ -1,0 +1,143 @@
+"""One update: mini-batches -> gradients -> optimizer step, and the state that decides the next one."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from tinylm.command import CommandFailed
+from tinylm.config import setting
+from tinylm.model.lm import TinyLM
+from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.optimizers import Adam, Muon, clip_gradients
+from tinylm.training.schedules import learning_rate
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainSettings:
+    """Section `train`."""
+
+    layout: str = setting(choices=("stories", "stream"))
+    batch_size: int = setting(low=1, high=1_000_000)
+    accumulation: int = setting(low=1, high=100_000)
+    tokens: int = setting(low=1, high=10**15)
+    optimizer: str = setting(choices=("adam", "adamw", "muon"))
+    lr: float = setting(above=0.0, high=10.0)
+    muon_lr: float = setting(above=0.0, high=10.0)
+    muon_beta: float = setting(low=0.0, high=0.9999)
+    beta1: float = setting(low=0.0, high=0.9999)
+    beta2: float = setting(low=0.0, high=0.999999)
+    eps: float = setting(above=0.0, high=1.0)
+    weight_decay: float = setting(low=0.0, high=10.0)
+    warmup: float = setting(low=0.0, high=0.99)
+    schedule: str = setting(choices=("cosine", "constant"))
+    final_lr: float = setting(low=0.0, high=1.0)
+    clip_norm: float | None = setting(above=0.0)
+    precision: str = setting(choices=("fp32", "bf16"))
+    recompute: bool = setting()
+    validate_every: int = setting(low=1)
+    patience: int | None = setting(low=1)
+    sample_every: int = setting(low=1)
+    sample_prompt: str = setting()
+    seed: int = setting(low=0)
+
+
+class TrainingFailed(CommandFailed):
+    """The run cannot go on (a loss or gradient that is no number); the message names the update and the rate."""
+
+
+def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
+    """Optimizers with their peak learning rates: Adam or AdamW over all, or Muon over the blocks' matrices.
+
+    Weight decay falls on the blocks' matrices only; embedding, output layer, gains and biases keep their size.
+    """
+    trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    matrices: list[tuple[Tensor, int]] = [
+        (p, 3 if ".qkv." in name else 1) for name, p in trainable if name.startswith("blocks") and p.dim() == 2
+    ]
+    others: list[Tensor] = [p for name, p in trainable if not (name.startswith("blocks") and p.dim() == 2)]
+    betas = settings.beta1, settings.beta2
+    if settings.optimizer == "muon":
+        low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
+        muon = Muon([(p, pieces) for p, pieces in matrices], settings.muon_beta, settings.weight_decay, low)
+        return [(muon, settings.muon_lr), (Adam([(others, 0.0)], betas, settings.eps, decoupled=True), settings.lr)]
+    groups: list[tuple[list[Tensor], float]] = [([p for p, _ in matrices], settings.weight_decay), (others, 0.0)]
+    return [(Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw"), settings.lr)]
+
+
+def accumulate_gradients(model: TinyLM, batches: list[Batch], precision: str) -> tuple[float, int]:
+    """Add the gradient of the mean loss over all tokens of all mini-batches; returns (sum of nats, tokens).
+
+    Each mini-batch counts by its tokens, so that the gradient is that of one batch holding them all.
+    """
+    device = model.embedding.device
+    total = sum(batch.tokens for batch in batches)
+    nats = 0.0
+    for batch in batches:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            loss = model.loss(batch.inputs.to(device), batch.targets.to(device))
+        (loss / total).backward()
+        nats += loss.item()
+    return nats, total
+
+
+class Trainer:
+    """One run over a token budget; `train` drives it, the benches time its `update`."""
+
+    def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
+        self.model, self.batches, self.settings = model, batches, settings
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizers = make_optimizers(model, settings)
+        self.updates = self.tokens = 0
+        model.use_recompute = settings.recompute
+        model.train()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors that decide the next update: weights, optimizer state, the random state of dropout."""
+        found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for number, (optimizer, _) in enumerate(self.optimizers):
+            found |= {f"optimizer.{number}.{name}": tensor for name, tensor in optimizer.tensors().items()}
+        found["random.cpu"] = torch.get_rng_state()
+        if self.model.embedding.is_cuda:
+            found["random.cuda"] = torch.cuda.get_rng_state(self.model.embedding.device)
+        return found
+
+    @torch.no_grad()
+    def restore(self, tensors: Mapping[str, Tensor], updates: int, tokens: int) -> None:
+        """Go on from what `tensors` gave after so many updates and tokens. Raises KeyError where one is missing."""
+        torch.set_rng_state(tensors["random.cpu"])
+        if self.model.embedding.is_cuda and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.model.embedding.device)
+        for name, mine in self.tensors().items():
+            if not name.startswith("random."):
+                mine.copy_(tensors[name])
+        for optimizer, _ in self.optimizers:
+            optimizer.updates = updates
+        self.updates, self.tokens = updates, tokens
+
+    def next_batches(self) -> list[Batch]:
+        """The mini-batches of the next update."""
+        first = self.updates * self.settings.accumulation
+        return [self.batches.batch(first + i) for i in range(self.settings.accumulation)]
+
+    def update(self, batches: list[Batch]) -> tuple[float, float, float]:
+        """One update; returns (nats a token, learning rate, gradient norm). Raises TrainingFailed."""
+        s = self.settings
+        for parameter in self.parameters:
+            parameter.grad = None
+        nats, tokens = accumulate_gradients(self.model, batches, s.precision)
+        norm = clip_gradients(self.parameters, s.clip_norm)
+        progress = (self.tokens + tokens / 2) / s.tokens  # the middle of the update
+        share = learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
+        if not (math.isfinite(nats) and math.isfinite(norm)):
+            raise TrainingFailed(
+                f"update {self.updates + 1}: loss {nats / tokens:.4g}, gradient norm {norm:.4g} at learning rate "
+                f"{share * s.lr:.3g}: not finite; lower train.lr or set train.clip_norm"
+            )
+        for optimizer, peak in self.optimizers:
+            optimizer.step(share * peak)
+        self.updates += 1
+        self.tokens += tokens
+        return nats / tokens, share * s.lr, norm
