@@ -100,3 +100,12 @@ def test_settings_that_do_not_fit_are_bad_input(folder, params, change, key, val
     change(params, "kv_bench", **{key: value})
     with pytest.raises(InputError, match=f"kv_bench.{key} = {value}; allowed: at most"):
         kv_bench.main()
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_only_the_cached_run_has_a_cache(task, monkeypatch, cache):
+    made = []
+    new_cache = kv.TinyLM.new_cache
+    monkeypatch.setattr(kv.TinyLM, "new_cache", lambda *args: made.append(1) or new_cache(*args))
+    result = kv.measure_task(kv.dataclasses.replace(task, cache=cache))
+    assert bool(made) == (result["cache_mib"] > 0) == cache

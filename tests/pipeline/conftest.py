@@ -54,6 +54,7 @@ SMALL = {
     "report.samples": 2,
     "runtime.threads": 1,
     "runtime.device": "cpu",
+    "runtime.snapshot_every_s": 0.001,
 }
 # What `python` means to the stages here: it notes its command, and can be told to die in the middle of one.
 PYTHON = """\

@@ -15,7 +15,7 @@ def plain_nats(model, windows):
     """Loss of each window by log-softmax, one token at a time."""
     total = 0.0
     for window in windows:
-        scores = torch.log_softmax(model(torch.tensor([window[:-1]]))[0].double(), -1)
+        scores = torch.log_softmax(model(torch.tensor([window[:-1]])).detach()[0].double(), -1)
         total -= float(sum(scores[i, token] for i, token in enumerate(window[1:])))
     return total
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from tinylm.config import setting
 from tinylm.model.attention import SelfAttention, causal_mask
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.losses import output_loss
+from tinylm.model.losses import output_loss, output_nats
 from tinylm.model.norms import LayerNorm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import recompute
@@ -180,3 +180,10 @@ class TinyLM(nn.Module):
         weight, factor = self._output_weight()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
         return output_loss(hidden, weight, None, targets.flatten(), self.pad_id)
+
+    @torch.no_grad()
+    def nats(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each target in nats, 0 at padding, for scoring.  (B, T), (B, T) -> (B, T)"""
+        weight, factor = self._output_weight()
+        hidden = self.hidden(inputs).flatten(0, 1) * factor
+        return output_nats(hidden, weight, None, targets.flatten(), self.pad_id).view(targets.shape)

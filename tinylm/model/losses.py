@@ -8,14 +8,19 @@ from torch import Tensor
 CHUNK_ROWS = 512  # rows of logits alive at a time
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
-    """Sum of -ln softmax(logits)[target] in nats over targets that are not `pad_id`: the plain reference.
+def token_nats(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """-ln softmax(logits)[target] in nats, 0 where the target is `pad_id`: the plain reference.  (N, V), (N,) -> (N,)
 
-    (N, V), (N,) -> scalar.  -ln p = logsumexp(z) - z[target], stable since logsumexp subtracts the maximum.
+    -ln p = logsumexp(z) - z[target], stable since logsumexp subtracts the maximum.
     """
     logits = logits.float() if logits.dtype != torch.float64 else logits
     nats = torch.logsumexp(logits, dim=-1) - logits.gather(-1, targets[:, None])[:, 0]
-    return (nats * (targets != pad_id)).sum()
+    return nats * (targets != pad_id)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    """Sum of `token_nats`.  (N, V), (N,) -> scalar"""
+    return token_nats(logits, targets, pad_id).sum()
 
 
 def _chunk_nats(logits: Tensor, targets: Tensor, scored: Tensor) -> Tensor:
@@ -73,7 +78,10 @@ def output_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Te
     """
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
         return _OutputLoss.apply(hidden, weight, bias, targets, pad_id)
-    total = torch.zeros((), dtype=torch.float64, device=hidden.device)
-    for h, t in zip(hidden.split(CHUNK_ROWS), targets.split(CHUNK_ROWS), strict=True):
-        total += cross_entropy(torch.nn.functional.linear(h, weight, bias), t, pad_id)
-    return total
+    return output_nats(hidden, weight, bias, targets, pad_id).sum(dtype=torch.float64)
+
+
+def output_nats(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, pad_id: int) -> Tensor:
+    """token_nats(hidden @ weight.T + bias, targets) in chunks of rows, for scoring.  -> (N,)"""
+    chunks = zip(hidden.split(CHUNK_ROWS), targets.split(CHUNK_ROWS), strict=True)
+    return torch.cat([token_nats(torch.nn.functional.linear(h, weight, bias), t, pad_id) for h, t in chunks])

@@ -3,9 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
@@ -15,20 +12,13 @@ from tinylm.text.batches import scoring_batches
 from tinylm.text.stories import read_stories
 from tinylm.text.token_store import TokenStore
 from tinylm.text.words import SPECIALS, Tokenizer
-from tinylm.training.validation import split_loss
+from tinylm.training.validation import row_losses
 
+BATCH_ROWS = 32
 PROTOCOL = {
     "stream": "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> is given",
 }
-
-
-def row_losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> np.ndarray:
-    """(nats, tokens) of each row of the split, windows or stories: what intervals are resampled from.  -> (rows, 2)"""
-    found = []
-    for batch in scoring_batches(store, layout, 1, model.settings.context, pad_id):
-        found.append(split_loss(model, [batch]))
-    return np.array(found, dtype=np.float64)
 
 
 def score_split(
@@ -40,8 +30,8 @@ def score_split(
     settings: EvaluateSettings,
 ) -> dict[str, Any]:
     """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words."""
-    with torch.inference_mode():
-        rows = row_losses(model, store, layout, tokenizer.pad_id)
+    batches = scoring_batches(store, layout, BATCH_ROWS, model.settings.context, tokenizer.pad_id)
+    rows = row_losses(model, batches).numpy()
     nats, tokens = float(rows[:, 0].sum()), int(rows[:, 1].sum())
     unknown: list[str] = []
     n_bytes = words = 0
