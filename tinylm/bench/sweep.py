@@ -80,8 +80,9 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
         f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
         f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they "
         f"follow the tokens.",
-        f"Does accumulation cost memory? No: one mini-batch of {batch_size} rows is in memory at a time and gradients "
-        f"add up in place; the peaks stand in metrics/accum_sweep_time.json.",
+        f"Does accumulation cost memory? Hardly, and no more with more steps: one mini-batch of {batch_size} rows is "
+        f"in memory at a time; from the second on its gradients stand for a moment beside the sum that they are added "
+        f"to. The peaks stand in metrics/accum_sweep_time.json.",
     ]
 
 
