@@ -1,0 +1,3 @@
+from tinylm.runtime import share_cores
+
+share_cores()  # here, since `python -m stages.NAME` comes by before anything imports torch

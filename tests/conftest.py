@@ -14,4 +14,4 @@ def reproducible():
     np.random.seed(0)  # noqa: NPY002 (libraries below us draw from the global state)
     torch.manual_seed(0)
     yield
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")

