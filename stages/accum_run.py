@@ -4,7 +4,7 @@ import sys
 
 from tinylm.bench import accum, measure
 from tinylm.bench.sweep import AccumSettings
-from tinylm.command import guard
+from tinylm.command import CommandFailed, guard
 from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
 from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
@@ -50,6 +50,8 @@ def main() -> None:
         log_every_s=runtime.log_every_s,
     )
     result = measure.in_own_process(accum.measure_run, task)
+    if result.get("error") not in (None, measure.OOM):  # only a lack of memory is a result that a sweep may keep
+        raise CommandFailed(f"accumulation {accumulation}: {result['error']}")
     if "error" in result:
         print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)
     else:

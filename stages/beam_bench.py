@@ -8,6 +8,7 @@ from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.files import read_json, write_json
+from tinylm.model.storage import check_vocabulary
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
@@ -28,6 +29,7 @@ def main() -> None:
     seed_everything(decode.seed, runtime.threads)
     config = read_json("models/config.json", "train")
     beam.check_widths(settings, config["vocab_size"])
+    check_vocabulary("models", "data/vocab/tokenizer.json")
     tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
     prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings)
     print(f"conditions: {measured_on}", flush=True)

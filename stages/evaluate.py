@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.files import atomic_path, atomic_write, read_json, write_json
-from tinylm.model.storage import load_model
+from tinylm.model.storage import check_vocabulary, load_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.scoring.attention_maps import attention_maps, head_table, opening_sentences, whole_stories
 from tinylm.scoring.baselines import baselines, floor
@@ -33,17 +33,21 @@ def main() -> None:
     device = pick_device(runtime.device)
     seed_everything(settings.seed, runtime.threads)
     model, config = load_model("models", device)
+    check_vocabulary("models", "data/vocab/tokenizer.json")
     tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
     train, evaluation = (TokenStore("data/tokens", split) for split in ("train", "evaluation"))
 
+    cut = settings.new_tokens if settings.reference == "cut" else None
+    prompts = choose_prompts(evaluation, settings.stories, settings.prompt_tokens, cut)
+    if not prompts:
+        allowed = "fewer than the words of the longest evaluation story"
+        raise InputError(f"{PARAMS_FILE}: evaluate.prompt_tokens = {settings.prompt_tokens}; allowed: {allowed}")
     scored = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
     scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
     log_prob = read_json("metrics/download.json", "download")["splits"]["evaluation"].get("log_prob_nats")
-    if log_prob is not None:
+    if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
-    cut = settings.new_tokens if settings.reference == "cut" else None
-    prompts = choose_prompts(evaluation, settings.stories, settings.prompt_tokens, cut)
     rows = continue_stories(model, tokenizer, prompts, settings, decode)
     scored["samples"], sentences = summarise(rows, settings)
     table = pd.DataFrame(rows).assign(bleu=sentences)[TABLE]

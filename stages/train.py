@@ -11,7 +11,7 @@ from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
-from tinylm.files import exclusive_lock, write_json
+from tinylm.files import exclusive_lock, sha256, write_json
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import new_model, save_model
@@ -65,7 +65,7 @@ def main() -> None:
 
     with exclusive_lock("runs/train.lock", "training"):
         result = train(model, batches, held_out, settings, runtime.log_every_s, sample, snapshots)
-        save_model("models", model, layout=layout)
+        save_model("models", model, layout=layout, tokenizer_sha256=sha256(DATA[0]))
         samples = [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in result.curves.samples]
         write_json("models/samples.json", samples)
         write_curves("plots", result.curves)

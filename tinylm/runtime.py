@@ -47,7 +47,7 @@ class Progress:
     def __init__(self, what: str, total: int, unit: str, every_s: float = 5.0) -> None:
         self.what, self.total, self.unit, self.every_s = what, max(total, 1), unit, every_s
         self.start = self.last = time.monotonic()
-        self.done = 0
+        self.done = self.earlier = 0
         self.bar: Any = None
         if sys.stderr.isatty():
             from tqdm import tqdm
@@ -61,6 +61,12 @@ class Progress:
         if self.bar is not None:
             self.bar.close()
 
+    def resume(self, done: int) -> None:
+        """Say that `done` units were done earlier: they count, but not for the time left."""
+        self.done = self.earlier = done
+        if self.bar is not None:
+            self.bar.initial = self.bar.n = done
+
     def advance(self, amount: int, note: str = "") -> None:
         """Say that `amount` more units are done; `note` stands behind the bar."""
         self.done += amount
@@ -71,7 +77,7 @@ class Progress:
         now = time.monotonic()
         if now - self.last >= self.every_s:
             self.last = now
-            left = (now - self.start) * max(self.total - self.done, 0) / self.done
+            left = (now - self.start) * max(self.total - self.done, 0) / max(self.done - self.earlier, 1)
             share = f"{self.done / self.total:4.0%}"
             print(
                 f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left {note}".rstrip(),

@@ -128,3 +128,17 @@ def test_all_settings_dead_is_a_failure(folder, monkeypatch):
 def test_a_run_that_is_missing_is_named(folder):
     with pytest.raises(InputError, match=r"data/accum/1\.json is missing: run dvc repro accum_run@1"):
         accum_sweep.main()
+
+
+def test_a_killed_run_is_no_result(folder, monkeypatch):
+    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": measure.KILLED})
+    with pytest.raises(CommandFailed, match="accumulation 2: its process was killed"):
+        run_stage(monkeypatch, 2)
+    assert not (folder / "data/accum/2.json").exists()
+
+
+def test_settings_that_end_at_other_tokens_are_refused():
+    assert sweep.AccumSettings((1, 2, 8), 2, 100, 1).problems() == []
+    assert sweep.AccumSettings((3, 4), 2, 100, 1).problems() == [
+        "settings = [3, 4]; allowed: numbers that divide the largest, 4"
+    ]

@@ -65,7 +65,7 @@ def test_own_process_returns_the_dict_and_is_another_process():
     ("function", "argument", "error"),
     [
         (bytearray, 1 << 60, "oom"),
-        (signal.raise_signal, signal.SIGKILL, "oom"),
+        (signal.raise_signal, signal.SIGKILL, measure.KILLED),
         (os._exit, 3, "its process ended with exit code 3"),
         (int, "three", "ValueError: invalid literal"),
     ],

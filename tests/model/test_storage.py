@@ -7,7 +7,8 @@ from safetensors.torch import load_file, save_file
 
 from tinylm.config import InputError
 from tinylm.files import sha256
-from tinylm.model.storage import load_model, new_model, save_model
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.storage import check_vocabulary, load_model, new_model, save_model
 
 
 @pytest.fixture
@@ -177,3 +178,15 @@ def test_a_config_of_another_kind_is_refused_by_name(saved, content):
 def test_settings_that_do_not_fit_the_width_are_bad_input(saved):
     with pytest.raises(InputError, match=r"^params.yaml: model\.heads = 4; allowed: at most the embedding's width 3"):
         new_model(saved[1].settings, 2, torch.randn(31, 3))
+
+
+def test_a_model_of_another_vocabulary_is_refused(tmp_path):
+    vocab, other = tmp_path / "tokenizer.json", tmp_path / "other.json"
+    vocab.write_text("{}")
+    other.write_text("[]")
+    settings = ModelSettings(1, 1, None, 4, 5, 0.0, "pre", "relu", True, True, "tuned")
+    model = TinyLM(settings, 7, 2, torch.randn(7, 4))
+    save_model(tmp_path / "models", model, tokenizer_sha256=sha256(vocab))
+    check_vocabulary(tmp_path / "models", vocab)
+    with pytest.raises(InputError, match="not the vocabulary"):
+        check_vocabulary(tmp_path / "models", other)

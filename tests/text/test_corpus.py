@@ -64,12 +64,12 @@ def test_every_story_stands_in_exactly_one_split(tmp_path):
 
 def test_official_evaluation_never_reaches_train(tmp_path):
     held = [f"Held story {i}." for i in range(20)]
-    leaked = ["  Held   story\n3. ", "Held story 7.", "\ufeffHeld story 9."]
+    leaked = ["  Held   story\n3. ", "Held story 7.", "\ufeffHeld story 9.", "HELD, story... 11!"]
     info = write_stories(dataset(tmp_path / "d", STORIES + leaked, held), tmp_path / "stories")
     splits = written(tmp_path / "stories")
     assert splits["evaluation"] == held
     assert sorted(splits["train"] + splits["held_out"]) == sorted(STORIES)
-    assert info["dropped"] == {"empty": 0, "in_evaluation": 3, "over_limit": 0}
+    assert info["dropped"] == {"empty": 0, "in_evaluation": 4, "over_limit": 0}
     assert info["evaluation_split"] == "validation"
 
 

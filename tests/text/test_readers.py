@@ -67,6 +67,11 @@ def test_txt_by_blank_lines_or_by_marks(tmp_path):
     assert read(path) == ["one\nmore\n", "two\r\n", "three\ufffd"]
     path.write_text("one\n\nmore\n<|endoftext|>\n<|endoftext|>\ntwo\n<|endoftext|>\n")
     assert read(path) == ["one\n\nmore\n", "two\n"]
+    path.write_text("One. <|endoftext|> Two.<|endoftext|>\nThree.<|endoftext|>\n")  # marks within a line part too
+    assert [story.strip() for story in read(path)] == ["One.", "Two.", "Three."]
+    path.write_bytes("the dog".encode("utf-16"))
+    with pytest.raises(InputError, match="UTF-16; allowed: UTF-8"):
+        read(path)
 
 
 def test_reading_is_lazy(tmp_path):

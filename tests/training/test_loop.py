@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tinylm.config import InputError
 from tinylm.text.batches import Batch
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainingFailed, accumulate_gradients
@@ -139,13 +140,12 @@ def test_a_budget_is_used_up_to_the_last_token(new_model, new_settings, new_batc
     assert len(train(new_model(), batches, held_out, new_settings(tokens=budget - 1)).curves.updates) == 4
 
 
-def test_a_budget_below_one_update_leaves_the_model_and_is_measured(new_model, new_settings, new_batches, held_out):
-    model, samples = new_model(), []
-    settings = new_settings(tokens=1)
-    result = train(model, new_batches(), held_out, settings, on_sample=lambda *at: samples.append(at))
-    assert result.curves.updates == []
-    assert len(result.curves.held_out) == len(samples) == 1
-    assert all(map(torch.equal, model.parameters(), new_model().parameters()))
+def test_a_budget_below_one_update_is_refused(new_model, new_settings, new_batches, held_out):
+    batches = new_batches()
+    least = batches.batch(0).tokens
+    with pytest.raises(InputError, match=rf"train\.tokens = {least - 1}; allowed: at least {least}, one update"):
+        train(new_model(), batches, held_out, new_settings(tokens=least - 1))
+    assert train(new_model(), batches, held_out, new_settings(tokens=least)).curves.updates == [1]
 
 
 @pytest.mark.parametrize("every", [4, 5])

@@ -114,12 +114,28 @@ def test_another_run_is_not_taken_up_and_one_line_says_what_differs(tmp_path, ca
 
 def test_modes(tmp_path):
     Snapshots(tmp_path, {"x": 1}, 1.0).save(1, TENSORS, {"updates": 1})
-    assert Snapshots(tmp_path, {"x": 1}, 1.0, "never").latest() is None
     assert Snapshots(tmp_path, {"x": 1}, 1.0, "require").latest() is not None
     with pytest.raises(InputError, match="require"):
         Snapshots(tmp_path, {"x": 2}, 1.0, "require").latest()
     with pytest.raises(InputError, match=r"auto \| never \| require"):
         Snapshots(tmp_path, {"x": 1}, 1.0, "sometimes")
+
+
+def test_what_was_refused_is_not_taken_up_later(tmp_path):
+    for update in (20, 30):
+        Snapshots(tmp_path, {"x": 1}, 1.0).save(update, TENSORS, {"updates": update})
+    anew = Snapshots(tmp_path, {"x": 1}, 1.0, "never")
+    assert anew.latest() is None
+    for update in (5, 10):
+        anew.save(update, TENSORS, {"updates": update})
+    assert Snapshots(tmp_path, {"x": 1}, 1.0).latest()[1] == {"updates": 10}
+
+
+def test_a_damaged_note_of_another_run_is_passed_over(tmp_path):
+    for number, text in enumerate(("{", "[]", "[1]")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "run.json").write_text(text)
+    assert Snapshots(tmp_path, {"x": 1}, 1.0).latest() is None
 
 
 def test_at_most_three_runs_are_kept_and_a_finished_one_goes(tmp_path):

@@ -20,6 +20,7 @@ from tinylm.config import InputError
 
 MIB = 1 << 20
 OOM = "oom"
+KILLED = "its process was killed (signal 9; too little memory, or somebody ended it)"
 _STEP = "the step that is measured"
 _DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
@@ -37,8 +38,8 @@ def start_server(module: str) -> None:
 def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
     """function(*args) in a fresh process: its dict, or {"error": "oom" | what happened} where it failed or died.
 
-    `function` stands at the top of a module, arguments and result are pickled. InputError passes through. A process
-    that was killed by signal 9 is taken for one that ran out of memory.
+    `function` stands at the top of a module, arguments and result are pickled. InputError passes through. Out of
+    memory is "oom".
     """
     start_server(function.__module__)
     context = multiprocessing.get_context("forkserver")
@@ -52,7 +53,7 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
         except (EOFError, OSError):
             process.join()
             killed = process.exitcode == -signal.SIGKILL
-            kind, answer = _FAILED, OOM if killed else f"its process ended with exit code {process.exitcode}"
+            kind, answer = _FAILED, KILLED if killed else f"its process ended with exit code {process.exitcode}"
     finally:
         if process.is_alive():
             process.kill()

@@ -23,6 +23,13 @@ class AccumSettings:
     tokens: int = setting(low=1)
     held_out_batches: int = setting(low=1, high=1_000_000)
 
+    def problems(self) -> list[str]:
+        """Rules between the fields: only divisors of the largest setting end at the same token as it does."""
+        largest = max(self.settings)
+        if any(largest % number for number in self.settings):
+            return [f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"]
+        return []
+
 
 def held_out_at(run: Mapping[str, Any], update: int) -> float:
     """Held-out nats a token which a run measured after `update`."""

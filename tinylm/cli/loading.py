@@ -6,7 +6,7 @@ from typing import Any
 from tinylm.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import TinyLM
-from tinylm.model.storage import CONFIG, load_model
+from tinylm.model.storage import CONFIG, check_vocabulary, load_model
 from tinylm.presets.write import BASE, preset_text
 from tinylm.runtime import RuntimeSettings, pick_device
 from tinylm.text.words import Tokenizer
@@ -28,6 +28,7 @@ def load(models: str, vocab: str) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
     runtime = read_section(params, "runtime", RuntimeSettings)
     torch.set_num_threads(runtime.threads)
     model, _ = load_model(models, pick_device(runtime.device))
+    check_vocabulary(models, vocab)
     tokenizer = Tokenizer.from_file(vocab)
     if len(tokenizer) != model.vocab_size:
         raise InputError(

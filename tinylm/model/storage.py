@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tinylm.config import PARAMS_FILE, InputError, read_section, setting
-from tinylm.files import atomic_path, check_sha256, read_json, sha256, write_json
+from tinylm.files import atomic_path, check_sha256, read_json, require, sha256, write_json
 from tinylm.model.lm import ModelSettings, TinyLM
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -77,6 +77,14 @@ def _misfit(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -
         if not tensor.isfinite().all():
             return f"tensor {name} holds a value that is not finite"
     return ""
+
+
+def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
+    """InputError if the model was trained with another tokenizer.json than this one: its ids mean other words."""
+    config = read_json(Path(models) / CONFIG, "train")
+    expected = config.get("tokenizer_sha256") if isinstance(config, dict) else None
+    if expected is not None and expected != sha256(require(tokenizer, "vocab")):
+        raise InputError(f"{tokenizer}: not the vocabulary that {models} was trained with; run dvc repro train")
 
 
 def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[TinyLM, dict[str, Any]]:

@@ -47,7 +47,7 @@ def score_split(
         "perplexity_interval": list(interval),
         "nats_per_token": nats / tokens,
         "tokens": tokens,
-        "bits_per_byte": bits_per_byte(nats, unknown, n_bytes, spelling),
+        "bits_per_byte": bits_per_byte(nats, unknown, n_bytes, spelling) if n_bytes else None,
         "bytes": n_bytes,
         "unknown_share": len(unknown) / max(words, 1),
         "protocol": PROTOCOL[layout].format(context=model.settings.context),

@@ -3,7 +3,7 @@
 **train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the story's text
 and the seed decides which train stories are held out, so that copies of a story fall on one side and a story
 more moves no other. Where the data has no evaluation split, the same hash sets one apart, as large as held-out.
-A train story that equals an evaluation story (white space aside) is dropped.
+A train story that equals an evaluation story is dropped; case, punctuation and white space do not count.
 A corpus so small that the hash chooses none gives its smallest hash to held-out and the next one to evaluation.
 """
 
@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from tinylm.text.stories import SPLITS
 
 STORIES = Path("data/stories")
 HASH_RANGE = 1 << 64
+_NO_LETTER = re.compile(r"[\W_]+")
 
 
 @dataclass
@@ -65,6 +67,11 @@ class _TooSmall(Exception):
         self.smallest = smallest
 
 
+def _bare(text: str) -> bytes:
+    """Hash of a story's letters and digits, in lower case: equal where a tokenizer may see two stories as one."""
+    return hashlib.blake2b(_NO_LETTER.sub("", text.casefold()).encode(), digest_size=16).digest()
+
+
 @dataclass
 class _Writer:
     """One pass over the source into the open files of the three splits."""
@@ -93,8 +100,8 @@ class _Writer:
         self.tallies[split].add(text, log_prob)
 
     def write_evaluation(self, source: Iterable[Row]) -> None:
-        for text, log_prob, key in itertools.islice(self.rows(source), self.settings.evaluation_stories):
-            self.evaluated.add(key)
+        for text, log_prob, _ in itertools.islice(self.rows(source), self.settings.evaluation_stories):
+            self.evaluated.add(_bare(text))
             self.put("evaluation", text, log_prob)
 
     def write_train(self, source: Iterable[Row], bounds: _Bounds) -> None:
@@ -102,7 +109,7 @@ class _Writer:
         for text, log_prob, key in self.rows(source):
             place = int.from_bytes(key[:8], "big")
             split = bounds.split(place)
-            if key in self.evaluated:
+            if _bare(text) in self.evaluated:
                 self.dropped["in_evaluation"] += 1
                 continue
             self.smallest = sorted({*self.smallest, place})[:2]

@@ -4,6 +4,7 @@ Parquet, the layout of dataset folders and the hub are read through Hugging Face
 are read here, where a line's number is known.
 """
 
+import codecs
 import contextlib
 import glob
 import gzip
@@ -84,22 +85,24 @@ def _read_jsonl(path: Path, column: str) -> Iterator[str]:
 
 
 def _read_txt(path: Path) -> Iterator[str]:
-    """Stories parted by lines `<|endoftext|>`, or by blank lines where the file has no such line."""
-    marked = any(line.strip() == END_OF_TEXT for _, line in _lines(path))
+    """Stories parted by `<|endoftext|>`, or by blank lines where the file has no such mark."""
+    with open(path, "rb") as handle:
+        if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise InputError(f"{path}: UTF-16; allowed: UTF-8")
+    marked = any(END_OF_TEXT in line for _, line in _lines(path))
     story: list[bytes] = []
     size = 0
     for number, line in _lines(path):
-        stripped = line.strip()
-        if stripped == END_OF_TEXT or (not marked and not stripped):
-            if story:
-                yield b"".join(story).decode("utf-8", "replace")
-            story, size = [], 0
-            continue
-        story.append(line)
-        size += len(line)
+        first, *others = line.split(END_OF_TEXT) if marked else ([b"", b""] if not line.strip() else [line])
+        story.append(first)
+        size += len(first)
         if size > MAX_STORY_BYTES:
             raise InputError(f"{path}, line {number}: a story longer than {MAX_STORY_BYTES} bytes")
-    if story:
+        for part in others:
+            if b"".join(story).strip():
+                yield b"".join(story).decode("utf-8", "replace")
+            story, size = [part.lstrip()], len(part)
+    if b"".join(story).strip():
         yield b"".join(story).decode("utf-8", "replace")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tinylm.config import PARAMS_FILE, InputError
 from tinylm.model.lm import TinyLM
 from tinylm.runtime import Progress
 from tinylm.text.batches import Batch, TrainBatches
@@ -141,7 +142,7 @@ def train(
         if found is not None:
             run.restore(*found)
             progress.write(f"resumed after update {trainer.updates}, {trainer.tokens:,} tokens")
-            progress.advance(trainer.tokens)
+            progress.resume(trainer.tokens)
         else:
             validate(progress)
             sample()
@@ -149,6 +150,9 @@ def train(
             upcoming = trainer.next_batches()
             tokens = sum(batch.tokens for batch in upcoming)
             if trainer.tokens + tokens > settings.tokens:
+                if not trainer.updates:
+                    least = f"at least {tokens}, one update"
+                    raise InputError(f"{PARAMS_FILE}: train.tokens = {settings.tokens}; allowed: {least}")
                 break
             loss = run.update(upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")

@@ -80,29 +80,38 @@ class Snapshots:
 
         A damaged one is named and passed over. Raises InputError where one is required and there is none.
         """
-        found = None
-        if self.mode != "never":
-            for path in sorted(self.folder.glob("[0-9]*.json"), reverse=True):
-                try:
-                    found = self._read(path)
-                    break
-                except InputError as error:
-                    print(f"warning: {error}; going back to the snapshot before it", flush=True)
-            if found is None:
-                self._say_what_differs()
+        whole = sorted(self.folder.glob("[0-9]*.json"), reverse=True) if self.mode != "never" else []
+        found, taken = None, None
+        for path in whole:
+            try:
+                found, taken = self._read(path), path
+                break
+            except InputError as error:
+                print(f"warning: {error}; going back to the snapshot before it", flush=True)
         if found is None and self.mode == "require":
             raise InputError(
                 f"TINYLM_RESUME = 'require': no snapshot of this run in {self.folder}; nothing was changed"
             )
+        if found is None and self.mode != "never":
+            self._say_what_differs()
+        self._forget_after(taken)
         return found
 
     def clear(self) -> None:
         """Remove this run's snapshots: it is done."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _forget_after(self, taken: Path | None) -> None:
+        """Remove the snapshots that the run does not go on from: later ones, which would be taken up again."""
+        for path in [*self.folder.glob("[0-9]*.json"), *self.folder.glob("[0-9]*.safetensors")]:
+            if taken is None or path.stem > taken.stem:
+                path.unlink()
+
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         weights = path.with_suffix(".safetensors")
         numbers = read_json(path)
+        if not isinstance(numbers, dict):
+            raise InputError(f"{path}: not a snapshot's")
         try:
             if sha256(weights) != numbers.pop("sha256"):
                 raise InputError(f"{weights}: its SHA-256 is not the one it was written with")
@@ -117,7 +126,10 @@ class Snapshots:
 
     def _say_what_differs(self) -> None:
         for folder in self._runs()[:1]:
-            other = read_json(folder / PARTS)
+            try:
+                other = dict(read_json(folder / PARTS))
+            except (InputError, TypeError, ValueError):
+                continue
             keys = [key for key in {**other, **self.parts} if other.get(key) != self.parts.get(key)]
             shown = ", ".join(f"{key} {other.get(key)!s:.40} -> {self.parts.get(key)!s:.40}" for key in keys[:3])
             if keys:
