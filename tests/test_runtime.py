@@ -38,7 +38,7 @@ def test_progress_prints_plain_lines_where_output_is_no_terminal(capsys):
         progress.advance(150)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("work:  25% of 200 units, ")
-    assert lines[0].endswith("s left loss 2.0")
+    assert lines[0].endswith("s left, loss 2.0")
     assert lines[1] == "note"
     assert lines[2].startswith("work: 100% of 200 units, 0 s left")
 

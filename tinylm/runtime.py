@@ -80,7 +80,7 @@ class Progress:
             left = (now - self.start) * max(self.total - self.done, 0) / max(self.done - self.earlier, 1)
             share = f"{self.done / self.total:4.0%}"
             print(
-                f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left {note}".rstrip(),
+                f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left{note and ', ' + note}",
                 flush=True,
             )
 

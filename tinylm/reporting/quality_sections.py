@@ -60,7 +60,7 @@ def _quality(run: Run) -> str:
     } | text
     return gallery(
         record_table("Continuations and references", "figure", text, ["continuations", "references"]),
-        record_table("BLEU of the continuations, 0 to 100", "figure", bleu, ["value (95 % interval)"]),
+        record_table("BLEU of the continuations, 0 to 1", "figure", bleu, ["value (95 % interval)"]),
     ) + facts(
         [
             ("continuations", count(found.get("count"))),

@@ -24,7 +24,7 @@ Svgs = Mapping[str, str]
 SPLIT_USES = {
     "train": "what the model learns from",
     "held_out": "a share of train kept apart, for early stopping and every choice",
-    "evaluation": "the official validation split, read by evaluate and the benches only",
+    "evaluation": "stories that training never sees, read by evaluate and the benches only",
 }
 
 
