@@ -25,8 +25,9 @@ def share_cores() -> None:
     """Let idle OpenMP threads spin for some microseconds only, then sleep. Call it before torch is imported.
 
     By default they spin for milliseconds, and so take the core away from the very thread they wait for as soon as
-    anything else runs on the machine. Training of the default model on 2 cores, one of them kept busy by another
-    process: 2,000 tokens/s by default, 5,100 with this; undisturbed 11,300 and 13,200.
+    anything else runs on the machine. Training of the default model on 2 cores of an AMD EPYC, single runs of 40
+    updates, 2026-11-21: 3,500 tokens/s by default and 4,900 with this beside one busy process; 1,000 to 1,500 by
+    default beside a test suite; undisturbed 11,300 and 13,200.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
