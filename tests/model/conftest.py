@@ -7,7 +7,7 @@ import torch
 from tinylm.model.attention import SelfAttention, head_widths
 from tinylm.model.lm import ModelSettings, TinyLM
 
-VOCAB, WIDTH, PAD = 31, 19, 2  # primes, all different, so that a swapped axis fails
+VOCAB, WIDTH = 31, 19  # primes, all different, so that a swapped axis fails
 SMALL = {
     "layers": 2,
     "heads": 3,
@@ -16,9 +16,17 @@ SMALL = {
     "context": 17,
     "dropout": 0.0,
     "norm": "pre",
+    "norm_kind": "layer",
+    "norm_eps": 1e-5,
+    "final_norm": True,
+    "positions": "sinusoids",
     "activation": "gelu",
-    "bias": True,
+    "init": "scaled",
+    "qkv_bias": True,
+    "attention_bias": True,
+    "feed_forward_bias": True,
     "tied_output": True,
+    "output_bias": False,
     "embedding": "tuned",
 }
 
@@ -40,12 +48,18 @@ def exact() -> Callable[[torch.nn.Module], Any]:
 
 
 @pytest.fixture
+def new_settings() -> Callable[..., ModelSettings]:
+    """Settings of a small model with some of them changed."""
+    return lambda **changes: ModelSettings(**(SMALL | changes))
+
+
+@pytest.fixture
 def new_model() -> Callable[..., TinyLM]:
     """A small model; all parameters random, so that a forgotten gain or bias shows."""
 
     def make(vocab: int = VOCAB, width: int = WIDTH, **settings: Any) -> TinyLM:
         generator = torch.Generator().manual_seed(7)
-        model = TinyLM(ModelSettings(**(SMALL | settings)), vocab, PAD, torch.randn(vocab, width, generator=generator))
+        model = TinyLM(ModelSettings(**(SMALL | settings)), torch.randn(vocab, width, generator=generator))
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if parameter.dim() == 1:

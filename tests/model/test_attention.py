@@ -57,7 +57,7 @@ def test_causal_mask_hides_later_slots_only():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("width", "heads"), [(21, 3), (13, 1), (7, 7)])
 def test_attention_matches_torch(exact, width, heads, bias):
-    ours = exact(perturbed(SelfAttention(width, heads, None, 0.0, bias)))
+    ours = exact(perturbed(SelfAttention(width, heads, None, 0.0, bias, bias)))
     theirs = nn.MultiheadAttention(width, heads, bias=bias, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(ours.qkv.weight)
@@ -86,7 +86,7 @@ def test_attention_matches_torch(exact, width, heads, bias):
     ("width", "heads", "head_width"), [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)]
 )
 def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, width, heads, head_width, bias):
-    attention = exact(perturbed(SelfAttention(width, heads, head_width, 0.0, bias)))
+    attention = exact(perturbed(SelfAttention(width, heads, head_width, 0.0, bias, bias)))
     assert attention.inner == (heads * head_width if head_width else width)
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     maps: list[torch.Tensor] = []
@@ -100,7 +100,7 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, 
 
 
 def test_maps_are_kept_without_dropout_and_without_a_graph():
-    attention = SelfAttention(6, 2, None, 0.9, True)
+    attention = SelfAttention(6, 2, None, 0.9, True, True)
     maps: list[torch.Tensor] = []
     attention(torch.randn(B, T, 6), mask().float(), maps=maps)
     assert not maps[0].requires_grad
@@ -109,7 +109,7 @@ def test_maps_are_kept_without_dropout_and_without_a_graph():
 
 
 def test_scores_past_the_range_of_exp_stay_finite():
-    attention = SelfAttention(6, 2, None, 0.0, False)
+    attention = SelfAttention(6, 2, None, 0.0, False, False)
     with torch.no_grad():
         attention.qkv.weight.mul_(1e3)
     assert torch.isfinite(attention(torch.randn(B, T, 6) * 1e3, mask().float())).all()

@@ -23,6 +23,14 @@ def test_cached_logits_equal_uncached(new_model, ids, heads, norm, chunks):
     torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)
 
 
+@pytest.mark.parametrize("positions", ["sinusoids", "learned", "none"])
+@pytest.mark.parametrize(("norm_kind", "norm"), [("layer", "pre"), ("rms", "pre"), ("std", "post")])
+def test_cached_logits_equal_uncached_in_every_kind_of_model(new_model, ids, positions, norm_kind, norm):
+    for output in ({"tied_output": True, "output_bias": True}, {"tied_output": False, "output_bias": True}):
+        model = new_model(positions=positions, norm_kind=norm_kind, norm=norm, qkv_bias=False, **output)
+        torch.testing.assert_close(cached(model, ids, [5, 1, 1, 4, 1, 1]), model(ids), **TOLERANCE)
+
+
 def test_a_cache_smaller_than_the_context_serves_as_well(new_model, ids):
     model = new_model()
     torch.testing.assert_close(cached(model, ids, [6, 7], capacity=13), model(ids), **TOLERANCE)
@@ -41,7 +49,7 @@ def prefilled(model, rows, lengths):
     """A cache filled with rows of unequal length, padded right."""
     cache = model.new_cache(len(lengths))
     width = max(lengths)
-    padded = torch.full((len(lengths), width), model.pad_id)
+    padded = torch.full((len(lengths), width), 2)
     for row, length in enumerate(lengths):
         padded[row, :length] = rows[row, :length]
     model.hidden(padded, cache=cache)

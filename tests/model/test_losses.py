@@ -7,14 +7,16 @@ from torch.nn import functional as F
 from tinylm.model import losses
 from tinylm.model.losses import cross_entropy, output_loss
 
-PAD, V, D = 2, 29, 7
+PAD, V, D = -1, 29, 7
 
 
 def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, ...]:
     hidden = torch.randn(rows, D, dtype=dtype, requires_grad=True)
     weight = torch.randn(V, D, dtype=dtype, requires_grad=True)
     bias = torch.randn(V, dtype=dtype, requires_grad=True)
-    return hidden, weight, bias, torch.randint(0, V, (rows,))
+    targets = torch.randint(0, V, (rows,))
+    targets[::5] = PAD
+    return hidden, weight, bias, targets
 
 
 def plain(hidden, weight, bias, targets):
@@ -24,8 +26,8 @@ def plain(hidden, weight, bias, targets):
 def test_cross_entropy_matches_torch():
     logits = torch.randn(53, V, dtype=torch.float64) * 5
     targets = torch.randint(0, V, (53,))
-    assert (targets == PAD).any()
-    ours = cross_entropy(logits.requires_grad_(), targets, PAD)
+    targets[::7] = PAD
+    ours = cross_entropy(logits.requires_grad_(), targets)
     (gradient,) = torch.autograd.grad(ours, logits)
     theirs = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum")
     torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=0)
@@ -33,13 +35,23 @@ def test_cross_entropy_matches_torch():
 
 
 def test_cross_entropy_of_a_fair_choice_is_the_logarithm_of_its_size():
-    assert cross_entropy(torch.zeros(3, V), torch.tensor([0, 1, PAD]), PAD).item() == pytest.approx(2 * math.log(V))
+    assert cross_entropy(torch.zeros(3, V), torch.tensor([0, 1, PAD])).item() == pytest.approx(2 * math.log(V))
+
+
+def test_every_negative_target_is_passed_over():
+    logits, targets = torch.randn(4, V), torch.tensor([3, -1, -100, V - 1])
+    assert cross_entropy(logits, targets) == cross_entropy(logits[[0, 3]], targets[[0, 3]])
+    hidden, weight, bias, _ = example(4)
+    loss = output_loss(hidden, weight, bias, targets)
+    torch.testing.assert_close(loss, output_loss(hidden[[0, 3]], weight, bias, targets[[0, 3]]))
+    loss.backward()
+    assert hidden.grad[[1, 2]].eq(0).all()
 
 
 def test_cross_entropy_of_low_precision_logits_is_computed_in_float32():
     logits = torch.randn(7, V).bfloat16()
-    targets = torch.randint(3, V, (7,))
-    assert torch.equal(cross_entropy(logits, targets, PAD), cross_entropy(logits.float(), targets, PAD))
+    targets = torch.randint(0, V, (7,))
+    assert torch.equal(cross_entropy(logits, targets), cross_entropy(logits.float(), targets))
 
 
 @pytest.mark.parametrize("with_bias", [True, False])
@@ -50,19 +62,19 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
     targets[0] = 5
     bias = bias if with_bias else None
     inputs = [t for t in (hidden, weight, bias) if t is not None]
-    ours, theirs = output_loss(hidden, weight, bias, targets, PAD), plain(hidden, weight, bias, targets)
+    ours, theirs = output_loss(hidden, weight, bias, targets), plain(hidden, weight, bias, targets)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
     for one, other in zip(torch.autograd.grad(ours * 3, inputs), torch.autograd.grad(theirs * 3, inputs), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
     with torch.no_grad():
-        torch.testing.assert_close(output_loss(hidden, weight, bias, targets, PAD), theirs, rtol=1e-12, atol=0)
+        torch.testing.assert_close(output_loss(hidden, weight, bias, targets), theirs, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("trained", [(0,), (1,), (2,), (0, 2), (1, 2)])
 def test_frozen_inputs_get_no_gradient_and_change_no_other(trained):
     full = example(17)
     inputs = [t.detach().requires_grad_(i in trained) for i, t in enumerate(full[:3])]
-    output_loss(*inputs, full[3], PAD).backward()
+    output_loss(*inputs, full[3]).backward()
     reference = torch.autograd.grad(plain(*full), full[:3])
     for i, tensor in enumerate(inputs):
         if i in trained:
@@ -73,7 +85,7 @@ def test_frozen_inputs_get_no_gradient_and_change_no_other(trained):
 
 def test_padding_alone_costs_nothing_and_moves_nothing():
     hidden, weight, bias, _ = example(9)
-    loss = output_loss(hidden, weight, bias, torch.full((9,), PAD), PAD)
+    loss = output_loss(hidden, weight, bias, torch.full((9,), PAD))
     loss.backward()
     assert loss.item() == 0
     assert all(t.grad.eq(0).all() for t in (hidden, weight, bias))
@@ -83,7 +95,7 @@ def test_padding_alone_costs_nothing_and_moves_nothing():
 def test_logits_of_ten_thousand_do_not_overflow(grad):
     hidden = torch.full((3, 1), 1e4, requires_grad=grad)
     weight = torch.tensor([[1.0], [-1.0], [0.0], [0.5]])
-    loss = output_loss(hidden, weight, None, torch.tensor([0, 1, 3]), PAD)
+    loss = output_loss(hidden, weight, None, torch.tensor([0, 1, 3]))
     assert loss.item() == pytest.approx(0 + 2e4 + 5e3)
     if grad:
         loss.backward()
@@ -94,7 +106,7 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32():
     hidden, weight, bias, targets = example(600, torch.float32)  # more than one chunk
     reference = torch.autograd.grad(plain(hidden, weight, bias, targets), (hidden, weight, bias))
     with torch.autocast("cpu", torch.bfloat16):
-        loss = output_loss(hidden, weight, bias, targets, PAD)
+        loss = output_loss(hidden, weight, bias, targets)
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(plain(hidden, weight, bias, targets).item(), rel=5e-3)
     for one, other in zip(torch.autograd.grad(loss, (hidden, weight, bias)), reference, strict=True):
@@ -110,5 +122,5 @@ def test_one_chunk_of_logits_at_most_is_alive():
         patch.setattr(
             losses, "_chunk_nats", lambda logits, *rest: (seen.append(len(logits)), original(logits, *rest))[1]
         )
-        output_loss(hidden, weight, None, torch.randint(3, V, (rows,)), PAD).backward()
+        output_loss(hidden, weight, None, torch.randint(0, V, (rows,))).backward()
     assert seen == [losses.CHUNK_ROWS] * 4

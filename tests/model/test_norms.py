@@ -1,41 +1,70 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from tinylm.model.norms import LayerNorm
+from tinylm.model.norms import Norm
+
+KINDS = ["layer", "rms", "std"]
 
 
+def reference(norm: Norm, x: torch.Tensor) -> torch.Tensor:
+    """The same by torch's finished parts, or for std by composition, with the norm's own parameters."""
+    if norm.kind == "layer":
+        return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)
+    if norm.kind == "rms":
+        return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
+    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + norm.eps) * norm.gain + norm.bias
+
+
+def perturbed(kind: str, eps: float = 1e-5) -> Norm:
+    norm = Norm(7, kind, eps).double()
+    with torch.no_grad():
+        for parameter in norm.parameters():
+            parameter.copy_(torch.randn(7))
+    return norm
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("eps", [1e-8, 1e-5, 0.3])
 @pytest.mark.parametrize("shape", [(7,), (5, 7), (3, 5, 7), (2, 3, 5, 7)])
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e4])
-def test_layer_norm_matches_torch(shape, scale):
-    ours, theirs = LayerNorm(7).double(), nn.LayerNorm(7).double()
-    with torch.no_grad():
-        theirs.weight.copy_(ours.gain.copy_(torch.randn(7)))
-        theirs.bias.copy_(ours.bias.copy_(torch.randn(7)))
-    x = (torch.randn(shape, dtype=torch.float64) * scale + 3.0).requires_grad_()
-    y = x.detach().clone().requires_grad_()
+def test_norm_matches_torch(shape, scale, eps, kind):
+    norm = perturbed(kind, eps)
+    x = (torch.randn(shape, dtype=torch.float64) * scale + 3.0 * scale).requires_grad_()
     weights = torch.randn(shape, dtype=torch.float64)
-    one, other = ours(x), theirs(y)
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    (one * weights).sum().backward()
-    (other * weights).sum().backward()
-    for mine, reference in [(x.grad, y.grad), (ours.gain.grad, theirs.weight.grad), (ours.bias.grad, theirs.bias.grad)]:
-        torch.testing.assert_close(mine, reference, rtol=1e-10, atol=1e-10)
+    inputs = [x, *norm.parameters()]
+    one, other = norm(x), reference(norm, x)
+    torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
+    gradients = [torch.autograd.grad((y * weights).sum(), inputs) for y in (one, other)]
+    for mine, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-10)
 
 
-def test_gradients_of_the_norm_match_finite_differences():
-    norm = LayerNorm(5).double()
-    x = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
-    gain = torch.randn(5, dtype=torch.float64, requires_grad=True)
-
-    def call(x, gain):
-        return torch.func.functional_call(norm, {"gain": gain, "bias": norm.bias}, (x,))
-
-    assert torch.autograd.gradcheck(call, (x, gain))
+@pytest.mark.parametrize("theirs", [nn.LayerNorm(7, 1e-4), nn.RMSNorm(7, 1e-4)])
+def test_norms_start_as_torchs_modules(theirs):
+    ours = Norm(7, "layer" if isinstance(theirs, nn.LayerNorm) else "rms", 1e-4)
+    assert [p.shape for p in ours.parameters()] == [p.shape for p in theirs.parameters()]
+    x = torch.randn(5, 7) * 1e-2
+    torch.testing.assert_close(ours(x), theirs(x))
 
 
-def test_a_constant_row_gives_the_bias_and_a_finite_gradient():
-    norm = LayerNorm(7)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_the_norm_match_finite_differences(kind):
+    norm = Norm(5, kind, 0.1).double()
+    names = [name for name, _ in norm.named_parameters()]
+    assert names == (["gain"] if kind == "rms" else ["gain", "bias"])
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in [(3, 5), *[(5,)] * len(names)]]
+
+    def call(x, *parameters):
+        return torch.func.functional_call(norm, dict(zip(names, parameters, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(call, inputs)
+
+
+@pytest.mark.parametrize("kind", ["layer", "std"])
+def test_a_constant_row_gives_the_bias_and_a_finite_gradient(kind):
+    norm = Norm(7, kind)
     with torch.no_grad():
         norm.bias.copy_(torch.arange(7.0))
     x = torch.full((2, 7), 5.0, requires_grad=True)
@@ -45,5 +74,34 @@ def test_a_constant_row_gives_the_bias_and_a_finite_gradient():
     assert torch.isfinite(x.grad).all()
 
 
-def test_the_norm_keeps_its_parameters_precision_for_a_lower_input():
-    assert LayerNorm(7)(torch.randn(3, 7, dtype=torch.bfloat16)).dtype == torch.float32
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_of_zeros_stays_finite_at_the_least_eps(kind):
+    norm = Norm(7, kind, 1e-8)
+    x = torch.zeros(2, 7, requires_grad=True)
+    y = norm(x)
+    (y * torch.randn(2, 7)).sum().backward()
+    assert y.eq(0).all()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_the_input_is_left_as_it_was():
+    for kind in KINDS:
+        x = torch.randn(3, 7)
+        before = x.clone()
+        Norm(7, kind)(x)
+        assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_norm_keeps_its_parameters_precision_for_a_lower_input(kind):
+    assert Norm(7, kind)(torch.randn(3, 7, dtype=torch.bfloat16)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_tensor_of_the_inputs_size_is_kept(kind):
+    kept = []
+    norm, x = Norm(7, kind), torch.randn(11, 7, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        norm(x)
+    assert kept.count((11, 7)) == 1
+    assert sum(shape.numel() for shape in kept) <= 11 * 7 + 2 * 11 + 7

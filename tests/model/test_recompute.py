@@ -12,6 +12,9 @@ VARIANTS = [
     {"dropout": 0.3, "norm": "post", "heads": 4},
     {"embedding": "frozen", "dropout": 0.2},
     {"embedding": "frozen", "norm": "post", "tied_output": False},
+    {"dropout": 0.3, "norm_kind": "rms", "positions": "learned", "tied_output": False, "output_bias": True},
+    {"dropout": 0.3, "norm_kind": "std", "positions": "none", "norm": "post", "qkv_bias": False},
+    {"embedding": "frozen", "norm": "post", "positions": "learned", "output_bias": True, "heads": 1},
 ]
 
 

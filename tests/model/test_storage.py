@@ -7,7 +7,6 @@ from safetensors.torch import load_file, save_file
 
 from tinylm.config import InputError
 from tinylm.files import sha256
-from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import check_vocabulary, load_model, new_model, save_model
 
 
@@ -26,7 +25,24 @@ def resign(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_a_model_comes_back_bit_for_bit(saved, ids):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"positions": "learned", "norm_kind": "rms", "tied_output": True, "output_bias": True},
+        {"positions": "none", "norm_kind": "std", "tied_output": False, "output_bias": True, "final_norm": False},
+    ],
+    ids=["learned-rms-tied", "none-std-untied"],
+)
+def test_each_kind_of_model_comes_back_with_its_logits(tmp_path, new_model, ids, settings):
+    model = new_model(**settings).float()
+    save_model(tmp_path, model)
+    loaded, _ = load_model(tmp_path)
+    assert loaded.settings == model.settings
+    assert torch.equal(loaded.embedding_scale, model.embedding_scale)
+    torch.testing.assert_close(loaded(ids), model(ids), rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_comes_back_bit_for_bit(saved):
     folder, model = saved
     loaded, config = load_model(folder)
     assert not loaded.training
@@ -151,7 +167,6 @@ def test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash(s
         ("width", -3, "width"),
         ("width", 2, "model.heads = 4"),
         ("vocab_size", 30, "embedding is (31, 19); allowed: (30, 19)"),
-        ("pad_id", 31, "pad_id"),
         ("sha256", None, "sha256"),
         ("model", {"layers": 2}, "model.heads is missing"),
         ("model", [], "allowed: a mapping"),
@@ -177,15 +192,14 @@ def test_a_config_of_another_kind_is_refused_by_name(saved, content):
 
 def test_settings_that_do_not_fit_the_width_are_bad_input(saved):
     with pytest.raises(InputError, match=r"^params.yaml: model\.heads = 4; allowed: at most the embedding's width 3"):
-        new_model(saved[1].settings, 2, torch.randn(31, 3))
+        new_model(saved[1].settings, torch.randn(31, 3))
 
 
-def test_a_model_of_another_vocabulary_is_refused(tmp_path):
+def test_a_model_of_another_vocabulary_is_refused(tmp_path, new_model):
     vocab, other = tmp_path / "tokenizer.json", tmp_path / "other.json"
     vocab.write_text("{}")
     other.write_text("[]")
-    settings = ModelSettings(1, 1, None, 4, 5, 0.0, "pre", "relu", True, True, "tuned")
-    model = TinyLM(settings, 7, 2, torch.randn(7, 4))
+    model = new_model().float()
     save_model(tmp_path / "models", model, tokenizer_sha256=sha256(vocab))
     check_vocabulary(tmp_path / "models", vocab)
     with pytest.raises(InputError, match="not the vocabulary"):

@@ -32,15 +32,18 @@ class SelfAttention(nn.Module):
     slots: Tensor
     scale: Tensor
 
-    def __init__(self, width: int, heads: int, head_width: int | None, dropout: float, bias: bool) -> None:
+    def __init__(
+        self, width: int, heads: int, head_width: int | None, dropout: float, bias: bool, out_bias: bool
+    ) -> None:
         super().__init__()
         inner = width if head_width is None else heads * head_width
         widths = head_widths(inner, heads)
         self.heads, self.head_width, self.inner = heads, widths[0], inner
         self.ragged = widths[0] != widths[-1]
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
-        self.out = nn.Linear(inner, width, bias=bias)
+        self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = nn.Dropout(dropout)
+        self.silent: tuple[int, ...] = ()  # heads that add nothing to the output, for measuring what they are worth
         slots = torch.full((heads, widths[0]), inner)  # column `inner` is the zero column
         for head, (columns, own) in enumerate(zip(torch.arange(inner).split(widths), widths, strict=True)):
             slots[head, :own] = columns
@@ -52,7 +55,7 @@ class SelfAttention(nn.Module):
         """Insert the zero columns of ragged heads along `dim`."""
         return F.pad(x.movedim(dim, -1), (0, 1)).index_select(-1, self.slots).movedim(-1, dim)
 
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each (B, H, T, Dh)."""
         weight: Tensor = self.qkv.weight
         bias: Tensor | None = self.qkv.bias
@@ -77,7 +80,7 @@ class SelfAttention(nn.Module):
         With a cache, keys and values are stored at `positions` (B or 1, T) and those of all past slots are used.
         `maps` collects the weights (B, H, T, S).
         """
-        queries, keys, values = self._project(x)
+        queries, keys, values = self.project(x)
         if cache is not None and positions is not None:
             keys, values = cache.store(layer, keys, values, positions)
         scores = (queries * self.scale) @ keys.to(queries.dtype).transpose(-2, -1)  # (B, H, T, S)
@@ -85,6 +88,9 @@ class SelfAttention(nn.Module):
         if maps is not None:
             maps.append(weights.detach())
         weights = self.dropout(weights)
-        mixed = (weights.to(values.dtype) @ values).transpose(1, 2).flatten(2)  # (B, T, H * Dh)
+        mixed = weights.to(values.dtype) @ values  # (B, H, T, Dh)
+        if self.silent:
+            mixed = mixed.index_fill(1, torch.tensor(self.silent, device=mixed.device), 0)
+        joined = mixed.transpose(1, 2).flatten(2)  # (B, T, H * Dh)
         weight = self._padded(self.out.weight, 1) if self.ragged else self.out.weight
-        return F.linear(mixed, weight, self.out.bias)
+        return F.linear(joined, weight, self.out.bias)

@@ -33,18 +33,24 @@ def _trainable(module: nn.Module) -> bool:
     return all(parameter.requires_grad for parameter in module.parameters())
 
 
+def _bias(layer: nn.Linear) -> str:
+    return "" if layer.bias is None else " + bias"
+
+
 def _attention(model: TinyLM, block: Block, number: int) -> Part:
     attention: SelfAttention = block.attention
     columns = attention.heads * attention.head_width  # the zero columns of narrower heads are computed as well
     into, out = 2 * model.width * 3 * columns, 2 * columns * model.width
     scores = 2 * 2 * columns * model.settings.context
-    # Nothing lies below the first block of a frozen embedding: its input needs no gradient, unless a norm is between.
-    reaches = number > 1 or block.pre or model.embedding.requires_grad or model.use_recompute
+    # The first block's input needs a gradient only where something below it learns: a norm, vectors, positions.
+    learned = model.embedding.requires_grad or model.settings.positions == "learned"
+    reaches = number > 1 or block.pre or learned or model.use_recompute
     backward = 2 * (into + out + scores) - (0 if reaches else into)
     again = into + out + scores if model.use_recompute else 0
     widest, narrowest = attention.head_width, attention.inner // attention.heads
     heads = f"{attention.heads} x {widest}" if widest == narrowest else f"{attention.heads} x {narrowest}-{widest}"
-    shape = f"{model.width} -> 3 x {attention.inner} ({heads}) -> {model.width}"
+    into_bias, out_bias = _bias(attention.qkv), _bias(attention.out)
+    shape = f"{model.width} -> 3 x {attention.inner}{into_bias} ({heads}) -> {model.width}{out_bias}"
     flop, training = into + out, into + out + scores + backward + again
     return Part("attention", number, "blocks", shape, _size(attention), _trainable(attention), flop, scores, training)
 
@@ -52,25 +58,43 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
 def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
     layer: FeedForward = block.feed_forward
     flop = 2 * 2 * layer.up.in_features * layer.up.out_features
-    shape = f"{layer.up.in_features} -> {layer.up.out_features} {model.settings.activation} -> {layer.up.in_features}"
+    bias, activation = _bias(layer.up), model.settings.activation
+    shape = f"{layer.up.in_features} -> {layer.up.out_features}{bias} {activation} -> {layer.up.in_features}{bias}"
     training = (4 if model.use_recompute else 3) * flop
     return Part("feed-forward", number, "blocks", shape, _size(layer), _trainable(layer), flop, 0, training)
 
 
 def _norms(model: TinyLM, module: list[nn.Module], number: int | None) -> Part:
-    size = sum(map(_size, module))
+    size, settings = sum(map(_size, module)), model.settings
     name, shape = ("norms", f"2 x {model.width}") if number else ("final norm", str(model.width))
-    return Part(name, number, "norms", shape, size, all(map(_trainable, module)), 0)
+    kind = f"{settings.norm_kind}, {settings.norm}" if number else settings.norm_kind
+    return Part(name, number, "norms", f"{shape}, {kind}", size, all(map(_trainable, module)), 0)
+
+
+def _positions(model: TinyLM) -> Part:
+    size = model.positions.numel() if isinstance(model.positions, nn.Parameter) else 0
+    kind = model.settings.positions
+    shape = kind if model.positions is None else f"{model.settings.context} x {model.width}, {kind}"
+    return Part("positions", None, "embedding", shape, size, size > 0, 0)
+
+
+def _output(model: TinyLM) -> Part:
+    """Tied weights are counted with the embedding, their bias here."""
+    tied, bias = model.settings.tied_output, model.settings.output_bias
+    weights = model.vocab_size * model.width
+    size = (0 if tied else weights) + (model.vocab_size if bias else 0)
+    learns = not tied or model.embedding.requires_grad  # the weights; a bias learns in any case
+    name, shape = "output (tied)" if tied else "output", f"{model.vocab_size} x {model.width}"
+    training = (3 if learns else 2) * 2 * weights
+    return Part(name, None, "output", shape + " + bias" * bias, size, learns or bias, 2 * weights, 0, training)
 
 
 def describe(model: TinyLM) -> list[Part]:
     """The parts in the order in which a token meets them; `model.use_recompute` is counted in."""
-    width, vocab_size = model.width, model.vocab_size
-    tuned = model.embedding.requires_grad
-    table = f"{vocab_size} x {width}"
+    table = f"{model.vocab_size} x {model.width}"
     parts = [
-        Part("embedding", None, "embedding", table, model.embedding.numel(), tuned, 0),
-        Part("positions", None, "embedding", f"{model.settings.context} x {width}, sinusoids", 0, False, 0),
+        Part("embedding", None, "embedding", table, model.embedding.numel(), model.embedding.requires_grad, 0),
+        _positions(model),
     ]
     for number, block in enumerate(model.blocks, 1):
         assert isinstance(block, Block)
@@ -79,14 +103,9 @@ def describe(model: TinyLM) -> list[Part]:
             _attention(model, block, number),
             _feed_forward(model, block, number),
         ]
-    if model.settings.norm == "pre":
+    if model.settings.final_norm:
         parts.append(_norms(model, [model.final_norm], None))
-    own = model.output is not None
-    flop = 2 * width * vocab_size
-    name, size = ("output", flop // 2) if own else ("output (tied)", 0)
-    learns = own or tuned
-    parts.append(Part(name, None, "output", table, size, learns, flop, 0, (3 if learns else 2) * flop))
-    return parts
+    return [*parts, _output(model)]
 
 
 def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tinylm.config import setting
+from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
-from tinylm.model.norms import LayerNorm
+from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import recompute
 
@@ -26,16 +27,29 @@ class ModelSettings:
     context: int = setting(low=2, high=1_000_000)
     dropout: float = setting(low=0.0, high=0.99)
     norm: str = setting(choices=("pre", "post"))
+    norm_kind: str = setting(choices=("layer", "rms", "std"))
+    norm_eps: float = setting(above=0.0, high=1.0)
+    final_norm: bool = setting()
+    positions: str = setting(choices=("sinusoids", "learned", "none"))
     activation: str = setting(choices=("relu", "gelu"))
-    bias: bool = setting()
+    init: str = setting(choices=("scaled", "xavier", "torch"))
+    qkv_bias: bool = setting()
+    attention_bias: bool = setting()
+    feed_forward_bias: bool = setting()
     tied_output: bool = setting()
+    output_bias: bool = setting()
     embedding: str = setting(choices=("tuned", "frozen"))
 
     def problems_with_width(self, width: int) -> list[str]:
         """Rules that need the embedding's width; each string starts with the key's path."""
+        problems = []
         if self.head_width is None and self.heads > width:
-            return [f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"]
-        return []
+            problems.append(
+                f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"
+            )
+        if self.norm_kind == "std" and width < 2:
+            problems.append("model.norm_kind = 'std'; allowed: with an embedding at least 2 wide")
+        return problems
 
 
 class FeedForward(nn.Module):
@@ -60,9 +74,16 @@ class Block(nn.Module):
     def __init__(self, width: int, settings: ModelSettings) -> None:
         super().__init__()
         self.pre = settings.norm == "pre"
-        self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
-        self.attention = SelfAttention(width, settings.heads, settings.head_width, settings.dropout, settings.bias)
-        self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.bias)
+        self.norm1, self.norm2 = (Norm(width, settings.norm_kind, settings.norm_eps) for _ in range(2))
+        self.attention = SelfAttention(
+            width,
+            settings.heads,
+            settings.head_width,
+            settings.dropout,
+            settings.qkv_bias,
+            settings.attention_bias,
+        )
+        self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.feed_forward_bias)
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(
@@ -88,36 +109,38 @@ class TinyLM(nn.Module):
     unit mean square by one fixed factor, so that vectors of any origin meet the positions at the same size.
     """
 
-    sinusoids: Tensor
+    positions: Tensor | None  # (T, D)
     embedding_scale: Tensor
 
-    def __init__(self, settings: ModelSettings, vocab_size: int, pad_id: int, embedding: Tensor) -> None:
+    def __init__(self, settings: ModelSettings, embedding: Tensor) -> None:
         super().__init__()
-        if embedding.shape[0] != vocab_size:
-            raise ValueError(f"embedding has {embedding.shape[0]} rows, the vocabulary {vocab_size} ids")
-        width = embedding.shape[1]
-        self.settings, self.vocab_size, self.pad_id, self.width = settings, vocab_size, pad_id, width
+        vocab_size, width = embedding.shape
+        self.settings, self.vocab_size, self.width = settings, vocab_size, width
         self.use_recompute = False
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
+        if settings.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(settings.context, width))
+        else:
+            table = sinusoids(settings.context, width) if settings.positions == "sinusoids" else None
+            self.register_buffer("positions", table, persistent=False)
         self.blocks = nn.ModuleList(Block(width, settings) for _ in range(settings.layers))
-        self.final_norm = LayerNorm(width) if settings.norm == "pre" else nn.Identity()
-        self.output = None if settings.tied_output else nn.Linear(width, vocab_size, bias=False)
+        self.final_norm = Norm(width, settings.norm_kind, settings.norm_eps) if settings.final_norm else nn.Identity()
+        tied, bias = settings.tied_output, settings.output_bias
+        self.output = None if tied else nn.Linear(width, vocab_size, bias=bias)
+        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if tied and bias else None
         self.dropout = nn.Dropout(settings.dropout)
-        self.register_buffer("sinusoids", sinusoids(settings.context, width), persistent=False)
         scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
         self.register_buffer("embedding_scale", scale)
         self._initialise()
 
     def _initialise(self) -> None:
-        """Normal weights of variance 1 / fan-in, at the end of a residual branch over sqrt(2 N); biases zero."""
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif parameter.dim() == 2 and name != "embedding":
-                std = parameter.shape[1] ** -0.5
-                if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
-                    std /= (2 * self.settings.layers) ** 0.5
-                nn.init.normal_(parameter, std=std)
+        named = self.named_parameters()
+        if self.settings.init == "scaled":
+            initial.scaled(named, self.settings.layers)
+        elif self.settings.init == "xavier":
+            initial.xavier(named)
+        else:
+            initial.of_torch(named, self.width)
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
@@ -125,6 +148,10 @@ class TinyLM(nn.Module):
         inner = settings.head_width or -(-self.width // settings.heads)  # of the widest head
         capacity = capacity or settings.context
         return KVCache(settings.layers, rows, settings.heads, capacity, inner, self.embedding.detach())
+
+    def vectors(self, ids: Tensor) -> Tensor:
+        """Input vectors of the tokens, before positions are added.  (...) -> (..., D)"""
+        return F.embedding(ids, self.embedding) * self.embedding_scale
 
     def hidden(
         self,
@@ -150,7 +177,9 @@ class TinyLM(nn.Module):
             slots = torch.arange(cache.used, device=ids.device)
         if last >= self.settings.context:
             raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")
-        x = F.embedding(ids, self.embedding) * self.embedding_scale + self.sinusoids[positions]
+        x = self.vectors(ids)
+        if self.positions is not None:
+            x = x + F.embedding(positions, self.positions)
         x = self.dropout(x)  # (B, T, D)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
         for layer, block in enumerate(self.blocks):
@@ -160,30 +189,30 @@ class TinyLM(nn.Module):
                 x = block(x, mask, cache, layer, positions, maps)
         return self.final_norm(x)
 
-    def _output_weight(self) -> tuple[Tensor, float]:
-        """The (V, D) output weights and a factor on the hidden states (tied vectors have a size of their own)."""
+    def _output(self) -> tuple[Tensor, Tensor | None, float]:
+        """The (V, D) output weights, the bias and a factor on the hidden states (tied vectors have their own size)."""
         if self.output is not None:
-            return self.output.weight, 1.0
-        return self.embedding, float(self.embedding_scale) * self.width**-0.5
+            return self.output.weight, self.output.bias, 1.0
+        return self.embedding, self.output_bias, float(self.embedding_scale) * self.width**-0.5
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""
-        weight, factor = self._output_weight()
-        return F.linear(hidden * factor, weight)
+        weight, bias, factor = self._output()
+        return F.linear(hidden * factor, weight, bias)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the next token at every position.  (B, T) -> (B, T, V)"""
         return self.logits(self.hidden(ids))
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Sum of nats over the targets that are not padding.  (B, T), (B, T) -> scalar"""
-        weight, factor = self._output_weight()
+        """Sum of nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
+        weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
-        return output_loss(hidden, weight, None, targets.flatten(), self.pad_id)
+        return output_loss(hidden, weight, bias, targets.flatten())
 
     @torch.no_grad()
     def nats(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each target in nats, 0 at padding, for scoring.  (B, T), (B, T) -> (B, T)"""
-        weight, factor = self._output_weight()
+        """Loss of each target in nats, 0 at negative ones, for scoring.  (B, T), (B, T) -> (B, T)"""
+        weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
-        return output_nats(hidden, weight, None, targets.flatten(), self.pad_id).view(targets.shape)
+        return output_nats(hidden, weight, bias, targets.flatten()).view(targets.shape)

@@ -1,6 +1,7 @@
 """The trained model on disk: weights as safetensors, everything else as JSON, nothing executable."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tinylm.config import PARAMS_FILE, InputError, read_section, setting
 from tinylm.files import atomic_path, check_sha256, read_json, require, sha256, write_json
 from tinylm.model.lm import ModelSettings, TinyLM
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
+WEIGHTS, CONFIG, MOMENTS = "model.safetensors", "config.json", "moments"
 
 
 def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
@@ -24,7 +25,6 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     config = {
         "model": dataclasses.asdict(model.settings),
         "vocab_size": model.vocab_size,
-        "pad_id": model.pad_id,
         "width": model.width,
         **extra,
         "sha256": sha256(weights),
@@ -32,12 +32,12 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     write_json(Path(folder) / CONFIG, config)
 
 
-def new_model(settings: ModelSettings, pad_id: int, embedding: torch.Tensor) -> TinyLM:
+def new_model(settings: ModelSettings, embedding: torch.Tensor) -> TinyLM:
     """A model with fresh weights over the (V, D) matrix. Raises InputError where settings and width do not fit."""
     problems = settings.problems_with_width(embedding.shape[1])
     if problems:
         raise InputError("\n".join(f"{PARAMS_FILE}: {problem}" for problem in problems))
-    return TinyLM(settings, embedding.shape[0], pad_id, embedding)
+    return TinyLM(settings, embedding)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,6 @@ class _Saved:
     """What config.json says of the weights."""
 
     vocab_size: int = setting(low=1)
-    pad_id: int = setting(low=0)
     width: int = setting(low=1)
     sha256: str = setting()
 
@@ -58,8 +57,6 @@ def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
     named = {field.name: config[field.name] for field in dataclasses.fields(_Saved) if field.name in config}
     saved = read_section({"config": named}, "config", _Saved, str(path))
     problems = settings.problems_with_width(saved.width)
-    if saved.pad_id >= saved.vocab_size:
-        problems.append(f"config.pad_id = {saved.pad_id}; allowed: below vocab_size {saved.vocab_size}")
     if problems:
         raise InputError("\n".join(f"{path}: {problem}" for problem in problems))
     return config, settings, saved
@@ -92,6 +89,28 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
     path, weights = Path(folder) / CONFIG, Path(folder) / WEIGHTS
     config, settings, saved = _read_config(path)
     check_sha256(weights, saved.sha256, "train")
+    return _with_weights(weights, path, settings, saved).to(device).eval(), config
+
+
+def load_moments(folder: str | Path, device: torch.device | str = "cpu") -> Iterator[tuple[float, TinyLM]]:
+    """The weights kept during training, folder/moments/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
+
+    Nothing where none were kept. Raises InputError naming the file.
+    """
+    path = Path(folder) / CONFIG
+    _, settings, saved = _read_config(path)
+    kept = {}
+    for weights in (Path(folder) / MOMENTS).glob("*.safetensors"):
+        try:
+            kept[float(weights.stem)] = weights
+        except ValueError:
+            raise InputError(f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors") from None
+    for epoch, weights in sorted(kept.items()):
+        yield epoch, _with_weights(weights, path, settings, saved).to(device).eval()
+
+
+def _with_weights(weights: Path, path: Path, settings: ModelSettings, saved: _Saved) -> TinyLM:
+    """The model that the config at `path` describes with the tensors of `weights`."""
     try:
         tensors = load_file(weights)
     except SafetensorError as error:
@@ -99,9 +118,9 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
     embedding = tensors.get("embedding", torch.zeros(0, 0))
     problem = f"embedding is {tuple(embedding.shape)}; allowed: ({saved.vocab_size}, {saved.width})"
     if embedding.shape == (saved.vocab_size, saved.width):
-        model = TinyLM(settings, saved.vocab_size, saved.pad_id, embedding)
+        model = TinyLM(settings, embedding)
         problem = _misfit(tensors, model.state_dict())
     if problem:
         raise InputError(f"{weights}: not the weights of {path}: {problem}; rm {weights} and run dvc repro -f -s train")
     model.load_state_dict(tensors)
-    return model.to(device).eval(), config
+    return model

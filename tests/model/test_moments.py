@@ -1,0 +1,55 @@
+"""Weights kept during training, read back in the order of their epochs."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tinylm.config import InputError
+from tinylm.model.storage import load_moments, save_model
+
+
+@pytest.fixture
+def kept(new_model, tmp_path):
+    """(folder, {epoch: embedding}) of a model with weights kept after 0.5, 2 and 10 epochs."""
+    model = new_model().float()
+    (tmp_path / "moments").mkdir()
+    embeddings = {}
+    for name in ("10", "0.5", "2"):
+        with torch.no_grad():
+            model.embedding.add_(1)
+        embeddings[float(name)] = model.embedding.detach().clone()
+        save_file(
+            {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()},
+            tmp_path / "moments" / f"{name}.safetensors",
+        )
+    save_model(tmp_path, model)
+    return tmp_path, embeddings
+
+
+def test_moments_come_in_the_order_of_their_epochs(kept):
+    folder, embeddings = kept
+    found = list(load_moments(folder))
+    assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
+    for epoch, model in found:
+        assert torch.equal(model.embedding, embeddings[epoch])
+        assert not model.training
+
+
+def test_no_moment_is_no_error(kept):
+    folder, _ = kept
+    for path in (folder / "moments").iterdir():
+        path.unlink()
+    assert list(load_moments(folder)) == []
+    (folder / "moments").rmdir()
+    assert list(load_moments(folder)) == []
+
+
+def test_odd_files_are_named(kept):
+    folder, _ = kept
+    last = folder / "moments" / "10.safetensors"
+    last.write_bytes(b"no weights")
+    with pytest.raises(InputError, match=r"moments/10\.safetensors: not the weights of"):
+        list(load_moments(folder))
+    last.rename(folder / "moments" / "last.safetensors")
+    with pytest.raises(InputError, match=r"last\.safetensors: named last; allowed: an epoch"):
+        list(load_moments(folder))
