@@ -179,3 +179,22 @@ def test_command_without_a_known_name_is_bad_input(words, capsys):
     assert main(words) == 2
     assert "allowed: storybook | " in capsys.readouterr().err
     assert not Path("params.yaml").exists()
+
+
+@pytest.mark.parametrize("name", write.hub_names())
+def test_hub_form_is_valid_differs_in_its_data_alone_and_is_the_presets_own(name, folder):
+    write_preset(name)
+    changed = write_preset(name, hub=True)
+    assert "data.source: local -> hub" in changed
+    assert {line.split(".")[0] for line in changed} <= {"data", "vocab"}
+    assert write.current() == name  # not taken for edited by hand
+    _, findings = read_sections(load_params())
+    assert [finding.problem for finding in findings if finding.problem] == []
+    assert preset_text(name, True).count(f"# {name}: ") == 1
+    write_preset(name)
+    assert Path("params.yaml").read_text("utf-8") == preset_text(name)
+
+
+def test_a_preset_without_hub_data_refuses_the_option(folder, capsys):
+    assert main(["preset", "shakespeare-bpe", "--hub"]) == 2
+    assert "shakespeare-bpe has no data on the hub" in capsys.readouterr().err

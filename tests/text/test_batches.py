@@ -1,11 +1,13 @@
 import itertools
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
+from tinylm.config import InputError
 from tinylm.text.batches import TrainBatches, scoring_batches
 from tinylm.text.token_store import TokenStore, write_store
 
@@ -34,7 +36,7 @@ def pairs(batches):
     """(input, target) of every scored place, counted."""
     found = Counter()
     for batch in batches:
-        scored = batch.targets != PAD
+        scored = batch.targets != -1
         assert batch.tokens == int(scored.sum())
         assert batch.inputs.dtype == batch.targets.dtype == torch.int64
         assert bool((batch.inputs[~scored] == PAD).all())
@@ -68,6 +70,56 @@ def test_stream_every_token_is_a_target_once_an_epoch(store, context, batch_size
     assert batches.tokens_per_epoch == len(ids)
 
 
+@pytest.mark.parametrize("context", [1, 7, 13])
+@pytest.mark.parametrize("batch_size", [1, 5, 10_000])
+def test_windows_every_window_once_an_epoch(store, context, batch_size):
+    ids = store.ids.tolist()
+    expected = [tuple(ids[i : i + context + 1]) for i in range(len(ids) - context)]
+
+    def windows(batches):
+        rows = [torch.cat([b.inputs, b.targets[:, -1:]], dim=1) for b in batches]
+        assert all(torch.equal(b.inputs[:, 1:], b.targets[:, :-1]) for b in batches)
+        return [tuple(row) for row in torch.cat(rows).tolist()]
+
+    batches = TrainBatches(store, "windows", batch_size, context, PAD, seed=1)
+    for number in (0, 1):
+        found = windows(epoch(batches, number))
+        assert Counter(found) == Counter(expected)
+        assert found != expected
+    scored = list(scoring_batches(store, "windows", batch_size, context, PAD))
+    assert windows(scored) == expected
+    assert batches.tokens_per_epoch == sum(batch.tokens for batch in scored) == context * len(expected)
+
+
+def test_windows_take_no_memory_but_their_order(tmp_path):
+    write_store(tmp_path, "train", [np.arange(300_000) % VOCAB], VOCAB)
+    store = TokenStore(tmp_path, "train")
+    tracemalloc.start()
+    batches = TrainBatches(store, "windows", 512, 50, PAD, seed=1)
+    made = tracemalloc.get_traced_memory()[0]
+    batches.batch(0)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert made < 20_000
+    assert held < 8.5 * 300_000
+
+
+def test_the_published_number_of_windows_and_batches(tmp_path):
+    write_store(tmp_path, "train", [np.arange(338_924) % VOCAB], VOCAB)
+    batches = TrainBatches(TokenStore(tmp_path, "train"), "windows", 64, 50, PAD, seed=1)
+    assert (len(batches), batches.tokens_per_epoch) == (5_295, 338_874 * 50)
+
+
+def test_a_split_without_a_window_is_refused(tmp_path):
+    store = make_store(tmp_path, [6])
+    assert len(TrainBatches(store, "windows", 4, 7, PAD, 1)) == 1
+    refused = pytest.raises(InputError, match=r"train\.layout = 'windows': a split of 8 tokens .* at most 7")
+    with refused:
+        TrainBatches(store, "windows", 4, 8, PAD, 1)
+    with refused:
+        next(scoring_batches(store, "windows", 4, 8, PAD))
+
+
 def test_targets_are_inputs_shifted_by_one(store):
     for layout in ("stream", "stories"):
         for batch in epoch(TrainBatches(store, layout, 4, 11, PAD, seed=1), 0):
@@ -87,8 +139,8 @@ def test_story_longer_than_the_context_goes_on_in_a_further_row(tmp_path):
     assert batch.targets.tolist() == [
         [10, 11, 12, 13],
         [14, 15, 16, 17],
-        [18, EOS, PAD, PAD],
-        [19, 20, EOS, PAD],
+        [18, EOS, -1, -1],
+        [19, 20, EOS, -1],
     ]
     assert batch.tokens == 13
 
@@ -102,7 +154,7 @@ def test_scoring_windows_in_order_the_last_one_short(tmp_path):
     assert second.targets.tolist() == [[14, EOS]]
 
 
-@pytest.mark.parametrize("layout", ["stream", "stories"])
+@pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
 def test_batch_is_a_pure_function_of_its_index(store, layout):
     def make(seed=1):
         return TrainBatches(store, layout, 6, 13, PAD, seed)
@@ -126,7 +178,7 @@ def same(one, two):
     return one.inputs.shape == two.inputs.shape and torch.equal(one.inputs, two.inputs)
 
 
-@pytest.mark.parametrize("layout", ["stream", "stories"])
+@pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
 def test_last_ragged_batch_is_kept(store, layout):
     batches = TrainBatches(store, layout, 6, 13, PAD, seed=1)
     rows = [len(batch.inputs) for batch in epoch(batches, 0)]

@@ -9,9 +9,11 @@ import pytest
 
 from tinylm.config import InputError, read_section
 from tinylm.text import sources
-from tinylm.text.corpus import DataSettings, write_stories
+from tinylm.text.corpus import without_first_lines, write_stories
+from tinylm.text.data_settings import DataSettings
 from tinylm.text.stories import SPLITS, read_stories
-from tinylm.text.words import VocabSettings, count_words
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import count_words
 
 LOCAL = DataSettings(
     source="local",
@@ -19,9 +21,12 @@ LOCAL = DataSettings(
     hub_id="a/b",
     hub_revision="0123",
     column="text",
+    drop_first_line=False,
     train_stories=None,
     evaluation_stories=None,
+    held_out="hash",
     held_out_share=0.2,
+    overlap=0,
     repair_quotes=True,
     seed=1,
 )
@@ -77,7 +82,7 @@ def test_evaluation_words_never_reach_the_vocabulary(tmp_path):
     held = [f"zebra{i} quagga" for i in range(5)]
     write_stories(dataset(tmp_path / "d", STORIES + held, held), tmp_path / "stories")
     texts = (row["text"] for row in read_stories(tmp_path / "stories", "train"))
-    counts = count_words(texts, VocabSettings(True, "drop", 1, None))
+    counts = count_words(texts, VocabSettings("words", True, "drop", 1, None, "", None, None))
     assert "story" in counts
     assert not any("zebra" in word or "quagga" in word for word in counts)
 
@@ -156,6 +161,50 @@ def test_train_within_evaluation_is_refused(tmp_path):
         write_stories(dataset(tmp_path / "d", STORIES[:20], ["", " "]), tmp_path / "stories")
 
 
+def test_held_out_by_tokens_leaves_all_train_stories_in_order(tmp_path):
+    settings = dataclasses.replace(jsonl(tmp_path / "a.jsonl", [*STORIES, STORIES[3]]), held_out="tokens", overlap=50)
+    info = write_stories(settings, tmp_path / "stories")
+    assert written(tmp_path / "stories") == {"train": [*STORIES, STORIES[3]], "held_out": [], "evaluation": []}
+    assert info["evaluation_split"] == "the held-out tokens"
+    assert "stage vocab cuts" in info["split"]
+    write_stories(dataclasses.replace(settings, train_stories=7), tmp_path / "few")
+    assert written(tmp_path / "few")["train"] == STORIES[:7]
+
+
+def test_held_out_by_tokens_keeps_an_official_evaluation(tmp_path):
+    settings = dataclasses.replace(dataset(tmp_path / "d", STORIES[:9], STORIES[8:12]), held_out="tokens")
+    info = write_stories(settings, tmp_path / "stories")
+    assert written(tmp_path / "stories") == {"train": STORIES[:8], "held_out": [], "evaluation": STORIES[8:12]}
+    assert info["evaluation_split"] == "validation"
+    with pytest.raises(InputError, match="no train story with text that does not stand in evaluation"):
+        write_stories(dataclasses.replace(settings, train_stories=None, path=str(same(tmp_path))), tmp_path / "none")
+    assert not list((tmp_path / "none").glob("*"))
+
+
+def same(folder):
+    """A dataset whose train stories all stand in its evaluation split."""
+    dataset(folder / "same", STORIES[:2], STORIES[:2])
+    return folder / "same"
+
+
+PLAY = "First:\nWe walk.\nWe run.\n\nSecond:\nYou know\nhim.\n\n\nThird:\n\nFirst:\n  So do I.\n"
+
+
+@pytest.mark.parametrize(("name", "end"), [("play.txt", "\n"), ("crlf.txt", "\r\n")])
+def test_a_play_without_its_speakers_stays_in_order(tmp_path, name, end):
+    (tmp_path / name).write_bytes(PLAY.replace("\n", end).encode())
+    settings = dataclasses.replace(LOCAL, path=str(tmp_path / name), held_out="tokens", drop_first_line=True)
+    info = write_stories(settings, tmp_path / "stories")
+    assert written(tmp_path / "stories")["train"] == ["We walk.\nWe run.", "You know\nhim.", "So do I."]
+    assert info["dropped"]["empty"] == 1
+
+
+def test_the_first_line_of_every_block_goes():
+    assert without_first_lines("A:\nx\ny\n\nB:\nz") == "x\ny\n\nz"
+    assert without_first_lines("one line") == without_first_lines("") == ""
+    assert without_first_lines("A\n \n\t\nB\nb") == "b"
+
+
 def test_error_in_the_data_leaves_earlier_files_alone(tmp_path):
     settings = dataset(tmp_path / "d", STORIES, STORIES[:3])
     write_stories(settings, tmp_path / "stories")
@@ -209,6 +258,11 @@ def test_settings_state_what_a_source_needs():
     with pytest.raises(InputError) as caught:
         read_section({"data": section}, "data", DataSettings)
     assert str(caught.value).count("allowed with source: storybook: a whole number >= 1") == 2
+    rules = {"overlap": 3, "drop_first_line": True, "train_stories": 5, "evaluation_stories": 5}
+    with pytest.raises(InputError) as caught:
+        read_section({"data": section | rules}, "data", DataSettings)
+    assert "data.overlap = 3; allowed with held_out: hash: 0" in str(caught.value)
+    assert "data.drop_first_line = True; allowed with source: storybook: false" in str(caught.value)
     with pytest.raises(InputError, match=r"data\.hub_revision is empty; needed with source: hub"):
         read_section({"data": section | {"source": "hub", "hub_revision": ""}}, "data", DataSettings)
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from tinylm.config import InputError
+from tinylm.text import token_store
 from tinylm.text.token_store import TokenStore, coverage, write_store
-from tinylm.text.words import UNK_ID
+from tinylm.text.tokens.words import UNK_ID
 
+MARKS = (0, 1)
 STORIES = [[0, 7, 4, 1], [0, 1], [0, 3, 3, 6, 1]]
 
 
@@ -37,12 +39,21 @@ def test_no_stories(tmp_path):
     write_store(tmp_path, "train", [], 8)
     store = TokenStore(tmp_path, "train")
     assert len(store) == len(store.ids) == 0
-    assert coverage(store, UNK_ID) == {"words": 0, "unknown": 0, "unknown_share": 0.0}
+    found = coverage(store, UNK_ID, MARKS)
+    assert (found["words"], found["unknown_share"], found["coverage"]) == (0, 0.0, 1.0)
+    assert found["sequence_length"] == {"mean": 0.0, "median": 0.0, "largest": 0}
 
 
-def test_coverage(tmp_path):
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+def test_coverage(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(token_store, "COUNT_CHUNK", chunk)
     write_store(tmp_path, "train", STORIES, 8)
-    assert coverage(TokenStore(tmp_path, "train"), UNK_ID) == {"words": 5, "unknown": 2, "unknown_share": 0.4}
+    store = TokenStore(tmp_path, "train")
+    found = {"words": 5, "unknown": 2, "unknown_share": 0.4, "coverage": 0.6}
+    lengths = {"mean": 1.667, "median": 2.0, "largest": 3}
+    assert coverage(store, UNK_ID, MARKS) == found | {"sequence_length": lengths}
+    every = coverage(store, None, ())  # pieces of words: none unknown, no mark
+    assert (every["words"], every["coverage"], every["sequence_length"]["largest"]) == (11, 1.0, 5)
 
 
 @pytest.mark.parametrize("wrong", [8, -1, 65_536])

@@ -9,12 +9,17 @@ from safetensors.numpy import save_file
 from tinylm.config import InputError, read_section
 from tinylm.text.matrix_file import load_matrix, save_matrix
 from tinylm.text.skipgram import EmbeddingSettings, train_skipgram
-from tinylm.text.vectors import RANDOM_STD, embedding_matrix
-from tinylm.text.words import SPECIALS, VocabSettings, build_tokenizer, count_words
+from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import SPECIALS, build_tokenizer, count_words
+from tinylm.text.vector_source import read_vectors
+from tinylm.text.vectors import embedding_matrix
 
 SETTINGS = EmbeddingSettings(
     source="skipgram",
     path="",
+    hub_id=None,
+    hub_revision=None,
     width=12,
     epochs=2,
     window=3,
@@ -22,9 +27,10 @@ SETTINGS = EmbeddingSettings(
     max_n=4,
     buckets=500,
     lr=0.05,
+    std=0.02,
     seed=1,
 )
-RULE = VocabSettings(lower_case=True, punctuation="drop", min_count=1, max_size=None)
+RULE = VocabSettings("words", True, "drop", 1, None, "", None, None)
 TEXTS = ["The cat sat on the mat.", "A dog sat on a log, the dog and the cat!", "Cats and dogs."] * 30
 
 
@@ -80,12 +86,14 @@ def test_pad_is_zero_and_the_other_special_tokens_are_not(source):
     assert len({row.tobytes() for row in vectors}) == len(tok)
 
 
-def test_random_matrix():
-    vectors, info = matrix(source="random", width=4000)
-    assert vectors[4:].std() == pytest.approx(RANDOM_STD, rel=0.02)
-    assert np.array_equal(vectors, matrix(source="random", width=4000)[0])
-    assert not np.array_equal(vectors, matrix(source="random", width=4000, seed=2)[0])
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_random_matrix(std):
+    vectors, info = matrix(source="random", width=4000, std=std)
+    assert vectors[4:].std() == pytest.approx(std, rel=0.02)
+    assert np.array_equal(vectors, matrix(source="random", width=4000, std=std)[0])
+    assert not np.array_equal(vectors, matrix(source="random", width=4000, std=std, seed=2)[0])
     assert "coverage" not in info
+    assert info["words"] == len(tokenizer()) - len(SPECIALS)
 
 
 def test_file_rows_and_rows_of_the_same_scale_for_the_rest(tmp_path):
@@ -104,6 +112,67 @@ def test_file_rows_and_rows_of_the_same_scale_for_the_rest(tmp_path):
     assert (info["covered"], info["words"]) == (2, len(tok) - 4)
     assert info["coverage"] == 2 / (len(tok) - 4)
     assert info["warnings"] == []
+
+
+def test_words_that_a_binary_lacks_have_the_vector_of_their_parts(train_bin):
+    path = train_bin(bucket=50, minn=3, maxn=3)
+    vectors, info = matrix(source="file", path=str(path), width=7)
+    tok = tokenizer()
+    held = {"the", "cat", "sat", "on", "mat", "a", "dog", "log", "cats", "and"}
+    words = [tok.tokens[index] for index in range(len(SPECIALS), len(tok))]
+    table, *_ = read_vectors(path, words, 7)
+    assert vectors[len(SPECIALS) :].tobytes() == table.tobytes()
+    assert held < set(words)
+    assert (info["covered"], info["coverage"], info["from_subwords"]) == (len(words), 1.0, len(words) - len(held))
+
+
+class Pieces:
+    """A vocabulary in which one id has every role, and two tokens are the same word."""
+
+    tokens = ("!", "the", " the", "\ufffd", " cat", "<|end|>")
+    specials = frozenset({5})
+    sos_id = eos_id = pad_id = 5
+    unk_id = None
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def word_of(self, index):
+        return "" if index in (3, 5) else self.tokens[index].strip()
+
+
+@pytest.mark.parametrize("pad", [0, 5])
+def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
+    (tmp_path / "a.vec").write_text("4 3\nthe 1 2 3\ncat 4 5 6\n! 7 8 9\n\ufffd 9 9 9\n")
+    settings = dataclasses.replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"), width=3)
+    pieces = Pieces()
+    pieces.pad_id = pad
+    vectors, info = embedding_matrix(settings, pieces, lambda: [])
+    assert vectors[[0, 1, 2, 4]].tolist() == [[7, 8, 9], [1, 2, 3], [1, 2, 3], [4, 5, 6]]
+    assert vectors[[3, 5]].all()
+    assert vectors[3].tolist() != [9, 9, 9]
+    assert (info["words"], info["covered"], info["coverage"]) == (5, 4, 0.8)
+
+
+@pytest.mark.parametrize(("name", "size"), [("words", None), ("bpe", 300), ("longest_match", 40)])
+@pytest.mark.parametrize("source", ["skipgram", "random", "file"])
+def test_every_tokenizer_gets_a_matrix(train_bin, name, size, source):
+    rule = dataclasses.replace(RULE, tokenizer=name, max_size=size)
+    made, _ = make_tokenizer(rule, lambda: TEXTS)
+    path = str(train_bin(minn=1, maxn=3)) if source == "file" else ""
+    settings = dataclasses.replace(SETTINGS, source=source, width=7, path=path, min_n=0, max_n=0)
+    vectors, info = embedding_matrix(settings, made, lambda: TEXTS)
+    assert vectors.shape == (len(made), 7)
+    assert info["words"] == len(made) - len(made.specials)
+    if source == "skipgram":
+        used = {index for text in TEXTS for index in made.encode(text)} - made.specials
+        assert info["covered"] == len(used)
+
+
+def test_zeros_in_a_file_leave_the_others_at_the_settings_scale(tmp_path):
+    (tmp_path / "a.vec").write_text("1 4000\nthe" + " 0" * 4000 + "\n")
+    vectors, _ = matrix(source="file", path=str(tmp_path / "a.vec"), width=4000, std=0.5)
+    assert vectors[tokenizer().unk_id].std() == pytest.approx(0.5, rel=0.1)
 
 
 def test_settings_are_checked_between_each_other():
@@ -176,5 +245,5 @@ def test_vocabulary_of_file_words_only_needs_those(tmp_path):
     (tmp_path / "a.vec").write_text("1 12\nzebra" + " 1" * 12 + "\n")
     tok = build_tokenizer(Counter({"the": 1}), RULE)
     settings = dataclasses.replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"))
-    with pytest.raises(InputError, match="none is among its 1 words"):
+    with pytest.raises(InputError, match="of 1 words of the vocabulary it has none"):
         embedding_matrix(settings, tok, lambda: [])

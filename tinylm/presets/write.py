@@ -1,6 +1,7 @@
 """Presets: whole parameter files, written over params.yaml with their comments.
 
-storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it.
+storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it. What
+`--hub` changes in a preset (data from the network in place of a folder) lies over that, from hub/NAME.yaml.
 """
 
 import contextlib
@@ -52,12 +53,22 @@ def title(name: str) -> str:
     return BASE_TITLE if name == BASE else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
 
 
+def hub_names() -> list[str]:
+    """The presets whose data can be fetched from the hub."""
+    return [name for name in names() if (FOLDER / "hub" / f"{name}.yaml").exists()]
+
+
 @functools.cache
-def preset_text(name: str) -> str:
+def preset_text(name: str, hub: bool = False) -> str:
     """params.yaml as the preset writes it. Raises InputError for an unknown preset, section or key."""
     if name not in names():
         raise InputError(f"preset {name!r} is unknown; allowed: {' | '.join(names())}")
-    return _read(name) if name == BASE else merge(_read(BASE), _read(name), f"{name}.yaml")
+    text = _read(name) if name == BASE else merge(_read(BASE), _read(name), f"{name}.yaml")
+    if not hub:
+        return text
+    if name not in hub_names():
+        raise InputError(f"preset {name} has no data on the hub; --hub goes with: {' | '.join(hub_names())}")
+    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[2]  # without the override's head
 
 
 def merge(base: str, override: str, source: str) -> str:
@@ -112,15 +123,16 @@ def differences(old: Values, new: Values) -> list[str]:
 
 
 @functools.cache
-def preset_values(name: str) -> Values:
+def preset_values(name: str, hub: bool = False) -> Values:
     """The values of a preset, as a stage reads them."""
-    return flatten(parse_yaml(preset_text(name), f"preset {name}"))
+    return flatten(parse_yaml(preset_text(name, hub), f"preset {name}"))
 
 
 def current(path: str | Path = PARAMS_FILE) -> str | None:
     """The preset whose values the file holds, or None. Raises InputError where it cannot be read."""
     values = flatten(load_params(path))
-    return next((name for name in names() if preset_values(name) == values), None)
+    forms = [(name, False) for name in names()] + [(name, True) for name in hub_names()]
+    return next((name for name, hub in forms if preset_values(name, hub) == values), None)
 
 
 def _refuse_hand_edits(path: Path) -> None:
@@ -137,21 +149,21 @@ def _refuse_hand_edits(path: Path) -> None:
     )
 
 
-def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False) -> list[str] | None:
+def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False) -> list[str] | None:
     """Write the preset over `path` and return what changed, as `differences`; None where nothing could be compared.
 
     A file that holds the preset's values already is left as it is. Raises InputError where the file was edited by
     hand or cannot be read, unless `force`.
     """
-    path, text = Path(path), preset_text(name)
+    path, text = Path(path), preset_text(name, hub)
     old: Values | None = None
     if path.exists() or path.is_symlink():
         if not force:
             _refuse_hand_edits(path)
         with contextlib.suppress(InputError):  # with force only
             old = flatten(load_params(path))
-        if old == preset_values(name):
+        if old == preset_values(name, hub):
             return []
     with atomic_write(path) as handle:
         handle.write(text)
-    return None if old is None else differences(old, preset_values(name))
+    return None if old is None else differences(old, preset_values(name, hub))

@@ -1,7 +1,7 @@
 """Batches of inputs and targets shifted by one (teacher forcing), each a pure function of its index.
 
 Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets ids[s + 1 : s + n + 1].
-Both layouts only differ in how the spans are cut, so that one gather serves them.
+The layouts only differ in how the spans are cut, so that one gather serves them.
 """
 
 from collections.abc import Iterator
@@ -10,46 +10,81 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from tinylm.config import PARAMS_FILE, InputError
 from tinylm.seeding import derive_seed
 from tinylm.text.token_store import TokenStore
 
-LAYOUTS = ("stories", "stream")
+LAYOUTS = ("stories", "stream", "windows")
+UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
 POOL_BATCHES = 64  # rows sorted by length among so many batches: little padding, still a shuffle
 
 
 @dataclass(frozen=True)
 class Batch:
-    """inputs (B, T) int64; targets (B, T) int64, pad_id where none is scored; tokens: scored targets."""
+    """inputs (B, T) int64; targets (B, T) int64, -1 where none is scored; tokens: scored targets."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
     tokens: int
 
 
-def _gather(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pad_id: int) -> Batch:
-    """Rows of `lengths` (B,) tokens from `starts` (B,), padded right; the stream is read as a ring."""
-    width = int(lengths.max())
-    span = np.arange(width + 1)
-    rows = ids[(starts[:, None] + span) % len(ids)].astype(np.int64)  # (B, T + 1)
-    inside = span[:width] < lengths[:, None]
-    inputs = np.where(inside, rows[:, :-1], pad_id)
-    targets = np.where(inside, rows[:, 1:], pad_id)
-    return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(lengths.sum()))
+@dataclass(frozen=True)
+class _Rows:
+    """Where in the stream the rows start (None: row i at token i) and how many tokens they hold, in order."""
+
+    starts: np.ndarray | None
+    lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def gather(self, ids: np.ndarray, rows: np.ndarray, shift: int, pad_id: int) -> Batch:
+        """The rows' inputs and targets, padded right; the stream is read as a ring."""
+        starts, lengths = rows if self.starts is None else self.starts[rows], self.lengths[rows]
+        width = int(lengths.max())
+        span = np.arange(width + 1)
+        taken = ids.take(starts[:, None] + (span + shift), mode="wrap").astype(np.int64)  # (B, T + 1)
+        inputs, targets = np.ascontiguousarray(taken[:, :-1]), np.ascontiguousarray(taken[:, 1:])
+        if lengths.min() < width:
+            outside = span[:width] >= lengths[:, None]
+            inputs[outside], targets[outside] = pad_id, UNSCORED
+        return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(lengths.sum()))
 
 
-def _story_rows(offsets: np.ndarray, context: int) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and lengths of the rows, in order; a story longer than the context goes on in a further row."""
+def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
+    """A story a row; one longer than the context goes on in a further row."""
     scored = np.maximum(np.diff(offsets) - 1, 0)
     pieces = -(-scored // context)
     story = np.repeat(np.arange(len(scored)), pieces)
     piece = np.arange(len(story)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    return offsets[story] + piece * context, np.minimum(context, scored[story] - piece * context)
+    return _Rows(offsets[story] + piece * context, np.minimum(context, scored[story] - piece * context))
 
 
-def _window_rows(targets: int, context: int) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and lengths of windows over so many targets, non-overlapping, the last one short."""
+def _stream_rows(targets: int, context: int) -> _Rows:
+    """Windows over so many targets, non-overlapping, the last one short."""
     starts = np.arange(0, targets, context)
-    return starts, np.minimum(context, targets - starts)
+    return _Rows(starts, np.minimum(context, targets - starts))
+
+
+def _window_rows(targets: int, context: int) -> _Rows:
+    """Every window of the context: row i starts at token i. InputError where there is none."""
+    if targets < context:
+        raise InputError(
+            f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens holds no window of "
+            f"{context + 1}; allowed: model.context at most {targets}, or more data"
+        )
+    return _Rows(None, np.broadcast_to(np.int64(context), targets - context + 1))  # one number, however many rows
+
+
+def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
+    """The rows of a layout; ring: what follows the stream's last token is its first (stream only)."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
+    if layout == "stories":
+        return _story_rows(store.offsets, context)
+    if layout == "windows":
+        return _window_rows(len(store.ids) - 1, context)
+    return _stream_rows(len(store.ids) - (not ring), context)
 
 
 class TrainBatches:
@@ -61,35 +96,32 @@ class TrainBatches:
     layout "stream": windows of the context over the stream closed to a ring, from a place drawn for each epoch,
     shuffled; one window an epoch is short. Every token is a target once an epoch, the very first `<sos>` as what
     follows the last `<eos>`.
+    layout "windows": every window of the context at stride 1 once an epoch, shuffled; no window is held in memory,
+    only the order of this epoch, 8 bytes a window. All but the tokens at the ends are a target `context` times.
     """
 
     def __init__(self, store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int, seed: int) -> None:
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
-        self._ids, self._layout, self._pad_id, self._seed = store.ids, layout, pad_id, seed
+        self._rows = _rows(store, layout, context, ring=True)
+        self._ids, self._layout, self._pad_id, self._seed = np.asarray(store.ids), layout, pad_id, seed
         self._batch_size = batch_size
-        if layout == "stories":
-            self._starts, self._lengths = _story_rows(store.offsets, context)
-        else:
-            self._starts, self._lengths = _window_rows(len(store.ids), context)
-        self.tokens_per_epoch = int(self._lengths.sum())
+        self.tokens_per_epoch = int(self._rows.lengths.sum())
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
 
     def __len__(self) -> int:
         """Batches an epoch, the last ragged one included."""
-        return -(-len(self._starts) // self._batch_size)
+        return -(-len(self._rows) // self._batch_size)
 
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
         """(shift of the stream, rows of each batch) of one epoch; the last epoch asked for is kept."""
         if self._order[0] != epoch:
             rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
-            rows = rng.permutation(len(self._starts))
+            rows = rng.permutation(len(self._rows))
             shift = 0
             if self._layout == "stream":
                 shift = int(rng.integers(len(self._ids)))
-            else:
+            elif self._layout == "stories":
                 pool = np.arange(len(rows)) // (POOL_BATCHES * self._batch_size)
-                rows = rows[np.lexsort((self._lengths[rows], pool))]
+                rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
             batches = np.split(rows, np.arange(self._batch_size, len(rows), self._batch_size))
             order = rng.permutation(len(batches))
             self._order = (epoch, shift, [batches[place] for place in order])
@@ -99,19 +131,13 @@ class TrainBatches:
         """Batch number `index`, counted through all epochs: epoch = index // len(self)."""
         epoch, place = divmod(index, len(self))
         shift, batches = self._epoch(epoch)
-        rows = batches[place]
-        return _gather(self._ids, self._starts[rows] + shift, self._lengths[rows], self._pad_id)
+        return self._rows.gather(self._ids, batches[place], shift, self._pad_id)
 
 
 def scoring_batches(store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int) -> Iterator[Batch]:
     """The whole split once, in order: layout "stream" non-overlapping windows, the last one short, every token but
-    the very first a target; layout "stories" as in training."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
-    if layout == "stories":
-        starts, lengths = _story_rows(store.offsets, context)
-    else:
-        starts, lengths = _window_rows(len(store.ids) - 1, context)
-    for first in range(0, len(starts), batch_size):
-        rows = slice(first, first + batch_size)
-        yield _gather(store.ids, starts[rows], lengths[rows], pad_id)
+    the very first a target; layouts "stories" and "windows" as in training."""
+    rows = _rows(store, layout, context, ring=False)
+    ids = np.asarray(store.ids)
+    for first in range(0, len(rows), batch_size):
+        yield rows.gather(ids, np.arange(first, min(first + batch_size, len(rows))), 0, pad_id)

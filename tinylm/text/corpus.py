@@ -5,6 +5,9 @@ and the seed decides which train stories are held out, so that copies of a story
 more moves no other. Where the data has no evaluation split, the same hash sets one apart, as large as held-out.
 A train story that equals an evaluation story is dropped; case, punctuation and white space do not count.
 A corpus so small that the hash chooses none gives its smallest hash to held-out and the next one to evaluation.
+
+With `held_out: tokens` all train stories stand in train, in order, and stage vocab cuts their tokens: held_out is
+empty here, and evaluation too where the data has no such split.
 """
 
 import contextlib
@@ -20,11 +23,16 @@ from typing import Any
 from tinylm.config import InputError
 from tinylm.files import atomic_write
 from tinylm.text.cleaning import clean_text
-from tinylm.text.sources import DataSettings, Row, Source, open_source
+from tinylm.text.data_settings import DataSettings
+from tinylm.text.sources import Row, Source, open_source
 from tinylm.text.stories import SPLITS
 
 STORIES = Path("data/stories")
 HASH_RANGE = 1 << 64
+SPLIT_BY = {
+    "hash": "a hash of each story's text chose the held-out stories",
+    "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
+}
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
@@ -72,6 +80,13 @@ def _bare(text: str) -> bytes:
     return hashlib.blake2b(_NO_LETTER.sub("", text.casefold()).encode(), digest_size=16).digest()
 
 
+def without_first_lines(text: str) -> str:
+    """The text without the first line of each block of lines between blank ones: the speakers of a play."""
+    lines = text.split("\n")
+    kept = [line for line, before in zip(lines, ["", *lines], strict=False) if before.strip()]
+    return "\n".join(kept).strip()
+
+
 @dataclass
 class _Writer:
     """One pass over the source into the open files of the three splits."""
@@ -88,6 +103,8 @@ class _Writer:
         prefix = f"{self.settings.seed}\n".encode()
         for raw, log_prob in source:
             text = clean_text(raw, self.settings.repair_quotes)
+            if self.settings.drop_first_line:
+                text = without_first_lines(text)
             if not text:
                 self.dropped["empty"] += 1
                 continue
@@ -126,7 +143,7 @@ class _Writer:
 
 
 def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds) -> dict[str, Any]:
-    """One pass; raises _TooSmall, and leaves the folder as it was, where a split stays empty."""
+    """One pass; raises _TooSmall, and leaves the folder as it was, where a split stays empty that should not."""
     with contextlib.ExitStack() as stack:
         handles = {split: stack.enter_context(atomic_write(folder / f"{split}.jsonl")) for split in SPLITS}
         writer = _Writer(settings, handles)
@@ -135,10 +152,11 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
             if not writer.evaluated:
                 raise InputError(f"{source.name}: the evaluation split holds no story with text")
         writer.write_train(source.train(), bounds)
-        if not all(tally.stories for tally in writer.tallies.values()):
+        needed = SPLITS if settings.held_out == "hash" else ("train",)
+        if not all(writer.tallies[split].stories for split in needed):
             raise _TooSmall(writer.smallest)
     splits = {split: tally.report() for split, tally in writer.tallies.items()}
-    return source.description | {"splits": splits, "dropped": writer.dropped}
+    return source.description | {"split": SPLIT_BY[settings.held_out], "splits": splits, "dropped": writer.dropped}
 
 
 def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[str, Any]:
@@ -148,6 +166,11 @@ def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[
     how many stories were dropped. Raises InputError naming file and line; then nothing is written.
     """
     source = open_source(settings)
+    if settings.held_out == "tokens":
+        try:
+            return _write(settings, source, Path(folder), _Bounds(0, 0))
+        except _TooSmall:
+            raise InputError(f"{source.name}: no train story with text that does not stand in evaluation") from None
     share = int(settings.held_out_share * HASH_RANGE)
     bounds = _Bounds(share, share if source.evaluation else 2 * share)
     try:

@@ -11,6 +11,8 @@ class EmbeddingSettings:
 
     source: str = setting(choices=("skipgram", "file", "random"))
     path: str = setting()
+    hub_id: str | None = setting()
+    hub_revision: str | None = setting()
     width: int = setting(low=1, high=65536)
     epochs: int = setting(low=1)
     window: int = setting(low=1)
@@ -18,10 +20,14 @@ class EmbeddingSettings:
     max_n: int = setting(low=0)
     buckets: int = setting(low=1, high=100_000_000)
     lr: float = setting(above=0, high=10)
+    std: float = setting(above=0, high=100)
     seed: int = setting(low=0)
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
+        found = []
         if self.min_n > self.max_n:
-            return [f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}"]
-        return []
+            found.append(f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}")
+        if self.source == "file" and self.hub_id is not None and not self.hub_revision:
+            found.append("hub_revision is empty; needed with hub_id: a commit of its repository")
+        return found

@@ -1,32 +1,61 @@
-"""Prompts: the first words of stories, and what truly follows."""
+"""Prompts out of the evaluation split, and what truly follows them."""
 
 import dataclasses
 
 import numpy as np
 
+from tinylm.seeding import derive_seed
 from tinylm.text.token_store import TokenStore
 
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """The start of an evaluation story, <sos> included, and what truly follows (<eos> included where it is reached)."""
+    """Ids to go on from, and those that truly follow."""
 
     ids: list[int]
     reference: list[int]
 
 
-def choose_prompts(store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int | None) -> list[Prompt]:
-    """Stories spread evenly over the split, cut behind `prompt_tokens` words; too short ones are passed over.
+def choose_prompts(
+    store: TokenStore,
+    count: int,
+    prompt_tokens: int,
+    reference_tokens: int | None,
+    *,
+    marked: bool = True,
+    across: bool = False,
+) -> list[Prompt]:
+    """Stories spread evenly over the split, cut behind `prompt_tokens` tokens; too short ones are passed over.
 
-    Each reference is cut to `reference_tokens`, or the whole rest where that is None.
+    marked: stories stand between <sos> and <eos>, and a prompt begins with <sos>, which is not counted. The reference
+    is the story's next `reference_tokens`, <eos> included where it is reached, or the whole rest where that is None;
+    across: the stream's next `reference_tokens`, beyond the story's end.
     """
-    long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2)  # a word at least is left to tell
+    marks = int(marked)
+    long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2 * marks)  # a word at least is left to tell
     if not len(long_enough):
         return []
     picked = long_enough[np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)]
     prompts = []
-    for story in picked:
-        ids = store.story(int(story)).tolist()
-        rest = ids[prompt_tokens + 1 :]
-        prompts.append(Prompt(ids[: prompt_tokens + 1], rest[:reference_tokens]))
+    for first, last in store.offsets[np.stack([picked, picked + 1], axis=1)].tolist():
+        cut = first + prompt_tokens + marks
+        end = len(store.ids) if across and reference_tokens is not None else last
+        rest = store.ids[cut:end][:reference_tokens]
+        prompts.append(Prompt(store.ids[first:cut].tolist(), rest.tolist()))
     return prompts
+
+
+def cut_prompts(store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int, seed: int) -> list[Prompt]:
+    """`prompt_tokens` tokens at random places of the split's one stream, and its next `reference_tokens`.
+
+    Prompt and reference run across stories, with the <eos> and <sos> between them, and a prompt has no <sos> set
+    before it. Places are drawn without repetition from those with a whole reference, all alike, and stand in order;
+    where the stream has none, from its start with what is there.
+    """
+    if len(store.ids) <= prompt_tokens:
+        return []
+    places = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
+    rng = np.random.default_rng(derive_seed(seed, "prompts"))
+    drawn = np.sort(rng.choice(places, size=min(count, places), replace=False)).tolist()
+    cuts = [(place, place + prompt_tokens) for place in drawn]
+    return [Prompt(store.ids[at:cut].tolist(), store.ids[cut : cut + reference_tokens].tolist()) for at, cut in cuts]

@@ -5,39 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import setting
 from tinylm.text import readers
+from tinylm.text.data_settings import DataSettings
 
 EVALUATION_SPLITS = ("validation", "test")  # the first that a dataset has
 
 Row = tuple[str, float | None]  # text, natural log of its probability where the writer knows it
-
-
-@dataclass(frozen=True)
-class DataSettings:
-    """Section `data` of params.yaml."""
-
-    source: str = setting(choices=("storybook", "local", "hub"))
-    path: str = setting()
-    hub_id: str = setting()
-    hub_revision: str = setting()
-    column: str = setting()
-    train_stories: int | None = setting(low=1)
-    evaluation_stories: int | None = setting(low=1)
-    held_out_share: float = setting(above=0, high=0.4)
-    repair_quotes: bool = setting()
-    seed: int = setting(low=0)
-
-    def problems(self) -> list[str]:
-        """Rules between the fields, each line beginning with a field's name."""
-        found = []
-        if self.source == "storybook":
-            for name in ("train_stories", "evaluation_stories"):
-                if getattr(self, name) is None:
-                    found.append(f"{name} = null; allowed with source: storybook: a whole number >= 1")
-        needed = {"local": ("path", "column"), "hub": ("hub_id", "hub_revision", "column")}.get(self.source, ())
-        found += [f"{name} is empty; needed with source: {self.source}" for name in needed if not getattr(self, name)]
-        return found
 
 
 @dataclass(frozen=True)
@@ -74,8 +47,9 @@ def open_source(settings: DataSettings) -> Source:
             return readers.read_hub(settings.hub_id, settings.hub_revision, split, settings.column)
 
     official = next((split for split in EVALUATION_SPLITS if split in splits), None)
+    instead = "set apart by hash" if settings.held_out == "hash" else "the held-out tokens"
     return Source(
-        description | {"evaluation_split": official or "set apart by hash"},
+        description | {"evaluation_split": official or instead},
         lambda: ((text, None) for text in read("train")),
         (lambda: ((text, None) for text in read(official))) if official else None,
     )

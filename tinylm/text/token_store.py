@@ -7,7 +7,7 @@ vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 
 
 import functools
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ def id_type(vocab_size: int) -> np.dtype:
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
-def write_store(folder: str | Path, split: str, stories: Iterable[Sequence[int]], vocab_size: int) -> dict[str, Any]:
+def write_store(
+    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
+) -> dict[str, Any]:
     """Write the stories' ids in a stream, each story exactly as given (`Tokenizer.encode_story`).
 
     Ordinary writes, no memory map: a full disk is an OSError here. Returns {stories, tokens, ...}, as stored in
@@ -98,9 +100,24 @@ class TokenStore:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
-def coverage(store: TokenStore, unk_id: int) -> dict[str, Any]:
-    """Running words of the split (`<sos>` and `<eos>` not counted), how many are `<unk>`, and their share."""
-    chunks = range(0, len(store.ids), COUNT_CHUNK)
-    unknown = sum(int(np.count_nonzero(store.ids[start : start + COUNT_CHUNK] == unk_id)) for start in chunks)
-    words = len(store.ids) - 2 * len(store)
-    return {"words": words, "unknown": unknown, "unknown_share": unknown / words if words else 0.0}
+def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
+    """Running words of a split, how many are `<unk>`, the shares known and unknown, and words a story.
+
+    marks: ids that are no words (`<sos> <eos>`), which do not count; without unk_id every word is known.
+    """
+    unknown, lengths = 0, np.diff(store.offsets)
+    for start in range(0, len(store.ids), COUNT_CHUNK):
+        ids = store.ids[start : start + COUNT_CHUNK]
+        unknown += 0 if unk_id is None else int(np.count_nonzero(ids == unk_id))
+        places = start + np.flatnonzero(np.isin(ids, list(marks)))
+        lengths -= np.bincount(np.searchsorted(store.offsets, places, "right") - 1, minlength=len(store))
+    words = int(lengths.sum())
+    share = unknown / words if words else 0.0
+    mean, median = (float(of(lengths)) if len(lengths) else 0.0 for of in (np.mean, np.median))
+    return {
+        "words": words,
+        "unknown": unknown,
+        "unknown_share": share,
+        "coverage": 1.0 - share,
+        "sequence_length": {"mean": round(mean, 3), "median": median, "largest": int(lengths.max(initial=0))},
+    }

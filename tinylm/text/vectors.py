@@ -1,51 +1,71 @@
-"""Word vectors: the (V, D) embedding matrix from skip-gram training, from a `.vec` file or at random.
+"""Word vectors: the (V, D) embedding matrix from skip-gram training, from a file of vectors or at random.
 
-In every matrix `<pad>` is all zero, and the other special tokens and the words without a vector are random rows
-of the known rows' scale.
+In every matrix `<pad>` is all zero (where it is an id of its own), and the other special tokens and the tokens
+without a vector are random rows of the known rows' scale.
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinylm.seeding import derive_seed
 from tinylm.text.embedding_settings import EmbeddingSettings
-from tinylm.text.words import SPECIALS, Tokenizer
+from tinylm.text.tokens.tokenizer import Tokenizer
 
-RANDOM_STD = 0.02
+Texts = Callable[[], Iterable[str]]
 
 
 def embedding_matrix(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Callable[[], Iterable[str]]
+    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, what it was made of: words, covered, coverage, standard deviation, warnings).
 
-    `texts` gives the train split's stories, raw or normalised; only skip-gram reads them. Raises InputError for
-    a file that does not fit.
+    `words` counts the tokens that are text. `texts` gives the train split's stories, raw or normalised; only
+    skip-gram reads them. Raises InputError for a file that does not fit.
     """
-    matrix = np.zeros((len(tokenizer), settings.width), dtype=np.float32)
-    covered: np.ndarray = np.zeros(len(tokenizer), dtype=bool)
+    size = len(tokenizer)
+    matrix = np.zeros((size, settings.width), dtype=np.float32)
+    covered: np.ndarray = np.zeros(size, dtype=bool)
+    info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     warnings: list[str] = []
     if settings.source == "skipgram":
-        from tinylm.text.skipgram import train_skipgram
-
-        normalised = (tokenizer.normalise(text) for text in texts())
-        words = tokenizer.words[len(SPECIALS) :]
-        matrix[len(SPECIALS) :] = train_skipgram(normalised, words, settings)
+        _train(settings, tokenizer, texts, matrix)
         covered[:] = matrix.any(axis=1)
     elif settings.source == "file":
-        from tinylm.text.vec_file import read_vectors
-
-        warnings = read_vectors(Path(settings.path), tokenizer, matrix, covered)
-    std = float(matrix[covered].std()) if covered.any() else RANDOM_STD
+        found = _look_up(settings, tokenizer, matrix, covered)
+        warnings = found.pop("warnings")
+        info |= found
+    info["words"] = count = size - len(tokenizer.specials)
+    if settings.source != "random":
+        info |= {"covered": int(covered.sum()), "coverage": int(covered.sum()) / count if count else 0.0}
+    std = float(matrix[covered].std()) or settings.std if covered.any() else settings.std
     rng = np.random.default_rng(derive_seed(settings.seed, "embedding"))
     drawn = rng.normal(0.0, std, size=matrix.shape).astype(np.float32)
     matrix = np.where(covered[:, None], matrix, drawn)
-    matrix[tokenizer.pad_id] = 0.0
-    count, found = len(tokenizer) - len(SPECIALS), int(covered.sum())
-    info: dict[str, Any] = {"source": settings.source, "width": settings.width, "words": count}
-    if settings.source != "random":
-        info |= {"covered": found, "coverage": found / count if count else 0.0}
+    if tokenizer.pad_id in tokenizer.specials - {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}:
+        matrix[tokenizer.pad_id] = 0.0
     return matrix, info | {"std": round(float(matrix.std()), 6), "warnings": warnings}
+
+
+def _train(settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, matrix: np.ndarray) -> None:
+    """Skip-gram over the texts as tokens; fills the rows of the tokens that are text."""
+    from tinylm.text.skipgram import train_skipgram
+
+    lines = (" ".join(tokenizer.split(text)) for text in texts())
+    ids = [index for index in range(len(tokenizer)) if index not in tokenizer.specials]
+    matrix[ids] = train_skipgram(lines, [tokenizer.tokens[index] for index in ids], settings)
+
+
+def _look_up(
+    settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray, covered: np.ndarray
+) -> dict[str, Any]:
+    """Rows of a file of vectors by each token's bare word, which several tokens may share."""
+    from tinylm.text.vector_source import read_vectors, vector_file
+
+    words = {index: word for index in range(len(tokenizer)) if (word := tokenizer.word_of(index))}
+    places = {word: place for place, word in enumerate(dict.fromkeys(words.values()))}
+    table, known, info = read_vectors(vector_file(settings), list(places), settings.width)
+    ids, rows = list(words), [places[word] for word in words.values()]
+    matrix[ids], covered[ids] = table[rows], known[rows]
+    return info

@@ -26,6 +26,7 @@ VOWEL_SOUND = re.compile(r"\b([Aa]) (?=(?!uni|use|usu|ukul|one|eu)[aeiou]|ho(?:n
 class Mention(NamedTuple):
     slot: str
     part: str
+    origin: str
 
 
 class Passing(NamedTuple):
@@ -57,7 +58,8 @@ class Choice(NamedTuple):
     weighted: Weighted
     banned: tuple[int, ...]
     slot: str  # the slot that the choice settles; "" for a phrase or a passing word
-    kind: str
+    kind: str  # of an entry; "" for a phrase
+    part: str = ""  # of a passing word
 
 
 @cache
@@ -101,20 +103,29 @@ def _compile_slot(text: str) -> Op:
         assert name[1:] in KINDS, text
         return Passing(name[1:], part)
     if name in HERO_PARTS:
-        return Mention("hero", name)
+        return Mention("hero", name, origin("child", name))
     assert name in SLOTS, text
-    return Mention(name, part)
+    return Mention(name, part, origin(SLOTS[name].partition(" by ")[0], part))
+
+
+def origin(kind: str, part: str) -> str:
+    """Where a piece is from: "kind" for an entry's own word, "kind.part" for what goes with it."""
+    return f"{kind}.{part}" if part else kind
 
 
 class Telling:
-    """A story half told: the operations to do (last first), the world, the pieces of text so far."""
+    """A story half told: the operations to do (last first), the world, the pieces of text so far.
 
-    __slots__ = ("pieces", "todo", "world")
+    `origins`: where each piece is from, "kind" or "kind.part" of an entry, "" for the phrase's own words.
+    """
+
+    __slots__ = ("origins", "pieces", "todo", "world")
 
     def __init__(self, todo: list[Op] | None = None, world: World | None = None):
         self.todo: list[Op] = [Call("story")] if todo is None else todo
         self.world = world or World()
         self.pieces: list[str] = []
+        self.origins: list[str] = []
 
     def fork(self) -> Telling:
         """A copy that goes on by itself; its pieces start empty."""
@@ -122,24 +133,26 @@ class Telling:
 
     def advance(self) -> Choice | None:
         """Tell on to the next choice; None at the end of the story."""
-        todo, facts, pieces = self.todo, self.world.facts, self.pieces
+        todo, facts, pieces, origins = self.todo, self.world.facts, self.pieces, self.origins
         while todo:
             op = todo.pop()
             if isinstance(op, str):
                 pieces.append(op)
+                origins.append("")
             elif isinstance(op, Mention):
                 entry = facts.get(op.slot)
                 if entry is None:
                     todo.append(op)
                     return self._settling(op.slot)
                 pieces.append(entry.parts[op.part])
+                origins.append(op.origin)
             elif isinstance(op, Call):
                 rule = compile_rule(op.rule)
                 if rule.guards or len(rule.phrases.options) > 1:
                     return Choice(self._open_phrases(rule), (), "", "")
                 todo.extend(rule.phrases.options[0])
             elif isinstance(op, Passing):
-                return Choice(KINDS[op.kind], (), "", op.part or "head")
+                return Choice(KINDS[op.kind], (), "", op.kind, op.part)
             else:
                 facts[op.target] = facts[op.source]
         return None
@@ -167,9 +180,21 @@ class Telling:
         if choice.slot:
             self.world.settle(choice.slot, choice.kind, index)
         elif choice.kind:
-            self.pieces.append(choice.weighted.options[index].parts["" if choice.kind == "head" else choice.kind])
+            self.pieces.append(choice.weighted.options[index].parts[choice.part])
+            self.origins.append(origin(choice.kind, choice.part))
         else:
             self.todo.extend(choice.weighted.options[index])
+
+
+def first_piece(telling: Telling, choice: Choice, index: int) -> str:
+    """What option index of the choice tells first, "" where that hangs on further choices."""
+    option = choice.weighted.options[index]
+    if not choice.kind:
+        return option[-1] if option and isinstance(option[-1], str) else ""
+    if not choice.slot:
+        return option.parts[choice.part]
+    asked = telling.todo[-1]
+    return option.parts[asked.part] if isinstance(asked, Mention) and asked.slot == choice.slot else ""
 
 
 def render(pieces: list[str]) -> str:

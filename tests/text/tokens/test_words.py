@@ -6,7 +6,9 @@ import pytest
 import tokenizers
 
 from tinylm.config import InputError
-from tinylm.text.words import MAX_WORD, PUNCTUATIONS, SPECIALS, Tokenizer, VocabSettings, build_tokenizer, count_words
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
+from tinylm.text.tokens.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
 
 RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]
 HOSTILE = [
@@ -22,7 +24,7 @@ HOSTILE = [
 
 
 def settings(lower_case=True, punctuation="drop", min_count=1, max_size=None):
-    return VocabSettings(lower_case, punctuation, min_count, max_size)
+    return VocabSettings("words", lower_case, punctuation, min_count, max_size, "", None, None)
 
 
 def tokenizer(text, **keys):
@@ -43,8 +45,8 @@ def test_ids_equal_the_library_on_hostile_text(tmp_path, lower_case, punctuation
     ids = [own.encode(text) for text in texts]
     assert ids == [library.encode(text).ids for text in texts]
     assert not {own.sos_id, own.eos_id, own.pad_id} & {index for row in ids for index in row}
-    loaded = Tokenizer.from_file(tmp_path / "tokenizer.json")
-    assert loaded.words == own.words
+    loaded = open_tokenizer(tmp_path / "tokenizer.json")
+    assert loaded.tokens == own.tokens
     assert [loaded.encode(text) for text in texts] == ids
 
 
@@ -114,16 +116,16 @@ def test_long_word_goes_on_in_further_words(letter, punctuation):
 
 def test_order_is_count_then_word():
     own = build_tokenizer(Counter({"b": 2, "c": 5, "a": 2, "é": 2, "z": 1}), settings())
-    assert own.words == [*SPECIALS, "c", "a", "b", "é", "z"]
+    assert own.tokens == [*SPECIALS, "c", "a", "b", "é", "z"]
     assert (own.sos_id, own.eos_id, own.pad_id, own.unk_id) == (0, 1, 2, 3)
     assert len(own) == 9
 
 
 def test_minimum_count_and_maximum_size():
     counts = Counter({"a": 5, "b": 3, "c": 1})
-    assert build_tokenizer(counts, settings(min_count=3)).words[4:] == ["a", "b"]
-    assert build_tokenizer(counts, settings(max_size=1)).words[4:] == ["a"]
-    assert build_tokenizer(counts, settings(max_size=99)).words[4:] == ["a", "b", "c"]
+    assert build_tokenizer(counts, settings(min_count=3)).tokens[4:] == ["a", "b"]
+    assert build_tokenizer(counts, settings(max_size=1)).tokens[4:] == ["a"]
+    assert build_tokenizer(counts, settings(max_size=99)).tokens[4:] == ["a", "b", "c"]
     with pytest.raises(InputError, match=r"vocab.min_count = 6: .* at most 5, the count of 'a'"):
         build_tokenizer(counts, settings(min_count=6))
     with pytest.raises(InputError, match="holds no word"):
@@ -136,6 +138,10 @@ def test_encode_and_decode():
     assert ids == [own.sos_id, own.id_of("the"), own.id_of("cat"), own.unk_id, own.eos_id]
     assert own.decode([*ids, own.pad_id]) == "the cat <unk>"
     assert own.id_of("<eos>") is None
+    assert own.unknown_words("A cat slept, a CAT sat.") == ["a", "slept", "a"]
+    assert [own.word_of(index) for index in range(len(own))] == ["", "", "", "", *own.tokens[4:]]
+    assert own.specials == {0, 1, 2, 3}
+    assert not own.lossless
 
 
 @pytest.mark.parametrize(
@@ -170,10 +176,11 @@ def edit(*keys, value):
         (edit("model", "vocab", "a", value="4"), "no WordLevel"),
         (edit("model", "vocab", value=[]), "no WordLevel"),
         (edit("model", value=None), "no WordLevel"),
-        (edit("model", "type", value="BPE"), "no WordLevel"),
+        (edit("model", "type", value="Unigram"), "no WordLevel"),
+        (edit("model", "type", value="BPE"), "its rule of merging"),
         (edit("normalizer", value=None), "normalizer"),
         (edit("added_tokens", value=[{"id": 1, "content": "<eos>"}]), "normalizer"),
-        (lambda content: [1], "no WordLevel"),
+        (lambda content: [1], "holds no object"),
         (lambda content: content["model"]["vocab"].update({"<sos>": 1, "<eos>": 0}), "ids 0 to 3"),
     ],
 )
@@ -181,7 +188,7 @@ def test_damaged_tokenizer_file_is_refused(tmp_path, change, message):
     path = tmp_path / "tokenizer.json"
     path.write_text(saved(path, change), "utf-8")
     with pytest.raises(InputError, match=message) as caught:
-        Tokenizer.from_file(path)
+        open_tokenizer(path)
     assert str(path) in str(caught.value)
 
 
@@ -190,9 +197,9 @@ def test_file_that_is_no_json_is_refused(tmp_path, content):
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=r"tokenizer\.json: not a tokenizer file"):
-        Tokenizer.from_file(path)
+        open_tokenizer(path)
 
 
 def test_missing_file_names_the_stage(tmp_path):
     with pytest.raises(InputError, match="run dvc repro vocab"):
-        Tokenizer.from_file(tmp_path / "tokenizer.json")
+        open_tokenizer(tmp_path / "tokenizer.json")

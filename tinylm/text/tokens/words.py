@@ -15,22 +15,21 @@ No text can spell a control token: `drop` deletes and `keep` splits off the brac
 into "<" and "eos>".
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError, setting
-from tinylm.files import atomic_write, require
+from tinylm.config import InputError
+from tinylm.files import atomic_write
+from tinylm.text.tokens.byte_level import whole_text
+from tinylm.text.tokens.library_file import same_rule, tokens_by_id
+from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
 MAX_WORD = 100
-MAX_FILE_BYTES = 1 << 30
-PUNCTUATIONS = ("drop", "keep", "attached")
 
 _ASCII_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
@@ -39,16 +38,6 @@ _UNBROKEN = rf"\S{{1,{MAX_WORD}}}"
 _WORD_OR_MARK = rf"\w{{1,{MAX_WORD - 20}}}(?:['\u2019]\w{{1,9}}){{0,2}}|[^\s\w]"
 _NO_SPACE_BEFORE = frozenset(".,!?;:)]}%\u2026\u2019\u201d")
 _NO_SPACE_AFTER = frozenset("([{$\u2018\u201c")
-
-
-@dataclass(frozen=True)
-class VocabSettings:
-    """Section `vocab` of params.yaml."""
-
-    lower_case: bool = setting()
-    punctuation: str = setting(choices=PUNCTUATIONS)
-    min_count: int = setting(low=1)
-    max_size: int | None = setting(low=1)
 
 
 def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
@@ -90,8 +79,7 @@ class Splitter:
 
     def __call__(self, text: str) -> list[str]:
         if not text.isascii():
-            whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            normalised = self.normalizer.normalize_str(whole)
+            normalised = self.normalizer.normalize_str(whole_text(text))
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
         text = text.translate(self._table)
         if self.punctuation == "keep":
@@ -102,7 +90,7 @@ class Splitter:
         return self._find_pieces(text) if max(map(len, words), default=0) > MAX_WORD else words
 
 
-class Tokenizer:
+class WordTokenizer:
     """Words <-> ids; ids 0-3 are `<sos> <eos> <pad> <unk>`, then the words, most frequent first.
 
     A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face `tokenizers`
@@ -110,16 +98,19 @@ class Tokenizer:
     """
 
     sos_id, eos_id, pad_id, unk_id = SOS_ID, EOS_ID, PAD_ID, UNK_ID
+    kind = "words"
+    lossless = False  # a word may be unknown
 
     def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
         """`vocabulary`: the words in the order of their ids, the special tokens left out."""
         known = list(vocabulary)
-        self.words = [*SPECIALS, *known]
+        self.tokens = [*SPECIALS, *known]
+        self.specials = set(range(len(SPECIALS)))
         self.split = splitter  # text -> list of words
         self._ids = {word: index for index, word in enumerate(known, len(SPECIALS))}
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text's words, no special token added."""
@@ -134,19 +125,27 @@ class Tokenizer:
         """The words joined by one space: the text that is modelled, and whose bytes bits per byte counts."""
         return " ".join(self.split(text))
 
+    def unknown_words(self, text: str) -> list[str]:
+        """The text's words that the vocabulary lacks, each as often as it occurs."""
+        return [word for word in self.split(text) if word not in self._ids]
+
+    def word_of(self, index: int) -> str:
+        """The word of an id, for look-up among word vectors; "" for a special token."""
+        return "" if index in self.specials else self.tokens[index]
+
     def id_of(self, word: str) -> int | None:
         """Id of one word as it stands in the vocabulary, None where it is unknown."""
         return self._ids.get(word)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text; `<sos> <eos> <pad>` are left out, punctuation of `keep` goes to its word."""
-        words = [self.words[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
+        words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
         return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
 
     def _library(self) -> Any:
         import tokenizers
 
-        ids = {word: index for index, word in enumerate(self.words)}
+        ids = {word: index for index, word in enumerate(self.tokens)}
         library = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID]))
         library.normalizer, library.pre_tokenizer = self.split.normalizer, self.split.pre_tokenizer
         return library
@@ -160,15 +159,8 @@ class Tokenizer:
             handle.write(self._library().to_str(pretty=True) + "\n")
 
     @classmethod
-    def from_file(cls, path: str | Path) -> "Tokenizer":
-        """Read what `save` wrote; InputError names the file where it is anything else."""
-        require(path, "vocab")
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a word-level vocabulary")
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: not a tokenizer file ({error}); run dvc repro -f -s vocab") from None
+    def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
+        """From a tokenizer file's content. Raises InputError where `save` would not have written it."""
         return cls(_checked_words(content, path), _matching_splitter(content, path))
 
 
@@ -185,15 +177,9 @@ def _join_words(words: list[str]) -> str:
     return "".join(parts)
 
 
-def _checked_words(content: Any, path: str | Path) -> list[str]:
-    """The vocabulary of a tokenizer file, special tokens left out; its ids must be 0 ... V - 1."""
-    model = content.get("model") if isinstance(content, dict) else None
-    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordLevel" else None
-    if not isinstance(ids, dict) or any(type(index) is not int for index in ids.values()):
-        raise InputError(f"{path}: holds no WordLevel vocabulary; run dvc repro -f -s vocab")
-    words = sorted(ids, key=ids.__getitem__)
-    if [ids[word] for word in words] != list(range(len(words))):
-        raise InputError(f"{path}: ids are not 0 to {len(words) - 1}, each once; run dvc repro -f -s vocab")
+def _checked_words(content: dict[str, Any], path: str | Path) -> list[str]:
+    """The vocabulary of a tokenizer file, special tokens left out."""
+    words = tokens_by_id(content, "WordLevel", path)
     if tuple(words[: len(SPECIALS)]) != SPECIALS:
         raise InputError(f"{path}: ids 0 to 3 are {words[:4]}; allowed: {list(SPECIALS)}")
     return words[len(SPECIALS) :]
@@ -204,9 +190,7 @@ def _matching_splitter(content: dict, path: str | Path) -> Splitter:
     for lower_case in (True, False):
         for punctuation in PUNCTUATIONS:
             splitter = Splitter(lower_case, punctuation)
-            library = Tokenizer((), splitter)._library()
-            stated = json.loads(library.to_str())
-            if all(content.get(key) == stated[key] for key in stated if key != "model"):
+            if same_rule(content, WordTokenizer((), splitter)._library()):
                 return splitter
     raise InputError(f"{path}: its normalizer is not one of tinylm's; run dvc repro -f -s vocab")
 
@@ -220,7 +204,7 @@ def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
     return counts
 
 
-def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> Tokenizer:
+def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokenizer:
     """Vocabulary of the words with at least `min_count`, at most `max_size` of them (special tokens not counted).
 
     Ordered by count descending, ties by word. Raises InputError where no word is left.
@@ -236,4 +220,4 @@ def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> Tokenizer:
             f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
         )
     kept.sort(key=lambda word: (-counts[word], word))
-    return Tokenizer(kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation))
+    return WordTokenizer(kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation))
