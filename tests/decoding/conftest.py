@@ -24,12 +24,20 @@ def make_model() -> Callable[..., TinyLM]:
             context=CONTEXT,
             dropout=0.3,
             norm="pre",
+            norm_kind="layer",
+            norm_eps=1e-5,
+            final_norm=True,
+            positions="sinusoids",
             activation="gelu",
-            bias=True,
+            init="scaled",
+            qkv_bias=True,
+            attention_bias=True,
+            feed_forward_bias=True,
             tied_output=False,
+            output_bias=False,
             embedding="tuned",
         )
-        model = TinyLM(settings, VOCAB, PAD, torch.randn(VOCAB, 20))
+        model = TinyLM(settings, torch.randn(VOCAB, 20))
         with torch.no_grad():
             model.final_norm.gain.mul_(gain)
             towards_end = model.output.weight[EOS] / model.output.weight[EOS].square().sum()
@@ -57,9 +65,13 @@ def settings() -> Callable[..., DecodeSettings]:
     def make(**changes) -> DecodeSettings:
         values = {
             "temperature": 1.0,
+            "temperature_end": None,
             "top_k": 0,
             "top_p": 1.0,
+            "fallback_mass": 0.0,
+            "fallback_top_p": 0.9,
             "repetition_penalty": 1.0,
+            "repetition_window": None,
             "slide": "half",
             "length_penalty": 0.0,
             "seed": 11,

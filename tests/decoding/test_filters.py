@@ -88,6 +88,18 @@ def test_top_p_matches_its_definition(logits, p):
         assert torch.equal(found[row, inside], scores[row, inside])
 
 
+def test_held_is_the_probability_of_some_ids(logits):
+    scaled = filters.scale(logits, 0.7)
+    for k in (1, 5, 31):
+        _, ids = filters.top_k(scaled, k)
+        expected = [sum(torch.softmax(scaled[row], -1)[ids[row]].tolist()) for row in range(7)]
+        assert filters.held(scaled, ids).tolist() == pytest.approx(expected, rel=1e-12)
+        assert all(
+            torch.equal(filters.held(scaled[row : row + 1], ids[row : row + 1])[0], filters.held(scaled, ids)[row])
+            for row in range(7)
+        )
+
+
 def test_meaningless_arguments_are_refused(logits):
     seen = torch.zeros_like(logits, dtype=torch.bool)
     for penalty in (0.5, math.nan, math.inf):

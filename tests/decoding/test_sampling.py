@@ -79,6 +79,106 @@ def test_sample_is_the_same_at_batch_1_20_and_200(make_model, settings, dtype):
     assert len({tuple(one.ids) for one in at_20}) > 15
 
 
+def by_definition(model, prompt, chosen, steps, stream):
+    """One row, token by token, from the words of the docstrings alone."""
+    ids = list(prompt)
+    numbers = uniforms(chosen.seed, [stream], steps)[0].tolist()
+    for step in range(steps):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids]))[0, -1].tolist()
+        window = len(ids) if chosen.repetition_window is None else chosen.repetition_window
+        for word in set(ids[-window:]):
+            factor = chosen.repetition_penalty
+            logits[word] = logits[word] / factor if logits[word] > 0 else logits[word] * factor
+        words = [word for word in range(len(logits)) if word not in BANNED]
+        temperature = chosen.temperature
+        if chosen.temperature_end is not None and steps > 1:
+            temperature += (chosen.temperature_end - chosen.temperature) * step / (steps - 1)
+        weights = {word: math.exp((logits[word] - max(logits)) / temperature) for word in words}
+        weights = {word: weight / sum(weights.values()) for word, weight in weights.items()}
+        order = sorted(words, key=lambda word: -weights[word])
+        kept, least = order[: chosen.top_k or None], chosen.top_p
+        if sum(weights[word] for word in kept) < chosen.fallback_mass:
+            kept, least = order, chosen.fallback_top_p
+        total, nucleus = sum(weights[word] for word in kept), []
+        for word in kept:
+            if least == 1.0 or not nucleus or sum(weights[one] for one in nucleus) / total < least:
+                nucleus.append(word)
+        goal, passed = numbers[step] * sum(weights[word] for word in nucleus), 0.0
+        for word in sorted(nucleus):
+            passed += weights[word]
+            if passed > goal:
+                break
+        ids.append(word)
+        if word == EOS:
+            break
+    return ids[len(prompt) :]
+
+
+EXTRAS = [
+    {"temperature_end": 2.5},
+    {"temperature": 2.0, "temperature_end": 0.1, "top_k": 9},
+    {"top_k": 3, "fallback_mass": 0.7, "fallback_top_p": 0.8},
+    {"top_k": 3, "fallback_mass": 0.95, "top_p": 0.6, "temperature_end": 3.0},
+    {"top_k": 2, "fallback_mass": 1.0, "fallback_top_p": 1.0},
+    {"repetition_penalty": 3.0, "repetition_window": 1},
+    {"repetition_penalty": 3.0, "repetition_window": 3, "top_k": 4, "fallback_mass": 0.5, "temperature_end": 1.3},
+    {"repetition_penalty": 3.0, "repetition_window": 1_000_000},
+    {"repetition_penalty": 1.5},
+]
+
+
+@pytest.mark.parametrize("changes", EXTRAS)
+def test_sampling_is_what_its_definition_says(make_model, settings, changes):
+    model, chosen = make_model(gain=1.5, end=0.0), settings(**changes)
+    prompts = [[SOS, *range(4, 4 + size)] for size in (0, 1, 2, 4, 0, 3)]
+    found = generate(model, prompts, chosen, 8, EOS, banned=BANNED)
+    expected = [by_definition(model, prompt, chosen, 8, stream) for stream, prompt in enumerate(prompts)]
+    assert [one.ids for one in found] == expected
+    plain = generate(model, prompts, settings(top_k=chosen.top_k), 8, EOS, banned=BANNED)
+    assert [one.ids for one in plain] != expected  # the setting changes something here
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("changes", EXTRAS)
+def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(make_model, settings, dtype, changes):
+    model, chosen = make_model(dtype=dtype, gain=1.5), settings(**changes)
+    numbers = torch.Generator().manual_seed(1)
+    sizes = torch.randint(0, 17, (40,), generator=numbers).tolist()
+    prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
+    together = generate(model, prompts, chosen, 15, EOS, banned=BANNED)
+    alone = [
+        generate(model, [prompt], chosen, 15, EOS, banned=BANNED, streams=[number])[0]
+        for number, prompt in enumerate(prompts[:12])
+    ]
+    assert [one.ids for one in alone] == [one.ids for one in together[:12]]
+    assert len({len(one.ids) for one in together}) > 1
+
+
+def test_a_temperature_that_ends_at_0_ends_greedily(model, settings):
+    prompts = [[SOS, word] for word in range(4, 12)]
+    found = generate(model, prompts, settings(temperature=9.0, temperature_end=0.0), 4, EOS, banned=BANNED)
+    whole = [(prompt, one.ids) for prompt, one in zip(prompts, found, strict=True) if len(one.ids) == 4]
+    assert len(whole) > 3
+    for prompt, ids in whole:
+        assert ids[3:] == greedy_text(model, prompt + ids[:3], 1)
+
+
+def test_only_the_window_is_penalised(model, settings):
+    """With a penalty beyond every score and a window of 3, a word comes again after 3 others at the soonest."""
+    strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=3)
+    apart = set()
+    for one in generate(
+        model, [[SOS, word] for word in range(4, 12)], strong, 30, EOS, banned=BANNED, stop_at_eos=False
+    ):
+        places = {}
+        for place, word in enumerate(one.ids):
+            if word in places:
+                apart.add(place - places[word])
+            places[word] = place
+    assert min(apart) == 4
+
+
 def test_equal_prompts_get_samples_of_their_own_and_seeds_differ(model, settings):
     prompts = [[SOS, 5]] * 6
     first = generate(model, prompts, settings(), 12, EOS, banned=BANNED)

@@ -2,21 +2,39 @@ import warnings
 
 import pytest
 
-from tinylm.decoding.texts import encode_prompts, generate_text, unspeakable
+from tinylm.config import InputError
+from tinylm.decoding.texts import encode_prompt, encode_prompts, generate_text, unspeakable
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 
 
 class Letters:
-    """Letters a to z are ids 5 to 30, all else <unk>; special tokens decode to nothing."""
+    """Letters a to z are ids 5 to 30, all else <unk>; special tokens decode to nothing, but for <unk>."""
 
     sos_id, eos_id, pad_id, unk_id = SOS, EOS, PAD, UNK
+    specials = frozenset({SOS, EOS, PAD, UNK})
 
     def encode(self, text: str) -> list[int]:
         return [ord(letter) - 92 if "a" <= letter <= "z" else UNK for letter in text if letter != " "]
 
     def decode(self, ids) -> str:
-        return "".join({EOS: "!", UNK: "?"}.get(token) or chr(token + 92) for token in ids)
+        return "".join("?" if token == UNK else chr(token + 92) for token in ids if token not in (SOS, EOS, PAD))
+
+
+class Bare(Letters):
+    """No special token at all; "a" fills inputs too."""
+
+    sos_id = eos_id = unk_id = None
+    pad_id = 5
+    specials = frozenset()
+
+
+class Shared(Letters):
+    """One id in every special role."""
+
+    sos_id = eos_id = pad_id = EOS
+    unk_id = None
+    specials = frozenset({EOS})
 
 
 def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
@@ -26,13 +44,32 @@ def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
         texts = generate_text(model, Letters(), ["", "ab", "once upon"], settings(), 30, streams=[0, 1, 2])
     assert [text.startswith(start) for text, start in zip(texts, ["", "ab", "onceupon"])] == [True] * 3
     assert all(len(text) > 2 for text in texts)
-    assert not set("!?") & set("".join(texts))  # neither <eos> nor <unk>
+    assert "?" not in set("".join(texts))
 
 
 def test_the_end_is_no_part_of_the_text(model, settings):
     only_end = [word for word in range(31) if word != EOS]
     assert generate_text(model, Letters(), ["ab"], settings(), 3, banned=only_end) == ["ab"]
+
+
+def test_only_ids_that_are_neither_text_nor_an_end_are_unspeakable():
     assert unspeakable(Letters()) == [SOS, PAD, UNK]
+    assert unspeakable(Bare()) == unspeakable(Shared()) == []
+
+
+def test_without_an_end_every_text_has_its_full_length(model, settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ids = encode_prompts(Bare(), ["ab"], 13, "half")
+        texts = generate_text(model, Bare(), ["ab"] * 5, settings(), 30, banned=[SOS, EOS, PAD, UNK])
+    assert ids == [[5, 6]]
+    assert [len(text) for text in texts] == [32] * 5
+
+
+def test_an_empty_prompt_needs_a_token_to_start_from():
+    with pytest.raises(InputError, match="prompt 2 is empty, and this vocabulary has no token that opens a text"):
+        encode_prompts(Bare(), ["a", " "], 13, "half")
+    assert encode_prompt(Shared(), "", "the text") == [EOS]
 
 
 def test_unknown_and_long_prompts_warn(model, settings):

@@ -7,7 +7,8 @@ import torch
 
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.text.token_store import write_store
-from tinylm.text.words import VocabSettings, build_tokenizer, count_words
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import build_tokenizer, count_words
 
 CONTEXT = 13
 TRAIN = ["the dog ran home", "the cat saw the dog and the dog saw the cat", "a bird sang", "the bird ran"] * 5
@@ -22,7 +23,7 @@ EVALUATION = [
 @pytest.fixture
 def corpus(tmp_path):
     """(folder with stories and tokens, tokenizer); the evaluation stories hold the unknown words then, zebra, to."""
-    vocab = VocabSettings(lower_case=True, punctuation="drop", min_count=1, max_size=None)
+    vocab = VocabSettings("words", True, "drop", 1, None, "", None, None)
     tokenizer = build_tokenizer(count_words(TRAIN, vocab), vocab)
     (tmp_path / "stories").mkdir()
     for split, stories in (("train", TRAIN), ("evaluation", EVALUATION)):
@@ -37,5 +38,25 @@ def model(corpus):
     """A random model, sharpened so that its choices are not all alike."""
     _, tokenizer = corpus
     torch.manual_seed(3)
-    settings = ModelSettings(2, 3, None, 17, CONTEXT, 0.1, "pre", "gelu", True, False, "tuned")
-    return TinyLM(settings, len(tokenizer), tokenizer.pad_id, torch.randn(len(tokenizer), 11)).eval()
+    settings = ModelSettings(
+        2,
+        3,
+        None,
+        17,
+        CONTEXT,
+        0.1,
+        "pre",
+        "layer",
+        1e-5,
+        True,
+        "sinusoids",
+        "gelu",
+        "scaled",
+        True,
+        True,
+        True,
+        False,
+        False,
+        "tuned",
+    )
+    return TinyLM(settings, torch.randn(len(tokenizer), 11)).eval()

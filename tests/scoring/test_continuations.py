@@ -1,16 +1,27 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
 
+from tinylm.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.scoring.continuations import EvaluateSettings, continue_stories, summarise, token_log_probs
+from tinylm.scoring.continuations import (
+    EvaluateSettings,
+    continue_greedily,
+    continue_stories,
+    evaluation_prompts,
+    never_generated,
+    protocol,
+    summarise,
+    token_log_probs,
+)
 from tinylm.text.prompts import choose_prompts
 from tinylm.text.token_store import TokenStore
 
-DECODE = DecodeSettings(1.0, 0, 1.0, 1.0, "half", 0.0, 5)
-SETTINGS = EvaluateSettings(3, 2, 9, "cut", 3, 1, 2, 200, 1)
+DECODE = DecodeSettings(1.0, None, 0, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 5)
+SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])
@@ -69,3 +80,106 @@ def test_summary_of_perfect_continuations_is_bleu_one(rows):
     assert [figures[f"bleu{n}"]["value"] for n in (1, 2, 3, 4)] == pytest.approx([1.0] * 4)
     assert np.mean(sentences) == pytest.approx(1.0)
     assert figures["brevity_penalty"] == 1.0
+
+
+def prompts_of(corpus, **changes):
+    folder, tokenizer = corpus
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return evaluation_prompts(TokenStore(folder / "tokens", "evaluation"), tokenizer, settings)
+
+
+def test_prompts_are_those_of_the_settings(corpus):
+    folder, tokenizer = corpus
+    stream = TokenStore(folder / "tokens", "evaluation").ids.tolist()
+    sos, eos = tokenizer.sos_id, tokenizer.eos_id
+    _, starts, _ = prompts_of(corpus)
+    assert starts.reference == [*tokenizer.encode("ran home"), eos]
+    _, across, _ = prompts_of(corpus, stop_at_eos=False)
+    assert across.reference == [*tokenizer.encode("ran home"), eos, sos, *tokenizer.encode("the zebra sang to the")]
+    assert across.ids == starts.ids
+    _, whole, _ = prompts_of(corpus, stop_at_eos=False, reference="whole")
+    assert whole.reference == starts.reference
+    cuts = prompts_of(corpus, prompts="stream", stories=10)
+    assert len(cuts) == 10
+    for cut in cuts:
+        piece = cut.ids + cut.reference
+        assert any(stream[at : at + 11] == piece for at in range(len(stream)))
+    assert cuts == prompts_of(corpus, prompts="stream", stories=10)
+    assert cuts != prompts_of(corpus, prompts="stream", stories=10, seed=2)
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("starts", "words of the longest"), ("stream", "split's 40 tokens")])
+def test_prompts_longer_than_the_split_are_refused(corpus, kind, allowed):
+    with pytest.raises(InputError, match=rf"evaluate\.prompt_tokens = 500; allowed: fewer than the .*{allowed}"):
+        prompts_of(corpus, prompts=kind, prompt_tokens=500)
+
+
+def test_a_stream_has_no_whole_reference():
+    section = dataclasses.asdict(SETTINGS) | {"prompts": "stream", "reference": "whole"}
+    with pytest.raises(InputError, match=r"evaluate\.reference = 'whole'; allowed with prompts: stream: cut"):
+        read_section({"evaluate": section}, "evaluate", EvaluateSettings)
+
+
+def test_past_the_end_the_next_story_may_begin(corpus, model):
+    _, tokenizer = corpus
+    marks = {tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id}
+    assert set(never_generated(tokenizer, True)) == marks
+    assert set(never_generated(tokenizer, False)) == marks - {tokenizer.sos_id}
+    with torch.no_grad():
+        model.output.weight.zero_()
+    settings = dataclasses.replace(SETTINGS, stop_at_eos=False, new_tokens=60)
+    prompts = prompts_of(corpus, stop_at_eos=False)
+    for row in continue_stories(model, tokenizer, prompts, settings, DECODE):  # every id is as likely
+        assert (row["tokens"], row["finished"]) == (60, False)
+        assert row["nats"] == pytest.approx(60 * math.log(len(tokenizer)), rel=1e-5)
+        assert 0 < len(row["continuation"].split()) < 60  # <eos> and <sos> are among them and not shown
+    stopped = continue_stories(model, tokenizer, prompts, dataclasses.replace(settings, stop_at_eos=True), DECODE)
+    assert any(row["finished"] for row in stopped)
+
+
+def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model):
+    _, tokenizer = corpus
+    settings = dataclasses.replace(SETTINGS, new_tokens=30, stop_at_eos=False)
+    decode = dataclasses.replace(DECODE, slide="one", repetition_penalty=2.0, top_k=1)
+    prompts = prompts_of(corpus)[:2]
+    rows = continue_greedily(model, tokenizer, prompts, settings, decode)
+    assert [row["number"] for row in rows] == list(range(1, 31)) * 2
+    barred = never_generated(tokenizer, False)
+    for prompt, start in zip(prompts, (0, 30), strict=True):
+        ids = list(prompt.ids)
+        for row in rows[start : start + 30]:
+            with torch.no_grad():
+                shares = torch.softmax(model(torch.tensor([ids[-model.settings.context :]]))[0, -1], dim=-1)
+            free = shares.clone()
+            free[barred] = 0.0
+            ids.append(int(free.argmax()))
+            assert row["prompt"] == tokenizer.decode(prompt.ids)
+            assert row["token"] == tokenizer.tokens[ids[-1]]
+            assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
+
+
+def test_greedy_rows_end_with_the_story(corpus, model):
+    _, tokenizer = corpus
+    with torch.no_grad():
+        model.output.weight.zero_()
+    rows = continue_greedily(model, tokenizer, prompts_of(corpus), SETTINGS, DECODE)  # the lowest id that may come
+    assert [(row["number"], row["token"]) for row in rows] == [(1, "<eos>")] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {},
+            ["3 prompts of 2 tokens from the starts of", "up to <eos>", "at most 9", "the next 9 tokens of the story."],
+        ),
+        ({"stop_at_eos": False}, ["past any <eos>", "the next 9 tokens, across stories."]),
+        ({"reference": "whole"}, ["against the whole rest of the story."]),
+        ({"prompts": "stream"}, ["cut at random places of the stream", "the next 9 tokens, across stories."]),
+    ],
+)
+def test_protocol_says_what_was_done_in_one_sentence(changes, words):
+    said = protocol(3, dataclasses.replace(SETTINGS, **changes), DECODE)
+    assert all(word in said for word in words)
+    assert "sampled at temperature 1," in said
+    assert said.count(".") == 1

@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
+from tinylm.scoring.diversity import (
+    bootstrap_interval,
+    bootstrap_intervals,
+    distinct_n,
+    mean,
+    pooled_perplexity,
+    repeated_share,
+)
 
 
 def test_distinct_n_pools_texts_and_never_crosses_them():
@@ -54,6 +61,13 @@ def test_bootstrap_of_corpus_bleu_holds_the_score():
     counts = match_counts(texts[:40], texts[40:], "none")
     low, high = bootstrap_interval(counts, corpus_bleu, 500, seed=1)
     assert 0 < low < corpus_bleu(counts.sum(axis=0)) < high < 1
+
+
+def test_several_statistics_share_the_resamples():
+    values = np.random.default_rng(5).random((1201, 3))
+    lows, highs = bootstrap_intervals(values, lambda means: means, 1700, seed=3)
+    for column in range(3):
+        assert (lows[column], highs[column]) == pytest.approx(bootstrap_interval(values[:, column], mean, 1700, seed=3))
 
 
 def test_bootstrap_is_a_function_of_its_seed():

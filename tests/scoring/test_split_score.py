@@ -1,14 +1,19 @@
+import dataclasses
+import json
 import math
 
 import pytest
 import torch
 
+from tinylm.model.lm import TinyLM
 from tinylm.scoring.bits_per_byte import Spelling
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import score_split
-from tinylm.text.token_store import TokenStore
+from tinylm.text.token_store import TokenStore, write_store
+from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.text.tokens.vocab_settings import VocabSettings
 
-SETTINGS = EvaluateSettings(3, 2, 9, "cut", 3, 1, 2, 200, 1)
+SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
 
 
 def plain_nats(model, windows):
@@ -40,7 +45,7 @@ def test_bits_per_byte_pays_for_unknown_words(corpus, model):
     folder, tokenizer = corpus
     store = TokenStore(folder / "tokens", "evaluation")
     found = score_split(model, tokenizer, store, "stories", folder / "stories", SETTINGS)
-    spelling = Spelling(tokenizer.words[4:])
+    spelling = Spelling(tokenizer.tokens[4:])
     spelt = sum(spelling.nats(word) for word in ("then", "zebra", "to"))
     lines = (folder / "stories" / "evaluation.jsonl").read_text().splitlines()
     n_bytes = sum(len(line) - len('{"text": ""}') for line in lines)
@@ -48,3 +53,74 @@ def test_bits_per_byte_pays_for_unknown_words(corpus, model):
     assert found["bytes"] == n_bytes
     nats = found["nats_per_token"] * found["tokens"]
     assert found["bits_per_byte"] == pytest.approx((nats + spelt) / math.log(2) / n_bytes)
+
+
+STORIES = ["The dog ran home.\nÉlan, café!", "A cat saw the dog.", "the bird"]
+
+
+@pytest.fixture
+def subwords(tmp_path, model):
+    """(folder, tokenizer, model) of one kind, whose evaluation stories are the training stories."""
+
+    def make(kind, texts=STORIES, **settings):
+        vocab = VocabSettings(kind, False, "keep", 1, 270 if kind == "bpe" else 40, "", None, None)
+        tokenizer, _ = make_tokenizer(dataclasses.replace(vocab, **settings), lambda: texts)
+        folder = tmp_path / kind
+        (folder / "stories").mkdir(parents=True)
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (folder / "stories" / "evaluation.jsonl").write_text(lines)
+        ids = [tokenizer.encode_story(text) for text in texts]
+        write_store(folder / "tokens", "evaluation", ids, len(tokenizer))
+        torch.manual_seed(4)
+        other = TinyLM(model.settings, torch.randn(len(tokenizer), 11)).eval()
+        return folder, tokenizer, other
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["bpe", "longest_match", "words"])
+@pytest.mark.parametrize("own_stories", [True, False])
+def test_bits_per_byte_count_the_bytes_of_the_text_whatever_its_tokens(subwords, kind, own_stories):
+    folder, tokenizer, model = subwords(kind)
+    if not own_stories:  # a part of the training stream has none
+        (folder / "stories" / "evaluation.jsonl").write_text("")
+    found = score_split(
+        model, tokenizer, TokenStore(folder / "tokens", "evaluation"), "stream", folder / "stories", SETTINGS
+    )
+    more = {"bpe": 0, "longest_match": -1, "words": 4}[kind]  # line ends vanish; words and marks stand apart
+    assert found["bytes"] == sum(len(text.encode()) for text in STORIES) + more
+    assert found["unknown_share"] == 0
+    assert found["bits_per_byte"] == pytest.approx(
+        found["nats_per_token"] * found["tokens"] / math.log(2) / found["bytes"]
+    )
+
+
+def test_words_that_nobody_can_name_have_no_price(corpus, model):
+    folder, tokenizer = corpus
+    store = TokenStore(folder / "tokens", "evaluation")
+    (folder / "stories" / "evaluation.jsonl").write_text("")
+    found = score_split(model, tokenizer, store, "stream", folder / "stories", SETTINGS)
+    assert found["bits_per_byte"] is None
+    assert found["unknown_share"] == pytest.approx(3 / 32)
+    known = [tokenizer.encode_story("the dog saw a bird"), tokenizer.encode_story("a cat")]
+    write_store(folder / "tokens", "known", known, len(tokenizer))
+    found = score_split(
+        model, tokenizer, TokenStore(folder / "tokens", "known"), "stream", folder / "stories", SETTINGS
+    )
+    assert found["bytes"] == len("the dog saw a bird" + "a cat")
+    assert found["bits_per_byte"] > 0
+
+
+def test_windows_score_each_token_in_each_window_but_pay_its_bytes_once(subwords):
+    folder, tokenizer, model = subwords("longest_match", STORIES * 2)
+    store, context = TokenStore(folder / "tokens", "evaluation"), model.settings.context
+    ids = store.ids.tolist()
+    windows = [ids[start : start + context + 1] for start in range(len(ids) - context)]
+    found = score_split(model, tokenizer, store, "windows", folder / "stories", SETTINGS)
+    assert len(windows) > 2 * context
+    assert found["tokens"] == len(windows) * context
+    assert found["nats_per_token"] == pytest.approx(plain_nats(model, windows) / found["tokens"], rel=1e-5)
+    low, high = found["perplexity_interval"]
+    assert low < found["perplexity"] < high
+    once = score_split(model, tokenizer, store, "stream", folder / "stories", SETTINGS)
+    assert found["bits_per_byte"] == once["bits_per_byte"]

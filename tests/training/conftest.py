@@ -30,7 +30,7 @@ def stores(tmp_path) -> dict[str, TokenStore]:
 
 @pytest.fixture
 def held_out(stores) -> Callable[[], Any]:
-    return lambda: scoring_batches(stores["held_out"], "stories", 7, CONTEXT, PAD)
+    return lambda layout="stories": scoring_batches(stores["held_out"], layout, 7, CONTEXT, PAD)
 
 
 @pytest.fixture
@@ -48,6 +48,8 @@ def new_settings() -> Callable[..., TrainSettings]:
         "batch_size": 8,
         "accumulation": 1,
         "tokens": 6000,
+        "epochs": None,
+        "stop_after": None,
         "optimizer": "adamw",
         "lr": 1e-2,
         "muon_lr": 0.02,
@@ -56,6 +58,7 @@ def new_settings() -> Callable[..., TrainSettings]:
         "beta2": 0.98,
         "eps": 1e-8,
         "weight_decay": 0.01,
+        "decay": "matrices",
         "warmup": 0.1,
         "schedule": "cosine",
         "final_lr": 0.05,
@@ -66,6 +69,7 @@ def new_settings() -> Callable[..., TrainSettings]:
         "patience": None,
         "sample_every": 30,
         "sample_prompt": "once",
+        "keep_epochs": (),
         "seed": 1,
     }
     return lambda **changes: TrainSettings(**(base | changes))
@@ -82,15 +86,23 @@ def new_model() -> Callable[..., TinyLM]:
         "context": CONTEXT,
         "dropout": 0.0,
         "norm": "pre",
+        "norm_kind": "layer",
+        "norm_eps": 1e-5,
+        "final_norm": True,
+        "positions": "sinusoids",
         "activation": "gelu",
-        "bias": True,
+        "init": "scaled",
+        "qkv_bias": True,
+        "attention_bias": True,
+        "feed_forward_bias": True,
         "tied_output": True,
+        "output_bias": False,
         "embedding": "tuned",
     }
 
     def make(**changes: Any) -> TinyLM:
         torch.manual_seed(5)
-        return TinyLM(ModelSettings(**(base | changes)), VOCAB, PAD, torch.randn(VOCAB, WIDTH))
+        return TinyLM(ModelSettings(**(base | changes)), torch.randn(VOCAB, WIDTH))
 
     return make
 
@@ -102,6 +114,6 @@ def ragged() -> list[Batch]:
     for rows, width, tokens in ((3, 5, [5, 2, 1]), (2, 11, [11, 7]), (1, 2, [2]), (5, 7, [1, 1, 7, 1, 1])):
         inputs, targets = torch.randint(3, VOCAB, (2, rows, width))
         for row, length in enumerate(tokens):
-            inputs[row, length:] = targets[row, length:] = PAD
+            inputs[row, length:], targets[row, length:] = PAD, -1
         batches.append(Batch(inputs, targets, sum(tokens)))
     return batches

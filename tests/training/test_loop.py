@@ -11,6 +11,7 @@ from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainingFailed, accumulate_gradients
 from tinylm.training.validation import split_loss
 
+CONTEXT = 13
 OPTIMIZERS = ["adam", "adamw", "muon"]
 
 
@@ -18,10 +19,10 @@ def one_batch(batches: list[Batch]) -> Batch:
     """All rows in one batch, padded to the widest."""
     width = max(batch.inputs.shape[1] for batch in batches)
 
-    def joined(name: str) -> torch.Tensor:
-        return torch.cat([F.pad(getattr(b, name), (0, width - b.inputs.shape[1]), value=2) for b in batches])
+    def joined(name: str, fill: int) -> torch.Tensor:
+        return torch.cat([F.pad(getattr(b, name), (0, width - b.inputs.shape[1]), value=fill) for b in batches])
 
-    return Batch(joined("inputs"), joined("targets"), sum(batch.tokens for batch in batches))
+    return Batch(joined("inputs", 2), joined("targets", -1), sum(batch.tokens for batch in batches))
 
 
 def gradients(model, batches, precision="fp32"):
@@ -47,7 +48,7 @@ def test_the_gradient_is_that_of_the_mean_over_tokens(new_model, ragged):
     model = new_model().double()
     (nats, tokens), ours = gradients(model, ragged)
     batch = one_batch(ragged)
-    mean = F.cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten(), ignore_index=2)
+    mean = F.cross_entropy(model(batch.inputs).flatten(0, 1), batch.targets.flatten(), ignore_index=-1)
     assert nats / tokens == pytest.approx(mean.item(), rel=1e-12)
     wanted = torch.autograd.grad(mean, list(model.parameters()))
     for one, other in zip(ours.values(), wanted, strict=True):
@@ -55,16 +56,18 @@ def test_the_gradient_is_that_of_the_mean_over_tokens(new_model, ragged):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_an_update_over_mini_batches_equals_one_over_the_full_batch(new_model, new_settings, ragged, optimizer):
+def test_an_update_over_mini_batches_equals_one_over_the_full_batch(
+    new_model, new_settings, new_batches, ragged, optimizer
+):
     models = [new_model().double() for _ in "ab"]
     for model, batches in zip(models, (ragged, [one_batch(ragged)]), strict=True):
-        Trainer(model, None, new_settings(optimizer=optimizer, eps=1e-3)).update(batches)
+        Trainer(model, new_batches(), new_settings(optimizer=optimizer, eps=1e-3)).update(batches)
     for one, other in zip(*(m.parameters() for m in models), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
 
 
-def test_every_update_starts_from_fresh_gradients(new_model, new_settings, ragged):
-    trainer = Trainer(new_model(), None, new_settings(clip_norm=None))
+def test_every_update_starts_from_fresh_gradients(new_model, new_settings, new_batches, ragged):
+    trainer = Trainer(new_model(), new_batches(), new_settings(clip_norm=None))
     trainer.update(ragged[:2])
     _, wanted = gradients(copy.deepcopy(trainer.model), ragged[2:])
     trainer.update(ragged[2:])
@@ -93,7 +96,7 @@ def test_training_learns_what_can_be_learnt(new_model, new_settings, new_batches
     assert model.use_recompute is False
 
 
-@pytest.mark.parametrize("layout", ["stories", "stream"])
+@pytest.mark.parametrize("layout", ["stories", "stream", "windows"])
 def test_the_same_run_twice_gives_the_same_bytes(new_model, new_settings, new_batches, held_out, layout):
     runs = []
     for _ in range(2):
@@ -245,3 +248,95 @@ def test_a_frozen_embedding_is_never_touched(new_model, new_settings, new_batche
         result = train(model, new_batches(), held_out, settings)
         assert torch.equal(model.embedding, before)
         assert result.last_held_out < result.curves.held_out[0][2]
+
+
+def test_windows_train_and_validate(new_model, new_settings, new_batches, held_out):
+    model, batches = new_model(), new_batches(layout="windows")
+    settings = new_settings(layout="windows", tokens=8000)
+    result = train(model, batches, lambda: held_out("windows"), settings)
+    nats, tokens = split_loss(model, held_out("windows"))
+    assert tokens % CONTEXT == 0
+    assert tokens > 100 * CONTEXT
+    assert result.last_held_out == nats / tokens < 0.8 * result.curves.held_out[0][2]
+
+
+def test_epochs_are_the_same_as_their_tokens(new_model, new_settings, new_batches, held_out):
+    size, runs = new_batches().tokens_per_epoch, []
+    for budget in ({"tokens": None, "epochs": 1.5}, {"tokens": round(1.5 * size), "epochs": None}):
+        model = new_model()
+        result = train(model, new_batches(), held_out, new_settings(**budget))
+        runs.append((result.curves, model.state_dict()))
+    assert runs[0][0] == runs[1][0]
+    assert all(torch.equal(runs[0][1][name], tensor) for name, tensor in runs[1][1].items())
+    assert 1.5 * size - 100 < runs[0][0].tokens[-1] <= 1.5 * size
+
+
+def test_whole_epochs_take_every_batch_once(new_model, new_settings, new_batches, held_out):
+    batches = new_batches()
+    result = train(new_model(), batches, held_out, new_settings(tokens=None, epochs=2.0))
+    assert len(result.curves.updates) == 2 * len(batches)
+    assert result.tokens == 2 * batches.tokens_per_epoch
+
+
+def test_stop_after_ends_a_run_on_the_schedule_of_the_whole_budget(new_model, new_settings, new_batches, held_out):
+    whole = train(new_model(), new_batches(), held_out, new_settings(tokens=3000)).curves
+    part = train(new_model(), new_batches(), held_out, new_settings(tokens=3000, stop_after=1000)).curves
+    count = len(part.updates)
+    assert 1000 - 100 < part.tokens[-1] <= 1000
+    assert (part.rate, part.train) == (whole.rate[:count], whole.train[:count])
+    assert part.held_out[-1][0] == part.updates[-1]
+
+
+def test_stop_after_above_the_budget_is_refused(new_model, new_settings, new_batches, held_out):
+    batches = new_batches()
+    size = batches.tokens_per_epoch
+    settings = new_settings(tokens=None, epochs=1.0, stop_after=size + 1)
+    with pytest.raises(
+        InputError, match=rf"train\.stop_after = {size + 1}; allowed: at most .* {size} tokens, 1 epochs"
+    ):
+        train(new_model(), batches, held_out, settings)
+    with pytest.raises(InputError, match=r"train\.stop_after = 3; allowed: at least \d+, one update"):
+        train(new_model(), batches, held_out, new_settings(stop_after=3))
+    with pytest.raises(InputError, match=r"train\.epochs = 0.001: 2 tokens; allowed: at least \d+, one update"):
+        train(new_model(), batches, held_out, new_settings(tokens=None, epochs=0.001))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"tokens": None}, "tokens = null and epochs = null; allowed: exactly one of the two"),
+        ({"epochs": 2.5}, "tokens = 6000 and epochs = 2.5; allowed: exactly one of the two"),
+        ({"stop_after": 6001}, "stop_after = 6001; allowed: at most tokens = 6000"),
+        ({"keep_epochs": (1.0, 2.0, 1.0000001)}, "keep_epochs = [1.0, 2.0, 1.0000001]; allowed: all different"),
+    ],
+)
+def test_rules_between_the_settings(new_settings, changes, problem):
+    (found,) = new_settings(**changes).problems()
+    assert found.startswith(problem)
+
+
+def test_settings_without_a_problem(new_settings):
+    assert new_settings(stop_after=6000, keep_epochs=(0.5, 1.0)).problems() == []
+    assert new_settings(tokens=None, epochs=0.5, stop_after=10**9).problems() == []  # known once the data is
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_held_out_is_measured_at_the_end_of_each_epoch(new_model, new_settings, new_batches, held_out, accumulation):
+    batches = new_batches()
+    size = batches.tokens_per_epoch
+    settings = new_settings(tokens=round(2.2 * size), validate_every=10**9, accumulation=accumulation)
+    curves = train(new_model(), batches, held_out, settings).curves
+    ends = [next(u for u, t in zip(curves.updates, curves.tokens, strict=True) if t >= k * size) for k in (1, 2)]
+    assert [update for update, _, _ in curves.held_out] == [0, *ends, curves.updates[-1]]
+
+
+def test_an_epochs_end_takes_no_patience(new_model, new_settings, new_batches, held_out):
+    settings = {"tokens": None, "epochs": 4.0, "patience": 1, "lr": 1e-9}  # nothing gets better
+    wrong = shuffled(held_out)
+    result = train(new_model(), new_batches(), wrong, new_settings(validate_every=10**9, **settings))
+    assert not result.stopped_early
+    assert len(result.curves.held_out) == 5
+    size = len(new_batches())
+    result = train(new_model(), new_batches(), wrong, new_settings(validate_every=size, **settings | {"lr": 1e-2}))
+    assert result.stopped_early
+    assert result.best_held_out == min(loss for _, _, loss in result.curves.held_out)

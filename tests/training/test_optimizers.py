@@ -146,3 +146,39 @@ def test_weight_decay_falls_on_the_blocks_matrices_only(new_model, new_settings)
     names = {name for name, p in model.named_parameters() if id(p) in decayed}
     assert names == {n for n, p in model.named_parameters() if n.startswith("blocks") and p.dim() == 2}
     assert rate == 1e-2
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
+@pytest.mark.parametrize("changes", [{}, {"tied_output": False, "positions": "learned", "output_bias": True}])
+def test_weight_decay_on_all(new_model, new_settings, optimizer, changes):
+    model = new_model(**changes)
+    parts = [p for p, _ in make_optimizers(model, new_settings(optimizer=optimizer, decay="all", weight_decay=0.5))]
+    groups = [group for part in parts if isinstance(part, Adam) for group in part.groups]
+    assert {decay for _, decay in groups} == {0.5}
+    assert all(part.weight_decay == 0.5 for part in parts if isinstance(part, Muon))
+    decayed = sum(len(group) for group, _ in groups) + sum(len(p.parameters) for p in parts if isinstance(p, Muon))
+    assert decayed == len(list(model.parameters()))
+
+
+def test_adamw_on_all_matches_torch(new_model, new_settings, ragged):
+    models = [new_model(tied_output=False).double() for _ in "ab"]
+    ((ours, _),) = make_optimizers(models[0], new_settings(decay="all", weight_decay=0.05, eps=1e-3))
+    theirs = torch.optim.AdamW(models[1].parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-3, weight_decay=0.05)
+    for batch in ragged * 2:
+        for model in models:
+            model.zero_grad()
+            model.loss(batch.inputs, batch.targets).backward()
+        ours.step(0.01)
+        theirs.step()
+    for one, other in zip(*(m.parameters() for m in models), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_learned_positions_are_no_matrix_of_a_block(new_model, new_settings, optimizer):
+    model = new_model(positions="learned")
+    (name,) = {n for n, _ in model.named_parameters()} - {n for n, _ in new_model().named_parameters()}
+    learned = dict(model.named_parameters())[name]
+    parts = [part for part, _ in make_optimizers(model, new_settings(optimizer=optimizer)) if isinstance(part, Adam)]
+    ((_, decay),) = [group for part in parts for group in part.groups if any(p is learned for p in group[0])]
+    assert decay == 0.0

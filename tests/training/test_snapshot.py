@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from tinylm.config import InputError
 from tinylm.training.loop import train
@@ -39,6 +40,8 @@ SETTINGS = {
     "recompute": {"recompute": True},
     "bf16": {"precision": "bf16"},
     "stream": {"layout": "stream"},
+    "windows": {"layout": "windows"},
+    "stop_after": {"tokens": 9000, "stop_after": 2500},
     "early stopping": {"patience": 2, "lr": 0.3, "schedule": "constant", "validate_every": 3, "tokens": 4000},
 }
 
@@ -53,7 +56,8 @@ def test_a_resumed_run_is_bit_identical(tmp_path, new_model, new_batches, held_o
         model = new_model(dropout=0.2)
         sample = lambda update, tokens: f"{update} {float(model.embedding.detach().sum()):.9f}"  # noqa: E731
         batches = new_batches(layout=settings.layout)
-        result = train(model, batches, held_out, settings, on_sample=sample, snapshots=snapshots)
+        scored = lambda: held_out(settings.layout)  # noqa: E731
+        result = train(model, batches, scored, settings, on_sample=sample, snapshots=snapshots)
         return model.state_dict(), result
 
     whole, expected = run(None)
@@ -164,3 +168,78 @@ def test_fingerprint_has_settings_data_and_code(tmp_path, new_settings):
     second = fingerprint({"train": new_settings()}, [str(data)], [str(code)])
     assert [key for key in first if first[key] != second[key]] == ["code"]
     assert code_sha256(code) == code_sha256(code / "a.py")
+
+
+def kept(folder):
+    return {path.stem: load_file(path) for path in folder.rglob("moments/*.safetensors")}
+
+
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_weights_are_kept_at_the_first_update_that_reaches_the_epoch(
+    tmp_path, new_model, new_batches, held_out, new_settings, accumulation
+):
+    model, batches, seen = new_model(), new_batches(), {0: {}}
+    settings = {"tokens": None, "epochs": 2.0, "keep_epochs": (2.0, 0.5, 1.0), "accumulation": accumulation}
+
+    def remember(update, tokens):
+        seen[tokens] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        return ""
+
+    snapshots = Snapshots(tmp_path / "run", {"x": 1}, 1e9)
+    train(model, batches, held_out, new_settings(sample_every=1, **settings), on_sample=remember, snapshots=snapshots)
+    snapshots.copy_kept(tmp_path / "models")
+    found = kept(tmp_path / "models")
+    assert set(found) == {"0.5", "1", "2"}
+    last = max(seen)
+    assert last == 2 * batches.tokens_per_epoch or accumulation == 3  # three mini-batches more would pass the budget
+    for epoch, weights in found.items():
+        reached = min((t for t in seen if t >= float(epoch) * batches.tokens_per_epoch), default=last)
+        assert weights.keys() == seen[reached].keys()
+        assert all(torch.equal(tensor, seen[reached][name]) for name, tensor in weights.items()), epoch
+
+
+@pytest.mark.parametrize("dies", [1, 2, 4])
+def test_a_resumed_run_keeps_the_same_weights(tmp_path, new_model, new_batches, held_out, new_settings, dies):
+    size = new_batches().tokens_per_epoch
+    settings = new_settings(tokens=None, epochs=1.0, keep_epochs=(0.1, 0.3, 0.55, 0.9, 1.0))
+
+    def run(snapshots, folder):
+        torch.manual_seed(11)
+        train(new_model(dropout=0.2), new_batches(), held_out, settings, snapshots=snapshots)
+        snapshots.copy_kept(folder)
+        return {path.name: path.read_bytes() for path in (folder / "moments").iterdir()}
+
+    expected = run(Snapshots(tmp_path / "whole", {"x": 1}, 1e9), tmp_path / "one")
+    with pytest.raises(CutOff):
+        run(Dying(tmp_path / "cut", {"x": 1}, 1.0, every=5, dies=dies), tmp_path / "two")
+    assert not (tmp_path / "two").exists()
+    torch.rand(7)
+    (tmp_path / "two" / "moments").mkdir(parents=True)
+    (tmp_path / "two" / "moments" / "7.safetensors").write_text("of an earlier run with other settings")
+    again = Snapshots(tmp_path / "cut", {"x": 1}, 1e9)
+    assert run(again, tmp_path / "two") == expected
+    assert set(expected) == {f"{epoch:g}.safetensors" for epoch in settings.keep_epochs}
+    assert size > 1000
+    again.clear()
+    assert kept(tmp_path / "cut") == {}
+
+
+def test_an_epoch_behind_the_end_is_refused_before_training(tmp_path, new_model, new_batches, held_out, new_settings):
+    model = new_model()
+    snapshots = Snapshots(tmp_path, {"x": 1}, 1e9)
+    half = round(0.5 * new_batches().tokens_per_epoch)
+    for changes, most in (({"epochs": 2.0}, "2"), ({"epochs": 20.0, "stop_after": half}, "0.5")):
+        settings = new_settings(tokens=None, keep_epochs=(0.25, 2.01), **changes)
+        with pytest.raises(
+            InputError, match=rf"keep_epochs holds 2\.01; allowed: at most {most}\d*, where this run ends"
+        ):
+            train(model, new_batches(), held_out, settings, snapshots=snapshots)
+    assert all(torch.equal(tensor, new_model().state_dict()[name]) for name, tensor in model.state_dict().items())
+
+
+def test_what_early_stopping_leaves_out_is_not_kept(tmp_path, new_model, new_batches, held_out, new_settings):
+    settings = {"lr": 0.3, "schedule": "constant", "validate_every": 3, "patience": 2}
+    snapshots = Snapshots(tmp_path, {"x": 1}, 1e9)
+    every = new_settings(tokens=None, epochs=50.0, keep_epochs=(0.1, 50.0), **settings)
+    assert train(new_model(), new_batches(), held_out, every, snapshots=snapshots).stopped_early
+    assert set(kept(tmp_path)) == {"0.1"}

@@ -29,7 +29,7 @@ def beam_search(
     width: int,
     max_new_tokens: int,
     length_penalty: float,
-    eos_id: int,
+    eos_id: int | None,
     banned: Sequence[int],
     n_best: int = 1,
     slide: str = "half",
@@ -51,11 +51,12 @@ def beam_search(
     _check(model, width, n_best, length_penalty, banned)
     if not prompts or max_new_tokens <= 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
+    end = eos_id if stop_at_eos and eos_id is not None else -1  # no token ends a text
     with decoding_mode(model):
         session = Session(model, prompts, slide, use_cache, max_new_tokens)
         search = _Search(session, width, n_best, max_new_tokens, length_penalty)
         for length in range(1, max_new_tokens + 1):
-            if not search.step(length, eos_id if stop_at_eos else -1, banned):
+            if not search.step(length, end, banned):
                 break
     return search.kept
 

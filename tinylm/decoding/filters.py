@@ -87,3 +87,9 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     outside = before >= p
     outside[:, 0] = False
     return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)
+
+
+def held(logits: Tensor, ids: Tensor) -> Tensor:
+    """Probability that each row's given ids have together.  (B, N), (B, k) -> (B,) float64"""
+    probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
+    return running_sum(probabilities)[:, -1]  # in order, so that a row's sum does not depend on the batch

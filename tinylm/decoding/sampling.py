@@ -51,13 +51,22 @@ def draw(logits: Tensor, u: Tensor) -> Tensor:
     return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
-def choose(logits: Tensor, settings: DecodeSettings, u: Tensor) -> Tensor:
-    """The next token of each row: argmax at temperature 0, else temperature, top-k, top-p and a draw."""
-    if settings.temperature == 0.0:
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
+    """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
+
+    Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
+    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1).
+    """
+    if temperature == 0.0:
         return logits.argmax(dim=-1)
     scores, ids = filters.top_k(logits, settings.top_k)
-    scores = filters.top_p(filters.scale(scores, settings.temperature), settings.top_p)
-    return ids.gather(-1, draw(scores, u)[:, None])[:, 0]
+    scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
+    tokens = ids.gather(-1, draw(scores, u)[:, None])[:, 0]
+    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
+        scaled = filters.scale(logits, temperature)
+        flat = (filters.held(scaled, ids) < settings.fallback_mass).nonzero()[:, 0]
+        tokens[flat] = draw(filters.top_p(scaled[flat], settings.fallback_top_p), u[flat])
+    return tokens
 
 
 def generate(
@@ -65,7 +74,7 @@ def generate(
     prompts: Sequence[Sequence[int]],
     settings: DecodeSettings,
     max_new_tokens: int,
-    eos_id: int,
+    eos_id: int | None,
     *,
     banned: Sequence[int],
     on_token: Callable[[int, int], None] | None = None,
@@ -77,9 +86,9 @@ def generate(
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
     banned: ids that are never generated. on_token(prompt, token) is called as each token falls, step by step and
-    prompts in order. Without `stop_at_eos`, <eos> is a token like any other.
-    streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt
-    and stream, not on what else is in the batch.
+    prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
+    streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt,
+    stream and `max_new_tokens` (along which the temperature may change), not on what else is in the batch.
     """
     check_banned(banned, model.vocab_size)
     streams = range(len(prompts)) if streams is None else streams
@@ -87,6 +96,7 @@ def generate(
         raise ValueError(f"{len(streams)} streams for {len(prompts)} prompts")
     if not prompts or max_new_tokens <= 0:
         return [Generation([], [], False) for _ in prompts]
+    end = eos_id if stop_at_eos else None
     with decoding_mode(model):
         session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
         state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens))
@@ -95,9 +105,9 @@ def generate(
             if on_token is not None:
                 for row, token in zip(state.alive.tolist(), tokens.tolist(), strict=True):
                     on_token(row, token)
-            if stop_at_eos and not state.leave(tokens != eos_id):
+            if end is not None and not state.leave(tokens != end):
                 break
-    return state.generations(eos_id if stop_at_eos else None, with_log_probs)
+    return state.generations(end, with_log_probs)
 
 
 class _Run:
@@ -111,27 +121,24 @@ class _Run:
         self.counts = torch.zeros_like(self.alive)
         self.tokens = torch.zeros(u.shape, dtype=torch.int64, device=device)
         self.log_probs = torch.zeros(u.shape, dtype=torch.float64, device=device)
-        self.seen: Tensor | None = None
-        if settings.repetition_penalty != 1.0:
-            self.seen = torch.zeros((session.rows, session.model.vocab_size), dtype=torch.bool, device=device)
-            for row in range(session.rows):
-                self.seen[row, session.ids(row)] = True
 
     def step(self, column: int, with_log_probs: bool) -> Tensor:
         """Choose and append one token for each live row.  -> (B,)"""
         raw = self.session.next_logits()
         logits = raw
-        if self.seen is not None:
-            logits = filters.penalise_repeats(logits, self.seen, self.settings.repetition_penalty)
+        if self.settings.repetition_penalty != 1.0:
+            longest = self.session.longest
+            recent = self.session.recent(min(self.settings.repetition_window or longest, longest))
+            seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, recent, True)
+            logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
         logits = filters.ban(logits, self.banned)
-        tokens = choose(logits, self.settings, self.u[self.alive, column])
+        temperature = self.settings.temperature_at(column, self.u.shape[1])
+        tokens = choose(logits, self.settings, self.u[self.alive, column], temperature)
         if with_log_probs:
             chosen = raw.gather(-1, tokens[:, None])[:, 0]
             self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()
         self.tokens[self.alive, column] = tokens
         self.counts[self.alive] += 1
-        if self.seen is not None:
-            self.seen.scatter_(1, tokens[:, None], True)
         self.session.append(tokens)
         return tokens
 
@@ -142,7 +149,6 @@ class _Run:
             self.alive = self.alive[rows]
             if len(rows):
                 self.session.select(rows)
-                self.seen = None if self.seen is None else self.seen[rows]
         return len(self.alive) > 0
 
     def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:

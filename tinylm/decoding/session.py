@@ -79,6 +79,11 @@ class Session:
         """All tokens of a row, the prompt's first."""
         return self._ids[row, : int(self.lengths[row])].tolist()
 
+    def recent(self, count: int) -> Tensor:
+        """Each row's last `count` tokens, the newest first; a shorter row repeats its first token.  -> (B, count)"""
+        back = torch.arange(1, count + 1, device=self.lengths.device)
+        return self._ids.gather(1, (self.lengths[:, None] - back).clamp(min=0))
+
     @property
     def cache_bytes(self) -> int:
         """Size of the cache's buffers; 0 before the first step and without a cache."""

@@ -7,12 +7,52 @@ from tinylm.config import setting
 
 @dataclasses.dataclass(frozen=True)
 class DecodeSettings:
-    """Section `decode`: how the next token is chosen. Temperature 0 is greedy; length_penalty is for beams only."""
+    """Section `decode`: how the next token is chosen. Temperature 0 is greedy; length_penalty is for beams only.
+
+    `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
+    the row's last so many tokens are penalised, prompt included; null: all of them.
+    """
 
     temperature: float = setting(low=0.0, high=1e6)
+    temperature_end: float | None = setting(low=0.0, high=1e6)
     top_k: int = setting(low=0, high=1_000_000_000)
     top_p: float = setting(above=0.0, high=1.0)
+    fallback_mass: float = setting(low=0.0, high=1.0)
+    fallback_top_p: float = setting(above=0.0, high=1.0)
     repetition_penalty: float = setting(low=1.0, high=1000.0)
+    repetition_window: int | None = setting(low=1, high=1_000_000)
     slide: str = setting(choices=("half", "one"))
     length_penalty: float = setting(low=0.0, high=10.0)
     seed: int = setting(low=0)
+
+    def temperature_at(self, step: int, steps: int) -> float:
+        """Temperature of new token `step` of at most `steps`, from 0 on.
+
+        T(i) = T + (T_end - T) * i / (n - 1), n = steps: the first token is drawn at T, the n-th at T_end, wherever
+        the text ends before; T throughout without T_end, and where n = 1.
+        """
+        if self.temperature_end is None or steps < 2:
+            return self.temperature
+        share = step / (steps - 1)
+        return (1.0 - share) * self.temperature + share * self.temperature_end
+
+    def greedy(self) -> "DecodeSettings":
+        """The likeliest token at every step; what is left is the way of sliding."""
+        return dataclasses.replace(self, temperature=0.0, temperature_end=None, repetition_penalty=1.0)
+
+    def in_words(self) -> str:
+        """How the next token is chosen, as a phrase of the settings that are in force."""
+        parts = ["greedy"]
+        if self.temperature or self.temperature_end:
+            end = "" if self.temperature_end is None else f" going to {self.temperature_end:g}"
+            parts = [f"sampled at temperature {self.temperature:g}{end}"]
+            if self.top_k:
+                parts.append(f"top-k {self.top_k}")
+            if self.top_k and self.fallback_mass:
+                parts.append(f"nucleus {self.fallback_top_p:g} where these hold less than {self.fallback_mass:g}")
+            if self.top_p < 1.0:
+                parts.append(f"top-p {self.top_p:g}")
+        if self.repetition_penalty != 1.0:
+            reach = f" over {self.repetition_window} tokens" if self.repetition_window else ""
+            parts.append(f"repetition penalty {self.repetition_penalty:g}{reach}")
+        return ", ".join(parts)

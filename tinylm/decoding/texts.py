@@ -2,41 +2,47 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from tinylm.config import InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import TinyLM
-
-
-class Tokenizer(Protocol):
-    """What decoding asks of a tokenizer."""
-
-    sos_id: int
-    eos_id: int
-    pad_id: int
-    unk_id: int
-
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, ids: Sequence[int]) -> str: ...
+from tinylm.text.tokens.tokenizer import Tokenizer
 
 
 def unspeakable(tokenizer: Tokenizer) -> list[int]:
-    """Ids never generated in text for people: <sos> and <pad>, which begin and fill rows, and <unk>."""
-    return [tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id]
+    """Ids never generated in text for people: <sos> and <pad>, which begin and fill rows, and <unk>.
+
+    An id that also ends a text may be generated, and one that also is text.
+    """
+    return sorted(tokenizer.specials - {tokenizer.eos_id})
+
+
+def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
+    """<sos> and the text's tokens; an empty text is <sos> alone.
+
+    Raises InputError, with the prompt's `name`, where nothing is left to start from: the text is empty, and the
+    vocabulary has no <sos>.
+    """
+    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
+    ids = [*start, *tokenizer.encode(text)]
+    if not ids:
+        raise InputError(f"{name} is empty, and this vocabulary has no token that opens a text; allowed: some text")
+    return ids
 
 
 def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str) -> list[list[int]]:
-    """<sos> and the prompt's tokens; an empty prompt is <sos> alone.
+    """Each prompt's ids (`encode_prompt`).
 
     Warns where a prompt has no known word, or does not fit the context and is only seen from some token on.
     """
     encoded = []
     for number, text in enumerate(prompts, start=1):
-        ids = [tokenizer.sos_id, *tokenizer.encode(text)]
-        if len(ids) > 1 and all(token == tokenizer.unk_id for token in ids[1:]):
+        ids = encode_prompt(tokenizer, text, f"prompt {number}")
+        words = [token for token in ids if token != tokenizer.sos_id]
+        if words and all(token == tokenizer.unk_id for token in words):
             warnings.warn(f"prompt {number}: no word of it is known; the model sees <unk>", stacklevel=2)
         if start := window_start(len(ids), context, slide):
             warnings.warn(
@@ -60,8 +66,4 @@ def generate_text(
     ids = encode_prompts(tokenizer, prompts, model.settings.context, settings.slide)
     options.setdefault("banned", unspeakable(tokenizer))
     found = generate(model, ids, settings, max_new_tokens, tokenizer.eos_id, **options)
-    texts = []
-    for prompt, new in zip(ids, found, strict=True):
-        ended = new.finished
-        texts.append(tokenizer.decode([*prompt[1:], *(new.ids[:-1] if ended else new.ids)]))
-    return texts
+    return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found, strict=True)]

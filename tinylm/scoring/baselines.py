@@ -11,8 +11,8 @@ from tinylm.text.token_store import TokenStore
 
 
 def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
-    """What contexts may not cross: nothing in a stream, the story's borders in layout "stories"."""
-    return [store.ids] if layout == "stream" else [store.story(i) for i in range(len(store))]
+    """What contexts may not cross: the story's borders in layout "stories", nothing in a stream."""
+    return [store.story(i) for i in range(len(store))] if layout == "stories" else [store.ids]
 
 
 def _figures(nats: float, tokens: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Evaluation stories continued from their first words, and what the continuations are worth."""
+"""Texts of the evaluation split continued by the model, and what the continuations are worth."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinylm.config import setting
+from tinylm.config import PARAMS_FILE, InputError, setting
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
@@ -15,8 +15,9 @@ from tinylm.decoding.texts import unspeakable
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
 from tinylm.scoring.perplexity import perplexity
-from tinylm.text.prompts import Prompt
-from tinylm.text.words import Tokenizer
+from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
+from tinylm.text.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +25,64 @@ class EvaluateSettings:
     """Section `evaluate`."""
 
     stories: int = setting(low=1, high=100_000)
+    prompts: str = setting(choices=("starts", "stream"))
     prompt_tokens: int = setting(low=1, high=100_000)
     new_tokens: int = setting(low=1, high=100_000)
     reference: str = setting(choices=("cut", "whole"))
+    stop_at_eos: bool = setting()
+    greedy: int = setting(low=0, high=1000)
     ngram_order: int = setting(low=1, high=10)
     attention_sentences: int = setting(low=1, high=100)
     tendency_sentences: int = setting(low=1, high=100_000)
+    ablation_stories: int = setting(low=1, high=100_000)
     bootstrap: int = setting(low=1, high=1_000_000)
     seed: int = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        if self.prompts == "stream" and self.reference == "whole":
+            return ["reference = 'whole'; allowed with prompts: stream: cut (a stream has no end to go on to)"]
+        return []
+
+
+def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: EvaluateSettings) -> list[Prompt]:
+    """The prompts that section `evaluate` asks for, fewer where the split is short; InputError where there is none.
+
+    A reference that is cut runs across the stories' ends where the prompts are cuts of the stream, and where the
+    continuations do not stop at <eos>.
+    """
+    count, tokens, new = settings.stories, settings.prompt_tokens, settings.new_tokens
+    if settings.prompts == "stream":
+        found = cut_prompts(store, count, tokens, new, settings.seed)
+        allowed = f"fewer than the evaluation split's {len(store.ids)} tokens"
+    else:
+        cut = new if settings.reference == "cut" else None
+        marked = tokenizer.sos_id is not None
+        found = choose_prompts(store, count, tokens, cut, marked=marked, across=not settings.stop_at_eos)
+        allowed = "fewer than the words of the longest evaluation story"
+    if not found:
+        raise InputError(f"{PARAMS_FILE}: evaluate.prompt_tokens = {tokens}; allowed: {allowed}")
+    return found
+
+
+def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
+    """Special ids that text has no use for; where it runs on past <eos>, the next story's <sos> may follow."""
+    return [token for token in unspeakable(tokenizer) if stop_at_eos or token != tokenizer.sos_id]
+
+
+def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
+    """What the samples' figures were made of, in one sentence."""
+    where = {"starts": "from the starts of evaluation stories", "stream": "cut at random places of the stream"}
+    stop = "up to <eos>" if settings.stop_at_eos else "past any <eos>"
+    across = settings.prompts == "stream" or not settings.stop_at_eos
+    reference = {
+        "whole": "the whole rest of the story",
+        "cut": f"the next {settings.new_tokens} tokens" + (", across stories" if across else " of the story"),
+    }
+    return (
+        f"{count} prompts of {settings.prompt_tokens} tokens {where[settings.prompts]}, continued by at most "
+        f"{settings.new_tokens} tokens {stop}, {decode.in_words()}, against {reference[settings.reference]}."
+    )
 
 
 @torch.no_grad()
@@ -64,7 +115,7 @@ def continue_stories(
     settings: EvaluateSettings,
     decode: DecodeSettings,
 ) -> list[dict[str, Any]]:
-    """Continue each prompt by sampling; a row a prompt with texts, nats and tokens of continuation and reference.
+    """Continue each prompt by section `decode`; a row a prompt with texts, nats and tokens of both sides.
 
     Nats are those of the model's own distribution, before temperature and filters, over the continuation's tokens
     (`<eos>` included where it ended) and the reference's alike.
@@ -75,8 +126,9 @@ def continue_stories(
         decode,
         settings.new_tokens,
         tokenizer.eos_id,
-        banned=unspeakable(tokenizer),
+        banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=True,
+        stop_at_eos=settings.stop_at_eos,
     )
     rows = []
     for prompt, new in zip(prompts, found, strict=True):
@@ -96,6 +148,39 @@ def continue_stories(
             }
         )
     return rows
+
+
+def continue_greedily(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    settings: EvaluateSettings,
+    decode: DecodeSettings,
+) -> list[dict[str, Any]]:
+    """The likeliest token at each step, a row a token: prompt, number from 1, token, its probability.
+
+    Probabilities are the model's own, over all ids. Past the context the window slides as section `decode` says.
+    """
+    found = generate(
+        model,
+        [prompt.ids for prompt in prompts],
+        decode.greedy(),
+        settings.new_tokens,
+        tokenizer.eos_id,
+        banned=never_generated(tokenizer, settings.stop_at_eos),
+        with_log_probs=True,
+        stop_at_eos=settings.stop_at_eos,
+    )
+    return [
+        {
+            "prompt": tokenizer.decode(prompt.ids),
+            "number": number,
+            "token": tokenizer.tokens[token],
+            "probability": float(np.exp(log_prob)),
+        }
+        for prompt, new in zip(prompts, found, strict=True)
+        for number, (token, log_prob) in enumerate(zip(new.ids, new.log_probs, strict=True), start=1)
+    ]
 
 
 def summarise(rows: Sequence[dict[str, Any]], settings: EvaluateSettings) -> tuple[dict[str, Any], list[float]]:

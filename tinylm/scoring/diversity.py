@@ -34,9 +34,25 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile interval of a statistic over samples drawn anew with replacement (Efron 1979).
 
+    `bootstrap_intervals` for a statistic that maps the means of resamples (R, K) to (R,): `mean`,
+    `pooled_perplexity`, `scoring.bleu.corpus_bleu`, or any function of column means.
+    """
+    low, high = bootstrap_intervals(values, statistic, resamples, seed, level)
+    return float(low), float(high)
+
+
+def bootstrap_intervals(
+    values: np.ndarray,
+    statistic: Callable[[np.ndarray], np.ndarray],
+    resamples: int,
+    seed: int,
+    level: float = 0.95,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile intervals of several statistics over the same resamples: lows and highs, (M,) each.
+
     values (samples,) or (samples, K): what the statistic needs of each sample. statistic maps the means of
-    resamples (R, K) to (R,): `mean`, `pooled_perplexity`, `scoring.bleu.corpus_bleu`, or any function of column
-    means. Equal arguments give equal intervals. Raises ValueError where there is nothing to resample.
+    resamples (R, K) to (R, M), or (R,) for one. Equal arguments give equal intervals. Raises ValueError where there
+    is nothing to resample.
     """
     table = np.asarray(values, dtype=np.float64)
     samples = len(table)
@@ -50,8 +66,8 @@ def bootstrap_interval(
         times = rng.multinomial(samples, np.full(samples, 1 / samples), size=min(block, resamples - start))
         found.append(statistic(times @ table / samples))  # (block, samples) @ (samples, K)
     tail = (1 - level) / 2
-    low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
-    return float(low), float(high)
+    low, high = np.quantile(np.concatenate(found), [tail, 1 - tail], axis=0)
+    return low, high
 
 
 def mean(means: np.ndarray) -> np.ndarray:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
@@ -10,14 +12,16 @@ from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
 from tinylm.scoring.perplexity import perplexity
 from tinylm.text.batches import scoring_batches
 from tinylm.text.stories import read_stories
-from tinylm.text.token_store import TokenStore
-from tinylm.text.words import SPECIALS, Tokenizer
+from tinylm.text.token_store import TokenStore, coverage
+from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.validation import row_losses
 
 BATCH_ROWS = 32
 PROTOCOL = {
     "stream": "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> is given",
+    "windows": "every window of {context} tokens at stride 1, each of its tokens scored (bits per byte: windows that "
+    "do not overlap); the interval draws blocks of {context} windows",
 }
 
 
@@ -29,26 +33,49 @@ def score_split(
     stories: str | Path,
     settings: EvaluateSettings,
 ) -> dict[str, Any]:
-    """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words."""
-    batches = scoring_batches(store, layout, BATCH_ROWS, model.settings.context, tokenizer.pad_id)
-    rows = row_losses(model, batches).numpy()
+    """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words.
+
+    Bits per byte is None where the text has no bytes, or unknown words that nobody can name any more.
+    """
+    context = model.settings.context
+
+    def losses(layout: str) -> np.ndarray:
+        return row_losses(model, scoring_batches(store, layout, BATCH_ROWS, context, tokenizer.pad_id)).numpy()
+
+    rows = once = losses(layout)
+    if layout == "windows":  # neighbours score the same tokens
+        once = losses("stream")
+        rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
     nats, tokens = float(rows[:, 0].sum()), int(rows[:, 1].sum())
-    unknown: list[str] = []
-    n_bytes = words = 0
-    for story in read_stories(stories, "evaluation"):
-        split = tokenizer.split(story["text"])
-        unknown += [word for word in split if tokenizer.id_of(word) is None]
-        n_bytes += len(" ".join(split).encode())
-        words += len(split)
-    spelling = Spelling(tokenizer.words[len(SPECIALS) :])
+    known = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
+    n_bytes, unknown = _modelled_text(tokenizer, store, stories)
+    spelling = Spelling(filter(None, map(tokenizer.word_of, range(len(tokenizer)))) if unknown else ())
+    priced = n_bytes > 0 and len(unknown) == known["unknown"]
     interval = bootstrap_interval(rows, pooled_perplexity, settings.bootstrap, settings.seed)
     return {
         "perplexity": perplexity(nats, tokens),
         "perplexity_interval": list(interval),
         "nats_per_token": nats / tokens,
         "tokens": tokens,
-        "bits_per_byte": bits_per_byte(nats, unknown, n_bytes, spelling) if n_bytes else None,
+        "bits_per_byte": bits_per_byte(float(once[:, 0].sum()), unknown, n_bytes, spelling) if priced else None,
         "bytes": n_bytes,
-        "unknown_share": len(unknown) / max(words, 1),
-        "protocol": PROTOCOL[layout].format(context=model.settings.context),
+        "unknown_share": known["unknown_share"],
+        "protocol": PROTOCOL[layout].format(context=context),
     }
+
+
+def _modelled_text(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> tuple[int, list[str]]:
+    """UTF-8 bytes of the split's normalised text and its unknown words.
+
+    Where the split has no stories of its own, since it is a part of the training stream, its ids are read back; what
+    an unknown word was is then lost.
+    """
+    n_bytes = 0
+    unknown: list[str] = []
+    for story in read_stories(stories, "evaluation"):
+        n_bytes += len(tokenizer.normalise(story["text"]).encode())
+        unknown += tokenizer.unknown_words(story["text"])
+    if not n_bytes:
+        texts = (tokenizer.decode(store.story(index).tolist()) for index in range(len(store)))
+        n_bytes = sum(len(tokenizer.normalise(text).encode()) for text in texts)
+    return n_bytes, unknown

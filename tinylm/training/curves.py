@@ -1,5 +1,6 @@
 """The curves of a run as long tables (step, tokens, series, value): what DVC plots and the report draw."""
 
+import bisect
 import csv
 import math
 from pathlib import Path
@@ -40,8 +41,36 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
         _write(Path(folder) / f"{name}.csv", rows)
 
 
+def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:
+    """Of each whole epoch: mean train loss of its updates in nats a token, held-out loss and perplexity at its end.
+
+    An update that two epochs share counts for the first of them.
+    """
+    measured = {update: loss for update, _, loss in curves.held_out}
+    found, start, seen = [], 0, curves.tokens[-1] if curves.tokens else 0
+    for epoch in range(1, seen // tokens_per_epoch + 1):
+        end = bisect.bisect_left(curves.tokens, epoch * tokens_per_epoch) + 1
+        inside = curves.train[start:end] or curves.train[end - 1 : end]  # an update may hold whole epochs
+        loss = measured[curves.updates[end - 1]]
+        found.append(
+            {
+                "epoch": epoch,
+                "update": curves.updates[end - 1],
+                "train_loss": sum(inside) / len(inside),
+                "held_out_loss": loss,
+                "held_out_perplexity": math.exp(min(loss, 700.0)),
+            }
+        )
+        start = end
+    return found
+
+
 def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
-    """The figures of a run for metrics/train.json; losses in nats a token, held-out perplexity of the saved weights."""
+    """The figures of a run for metrics/train.json; losses in nats a token, held-out perplexity of the saved weights.
+
+    by_epoch stands there where the run has a whole epoch (see `epoch_figures`).
+    """
+    epochs = epoch_figures(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]
     saved = result.best_held_out if result.kept_best else result.last_held_out
     return {
@@ -54,4 +83,4 @@ def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
         "best_update": result.best_update,
         "held_out_perplexity": math.exp(min(saved, 700.0)),
         "stopped_early": result.stopped_early,
-    }
+    } | ({"by_epoch": epochs} if epochs else {})

@@ -12,6 +12,8 @@ from tinylm.config import PARAMS_FILE, InputError
 from tinylm.model.lm import TinyLM
 from tinylm.runtime import Progress
 from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.loggers import Logger
+from tinylm.training.moments import Moments
 from tinylm.training.snapshot import Snapshots
 from tinylm.training.stopping import EarlyStopping
 from tinylm.training.trainer import Trainer, TrainSettings
@@ -29,6 +31,11 @@ class Curves:
     grad_norm: list[float] = dataclasses.field(default_factory=list)
     held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)  # update, tokens, nats a token
     samples: list[tuple[int, int, str]] = dataclasses.field(default_factory=list)  # update, tokens, text
+
+    def newest(self) -> dict[str, float]:
+        """The figures of the last update."""
+        series = {"train_loss": self.train, "learning_rate": self.rate, "grad_norm": self.grad_norm}
+        return {name: values[-1] for name, values in series.items()} | {"tokens": self.tokens[-1]}
 
 
 @dataclasses.dataclass
@@ -102,6 +109,71 @@ class _Run:
         )
 
 
+@dataclasses.dataclass
+class _Watch:
+    """What happens beside the updates: validations, samples, weights kept, figures sent, snapshots."""
+
+    run: _Run
+    held_out: Callable[[], Iterable[Batch]]
+    on_sample: Callable[[int, int], str] | None
+    snapshots: Snapshots | None
+    logger: Logger | None
+    moments: Moments
+    progress: Progress
+
+    def validate(self, counts: bool = True) -> None:
+        """Measure the held-out loss; one that does not count takes no patience."""
+        run, trainer = self.run, self.run.trainer
+        model, settings = trainer.model, trainer.settings
+        nats, tokens = split_loss(model, self.held_out(), settings.precision)
+        run.curves.held_out.append((trainer.updates, trainer.tokens, nats / tokens))
+        if run.stopping.observe(nats / tokens, trainer.updates, counts) and settings.patience is not None:
+            run.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self.progress.write(
+            f"update {trainer.updates}, {trainer.tokens:,} tokens: held-out loss {nats / tokens:.4f} "
+            f"(perplexity {math.exp(min(nats / tokens, 700)):.2f})"
+        )
+        if self.logger is not None:
+            self.logger.send(trainer.updates, {"held_out_loss": nats / tokens, "tokens": trainer.tokens})
+
+    def sample(self) -> None:
+        """Let the model write, without dropout."""
+        trainer = self.run.trainer
+        if self.on_sample is not None:
+            trainer.model.eval()
+            at = trainer.updates, trainer.tokens
+            self.run.curves.samples.append((*at, self.on_sample(*at)))
+            trainer.model.train()
+
+    def keep(self, before: int, now: int) -> None:
+        """Keep the weights for the chosen epochs reached after `before` tokens and by `now`."""
+        for epoch in self.moments.between(before, now):
+            if self.snapshots is not None:
+                self.snapshots.keep(f"{epoch:g}", self.run.trainer.model.state_dict())
+
+    def update(self, before: int) -> None:
+        """Everything that is due behind an update; `before`: tokens seen before it."""
+        trainer, settings = self.run.trainer, self.run.trainer.settings
+        due = trainer.updates % settings.validate_every == 0
+        if due or self.moments.ends_an_epoch(before, trainer.tokens):
+            self.validate(counts=due)
+        self.keep(before, trainer.tokens)
+        if self.logger is not None and self.logger.due():
+            self.logger.send(trainer.updates, self.run.curves.newest())
+        if trainer.updates % settings.sample_every == 0:
+            self.sample()
+        if self.snapshots is not None and self.snapshots.due():
+            self.snapshots.save(trainer.updates, *self.run.snapshot())
+
+    def end(self) -> None:
+        """The last validation and sample, where the last update did not make them."""
+        trainer = self.run.trainer
+        if self.run.curves.held_out[-1][0] != trainer.updates:
+            self.validate()
+        if trainer.updates % trainer.settings.sample_every:
+            self.sample()
+
+
 def train(
     model: TinyLM,
     batches: TrainBatches,
@@ -110,60 +182,47 @@ def train(
     log_every_s: float = 5.0,
     on_sample: Callable[[int, int], str] | None = None,
     snapshots: Snapshots | None = None,
+    logger: Logger | None = None,
 ) -> TrainResult:
-    """Train until the next update would pass the token budget, or early stopping says so.
+    """Train until the next update would pass the end of the budget, or early stopping says so.
 
-    Held-out loss is measured before the first update, every `validate_every` updates and at the end. `on_sample`
-    gets (updates, tokens) every `sample_every` updates and at both ends and returns the sample's text. With early
-    stopping the model is left with the weights of the best held-out loss, else with the last. With `snapshots`, a
-    run that was cut off goes on from its newest one and ends with the same bytes.
+    Held-out loss is measured before the first update, every `validate_every` updates, at the end of each epoch (which
+    takes no patience) and at the end. `on_sample` gets (updates, tokens) every `sample_every` updates and at both
+    ends and returns the sample's text. With early stopping the model is left with the weights of the best held-out
+    loss, else with the last. With `snapshots`, a run that was cut off goes on from its newest one and ends with the
+    same bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow.
     """
-    run = _Run(Trainer(model, batches, settings), Curves(), EarlyStopping(settings.patience))
-    trainer = run.trainer
-
-    def validate(progress: Progress) -> None:
-        nats, tokens = split_loss(model, held_out(), settings.precision)
-        run.curves.held_out.append((trainer.updates, trainer.tokens, nats / tokens))
-        if run.stopping.observe(nats / tokens, trainer.updates) and settings.patience is not None:
-            run.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-        progress.write(
-            f"update {trainer.updates}, {trainer.tokens:,} tokens: held-out loss {nats / tokens:.4f} "
-            f"(perplexity {math.exp(min(nats / tokens, 700)):.2f})"
-        )
-
-    def sample() -> None:
-        if on_sample is not None:
-            model.eval()
-            run.curves.samples.append((trainer.updates, trainer.tokens, on_sample(trainer.updates, trainer.tokens)))
-            model.train()
-
-    with Progress("train", settings.tokens, "tokens", log_every_s) as progress:
+    trainer = Trainer(model, batches, settings)
+    run = _Run(trainer, Curves(), EarlyStopping(settings.patience))
+    moments = Moments(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
+    with Progress("train", trainer.end, "tokens", log_every_s) as progress:
+        watch = _Watch(run, held_out, on_sample, snapshots, logger, moments, progress)
         found = snapshots.latest() if snapshots is not None else None
         if found is not None:
             run.restore(*found)
             progress.write(f"resumed after update {trainer.updates}, {trainer.tokens:,} tokens")
             progress.resume(trainer.tokens)
         else:
-            validate(progress)
-            sample()
+            watch.validate()
+            watch.sample()
         while not run.stopping.should_stop:
-            upcoming = trainer.next_batches()
+            upcoming, before = trainer.next_batches(), trainer.tokens
             tokens = sum(batch.tokens for batch in upcoming)
-            if trainer.tokens + tokens > settings.tokens:
-                if not trainer.updates:
-                    least = f"at least {tokens}, one update"
-                    raise InputError(f"{PARAMS_FILE}: train.tokens = {settings.tokens}; allowed: {least}")
+            if before + tokens > trainer.end:
+                _refuse_none(trainer, tokens)
+                watch.keep(before, trainer.end)  # the next update would pass them
                 break
             loss = run.update(upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")
-            if trainer.updates % settings.validate_every == 0:
-                validate(progress)
-            if trainer.updates % settings.sample_every == 0:
-                sample()
-            if snapshots is not None and snapshots.due():
-                snapshots.save(trainer.updates, *run.snapshot())
-        if run.curves.held_out[-1][0] != trainer.updates:
-            validate(progress)
-        if trainer.updates % settings.sample_every:
-            sample()
+            watch.update(before)
+        watch.end()
     return run.result()
+
+
+def _refuse_none(trainer: Trainer, tokens: int) -> None:
+    """InputError where the budget does not hold its first update."""
+    if not trainer.updates:
+        s = trainer.settings
+        name = "stop_after" if s.stop_after is not None else "tokens" if s.tokens is not None else "epochs"
+        shown = getattr(s, name) if name != "epochs" else f"{s.epochs}: {trainer.end} tokens"
+        raise InputError(f"{PARAMS_FILE}: train.{name} = {shown}; allowed: at least {tokens}, one update")

@@ -19,7 +19,7 @@ from tinylm.files import atomic_path, read_json, sha256, write_json
 FORMAT = 1
 KEPT_SNAPSHOTS, KEPT_RUNS = 2, 3
 MODES = ("auto", "never", "require")
-PARTS = "run.json"
+PARTS, MOMENTS = "run.json", "moments"
 
 
 def code_sha256(*places: str | Path) -> str:
@@ -45,6 +45,8 @@ class Snapshots:
     """The snapshots of one run, in root/<fingerprint of its parts>: parameters, hashes of data and of code.
 
     Each is UPDATE.safetensors, then UPDATE.json with the tensors' SHA-256: without its JSON a snapshot does not exist.
+    Weights to be kept lie in `moments` beside them until the run is done, since what a run wrote elsewhere may be gone
+    when it is taken up.
     mode: auto takes up a run with just these parts; never starts anew; require refuses to start anew.
     """
 
@@ -63,17 +65,31 @@ class Snapshots:
 
     def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Write a snapshot; the ones before the last two go."""
-        if not (self.folder / PARTS).exists():
-            write_json(self.folder / PARTS, self.parts)
-            self._forget_old_runs()
         path = self.folder / f"{update:012d}.safetensors"
-        with atomic_path(path) as temporary:
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+        self._write(path, tensors)
         write_json(path.with_suffix(".json"), {"sha256": sha256(path), **numbers})
         for old in sorted(self.folder.glob("*.safetensors"))[:-KEPT_SNAPSHOTS]:
             old.with_suffix(".json").unlink(missing_ok=True)
             old.unlink()
         self._last = time.monotonic()
+
+    def keep(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        """Write moments/NAME.safetensors."""
+        self._write(self.folder / MOMENTS / f"{name}.safetensors", tensors)
+
+    def copy_kept(self, folder: str | Path) -> None:
+        """Make folder/moments hold what `keep` wrote and nothing else."""
+        shutil.rmtree(Path(folder) / MOMENTS, ignore_errors=True)
+        for path in sorted((self.folder / MOMENTS).glob("*.safetensors")):
+            with atomic_path(Path(folder) / MOMENTS / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+
+    def _write(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
+        if not (self.folder / PARTS).exists():
+            write_json(self.folder / PARTS, self.parts)
+            self._forget_old_runs()
+        with atomic_path(path) as temporary:
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
 
     def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """(tensors, numbers) of the newest whole snapshot of this run, None where it starts anew.

@@ -13,12 +13,12 @@ class EarlyStopping:
     best_update: int = 0
     stale: int = 0  # validations since the best
 
-    def observe(self, loss: float, update: int) -> bool:
-        """Take a validation's loss; True where it is the best so far."""
+    def observe(self, loss: float, update: int, counts: bool = True) -> bool:
+        """Take a validation's loss; True where it is the best so far. One that does not count takes no patience."""
         if loss < self.best:
             self.best, self.best_update, self.stale = loss, update, 0
             return True
-        self.stale += 1
+        self.stale += counts
         return False
 
     @property

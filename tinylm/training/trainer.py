@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tinylm.command import CommandFailed
-from tinylm.config import setting
+from tinylm.config import PARAMS_FILE, InputError, setting
 from tinylm.model.lm import TinyLM
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
@@ -19,10 +19,12 @@ from tinylm.training.schedules import learning_rate
 class TrainSettings:
     """Section `train`."""
 
-    layout: str = setting(choices=("stories", "stream"))
+    layout: str = setting(choices=("stories", "stream", "windows"))
     batch_size: int = setting(low=1, high=1_000_000)
     accumulation: int = setting(low=1, high=100_000)
-    tokens: int = setting(low=1, high=10**15)
+    tokens: int | None = setting(low=1, high=10**15)
+    epochs: float | None = setting(above=0.0, high=1e6)
+    stop_after: int | None = setting(low=1, high=10**15)
     optimizer: str = setting(choices=("adam", "adamw", "muon"))
     lr: float = setting(above=0.0, high=10.0)
     muon_lr: float = setting(above=0.0, high=10.0)
@@ -31,6 +33,7 @@ class TrainSettings:
     beta2: float = setting(low=0.0, high=0.999999)
     eps: float = setting(above=0.0, high=1.0)
     weight_decay: float = setting(low=0.0, high=10.0)
+    decay: str = setting(choices=("matrices", "all"))
     warmup: float = setting(low=0.0, high=0.99)
     schedule: str = setting(choices=("cosine", "constant"))
     final_lr: float = setting(low=0.0, high=1.0)
@@ -41,7 +44,33 @@ class TrainSettings:
     patience: int | None = setting(low=1)
     sample_every: int = setting(low=1)
     sample_prompt: str = setting()
+    keep_epochs: tuple[float, ...] = setting(above=0.0, high=1e6)
     seed: int = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        found = []
+        if (self.tokens is None) == (self.epochs is None):
+            given = f"tokens = {_shown(self.tokens)} and epochs = {_shown(self.epochs)}"
+            found.append(f"{given}; allowed: exactly one of the two, the other null")
+        elif self.tokens is not None and self.stop_after is not None and self.stop_after > self.tokens:
+            found.append(f"stop_after = {self.stop_after}; allowed: at most tokens = {self.tokens}, or null")
+        if len({f"{epoch:g}" for epoch in self.keep_epochs}) < len(self.keep_epochs):
+            found.append(f"keep_epochs = {list(self.keep_epochs)}; allowed: all different, to six digits")
+        return found
+
+    def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
+        """Scored tokens (that the schedule spans, where the run ends). Raises InputError where stop_after is above."""
+        whole = self.tokens if self.tokens is not None else round((self.epochs or 0.0) * tokens_per_epoch)
+        end = whole if self.stop_after is None else self.stop_after
+        if end > whole:
+            spans = f"{whole} tokens, {_shown(self.epochs)} epochs"
+            raise InputError(f"{PARAMS_FILE}: train.stop_after = {end}; allowed: at most the budget of {spans}")
+        return whole, end
+
+
+def _shown(number: float | None) -> str:
+    return "null" if number is None else f"{number:.15g}"
 
 
 class TrainingFailed(CommandFailed):
@@ -51,19 +80,20 @@ class TrainingFailed(CommandFailed):
 def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
     """Optimizers with their peak learning rates: Adam or AdamW over all, or Muon over the blocks' matrices.
 
-    Weight decay falls on the blocks' matrices only; embedding, output layer, gains and biases keep their size.
+    With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions, output layer, gains
+    and biases keep their size; with `decay: all` it falls on every parameter.
     """
     trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices: list[tuple[Tensor, int]] = [
         (p, 3 if ".qkv." in name else 1) for name, p in trainable if name.startswith("blocks") and p.dim() == 2
     ]
     others: list[Tensor] = [p for name, p in trainable if not (name.startswith("blocks") and p.dim() == 2)]
-    betas = settings.beta1, settings.beta2
+    betas, rest = (settings.beta1, settings.beta2), settings.weight_decay if settings.decay == "all" else 0.0
     if settings.optimizer == "muon":
         low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon([(p, pieces) for p, pieces in matrices], settings.muon_beta, settings.weight_decay, low)
-        return [(muon, settings.muon_lr), (Adam([(others, 0.0)], betas, settings.eps, decoupled=True), settings.lr)]
-    groups: list[tuple[list[Tensor], float]] = [([p for p, _ in matrices], settings.weight_decay), (others, 0.0)]
+        return [(muon, settings.muon_lr), (Adam([(others, rest)], betas, settings.eps, decoupled=True), settings.lr)]
+    groups: list[tuple[list[Tensor], float]] = [([p for p, _ in matrices], settings.weight_decay), (others, rest)]
     return [(Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw"), settings.lr)]
 
 
@@ -88,6 +118,7 @@ class Trainer:
 
     def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
         self.model, self.batches, self.settings = model, batches, settings
+        self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
@@ -129,7 +160,7 @@ class Trainer:
             parameter.grad = None
         nats, tokens = accumulate_gradients(self.model, batches, s.precision)
         norm = clip_gradients(self.parameters, s.clip_norm)
-        progress = (self.tokens + tokens / 2) / s.tokens  # the middle of the update
+        progress = (self.tokens + tokens / 2) / self.budget  # the middle of the update
         share = learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
         if not (math.isfinite(nats) and math.isfinite(norm)):
             raise TrainingFailed(

@@ -23,7 +23,7 @@ def row_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32")
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         for batch in batches:
             nats = model.nats(batch.inputs.to(device), batch.targets.to(device)).sum(1, dtype=torch.float64)
-            found.append(torch.stack([nats.cpu(), (batch.targets != model.pad_id).sum(1).double()], dim=1))
+            found.append(torch.stack([nats.cpu(), (batch.targets >= 0).sum(1).double()], dim=1))
     model.train(was_training)
     rows = torch.cat(found)
     if not rows[:, 1].any():

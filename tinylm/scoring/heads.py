@@ -1,0 +1,55 @@
+"""Every attention head over evaluation stories: where it looks, which role it has, what it is worth."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tinylm.model.lm import TinyLM
+from tinylm.scoring.ablation import ablate, summarise_ablation
+from tinylm.scoring.attention_maps import look, passages
+from tinylm.scoring.continuations import EvaluateSettings
+from tinylm.scoring.head_roles import HeadRoles, role_pairs, summarise_roles
+from tinylm.scoring.head_tendencies import HeadTendencies
+from tinylm.scoring.word_classes import WordReader
+from tinylm.text.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+
+class Heads(NamedTuple):
+    """Rows of heads.csv, roles.csv and ablation.csv, and the figures of metrics/evaluate.json."""
+
+    tendencies: list[dict[str, Any]]
+    roles: list[dict[str, Any]]
+    ablation: list[dict[str, Any]]
+    figures: dict[str, Any]
+
+
+def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settings: EvaluateSettings) -> Heads:
+    """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them."""
+    context = model.settings.context
+    tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
+    roles, reader = HeadRoles(context), WordReader(tokenizer)
+    embedding = model.embedding.detach()
+    middle = embedding.mean(dim=0)
+    told = words = classified = 0
+    stories = passages(store, settings.tendency_sentences, context)
+    for ids in stories:
+        maps = look(model, ids).maps
+        tendencies.add(list(maps), ids)
+        row = reader.read(ids.tolist())
+        vectors = (embedding[ids.astype(np.int64)] - middle).cpu().numpy()
+        roles.add(maps, row.text, role_pairs(row, vectors))
+        told += row.is_told
+        words += len(row.words)
+        classified += sum(word.name != "" for word in row.words)
+    table = roles.table(settings.bootstrap, settings.seed)
+    rows = passages(store, settings.ablation_stories, context)
+    whole, ablation = ablate(model, rows, settings.bootstrap, settings.seed)
+    figures = {
+        "passages": len(stories),
+        "told_by_generator": told,
+        "classified_share": classified / words if words else None,
+        **summarise_roles(table, roles),
+        "ablation": summarise_ablation(whole, ablation, len(rows)),
+    }
+    return Heads(tendencies.table(), table, ablation, figures)
