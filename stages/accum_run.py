@@ -10,7 +10,7 @@ from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.trainer import TrainSettings
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(train.seed, runtime.threads)
-    pad_id = Tokenizer.from_file("data/vocab/tokenizer.json").pad_id
+    pad_id = open_tokenizer("data/vocab/tokenizer.json").pad_id
     print(f"conditions: {measured_on}", flush=True)
 
     task = accum.Task(

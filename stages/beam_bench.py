@@ -12,7 +12,7 @@ from tinylm.model.storage import check_vocabulary
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
 COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
@@ -30,8 +30,8 @@ def main() -> None:
     config = read_json("models/config.json", "train")
     beam.check_widths(settings, config["vocab_size"])
     check_vocabulary("models", "data/vocab/tokenizer.json")
-    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
-    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings)
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
+    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings, tokenizer.sos_id is not None)
     print(f"conditions: {measured_on}", flush=True)
 
     tasks = beam.make_tasks(
@@ -45,14 +45,15 @@ def main() -> None:
     )
     measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
-    methods = {result["setting"]: beam.quality(result, found[result["setting"]]) for result in measured}
+    stated = beam.conditions(settings)
+    methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
     tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
     write_json(
         "metrics/beam_bench.json", {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     )
     rows, missing = tables.records(measured, ("setting",), FIGURES)
-    speeds = {row.pop("setting"): row for row in rows}
+    speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
     tables.write_csv(
         "plots/beam_bench_time.csv",
@@ -63,7 +64,14 @@ def main() -> None:
             for name, row in speeds.items()
         ],
     )
-    stage_time("beam_bench", start, measured_on, methods=speeds, not_measured=failed + missing, measured=beam.MEASURED)
+    stage_time(
+        "beam_bench",
+        start,
+        measured_on,
+        methods=speeds,
+        not_measured=failed + missing,
+        measured=beam.measured(settings),
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")
 
@@ -24,7 +24,7 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(ckpt.SEED, runtime.threads)
-    pad_id = Tokenizer.from_file("data/vocab/tokenizer.json").pad_id
+    pad_id = open_tokenizer("data/vocab/tokenizer.json").pad_id
     print(f"conditions: {measured_on}")
 
     results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, "data", runtime.device, runtime.threads))

@@ -12,7 +12,7 @@ from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "peak_mib", "process_mib")
 
@@ -27,8 +27,8 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(decode.seed, runtime.threads)
-    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
-    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model)
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
+    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model, tokenizer.sos_id is not None)
     print(f"conditions: {measured_on}")
 
     tasks = kv.make_tasks(
@@ -36,7 +36,6 @@ def main() -> None:
         model=model,
         decode=decode,
         prompts=prompts,
-        pad_id=tokenizer.pad_id,
         eos_id=tokenizer.eos_id,
         embedding="data/vocab/embedding.safetensors",
         device=runtime.device,

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
 
 import torch
 
@@ -14,14 +13,14 @@ from tinylm.decoding.texts import generate_text
 from tinylm.files import exclusive_lock, sha256, write_json
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
-from tinylm.model.storage import new_model, save_model
+from tinylm.model.storage import save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.seeding import derive_seed, seed_everything
-from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.training.assembly import assemble
 from tinylm.training.curves import run_figures, write_curves
+from tinylm.training.loggers import open_logger
 from tinylm.training.loop import train
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
@@ -34,7 +33,8 @@ DATA = [
     "data/tokens/held_out.ids",
 ]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
-SAMPLING = DecodeSettings(0.7, 40, 1.0, 1.0, "half", 0.0, 1)  # fixed, so that samples of different runs compare
+# fixed, so that samples of different runs compare
+SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)
 
 
 def main() -> None:
@@ -44,14 +44,12 @@ def main() -> None:
     model_settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     device = pick_device(runtime.device)
-    seed_everything(derive_seed(settings.seed, "train"), runtime.threads)
-    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     stores = {split: TokenStore("data/tokens", split) for split in ("train", "held_out")}
     matrix = torch.from_numpy(load_matrix("data/vocab/embedding.safetensors"))
-    model = new_model(model_settings, tokenizer.pad_id, matrix).to(device)
+    made = assemble(model_settings, settings, matrix, stores, tokenizer.pad_id, device, runtime.threads)
+    model, batches = made.model, made.batches
     print(format_description(describe(model)))
-    layout, size, context, pad = settings.layout, settings.batch_size, model_settings.context, tokenizer.pad_id
-    batches = TrainBatches(stores["train"], layout, size, context, pad, derive_seed(settings.seed, "order"))
     parts = fingerprint({"train": settings, "model": model_settings}, DATA, CODE)
     snapshots = Snapshots("runs/train", parts, runtime.snapshot_every_s, os.environ.get("TINYLM_RESUME", "auto"))
 
@@ -60,12 +58,14 @@ def main() -> None:
         print(f"sample after {tokens:,} tokens: {text}")
         return text
 
-    def held_out() -> Iterator[Batch]:
-        return scoring_batches(stores["held_out"], layout, size, context, pad)
-
-    with exclusive_lock("runs/train.lock", "training"):
-        result = train(model, batches, held_out, settings, runtime.log_every_s, sample, snapshots)
-        save_model("models", model, layout=layout, tokenizer_sha256=sha256(DATA[0]))
+    logged = {f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()}
+    with (
+        exclusive_lock("runs/train.lock", "training"),
+        open_logger(runtime.logger, "runs", runtime.log_every_s, logged) as logger,
+    ):
+        result = train(model, batches, made.held_out, settings, runtime.log_every_s, sample, snapshots, logger)
+        save_model("models", model, layout=settings.layout, tokenizer_sha256=sha256(DATA[0]))
+        snapshots.copy_kept("models")
         samples = [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in result.curves.samples]
         write_json("models/samples.json", samples)
         write_curves("plots", result.curves)

@@ -1,4 +1,4 @@
-"""Stage vocab: count the train split's words; write the tokenizer, the ids of every split and the embedding matrix."""
+"""Stage vocab: make the tokenizer from the train split; write it, the ids of every split and the embedding matrix."""
 
 import sys
 import time
@@ -8,12 +8,15 @@ from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.files import write_json
 from tinylm.runtime import RuntimeSettings, conditions
+from tinylm.text.data_settings import DataSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.matrix_file import save_matrix
 from tinylm.text.stories import SPLITS, read_stories
+from tinylm.text.stream_cut import cut_stream
 from tinylm.text.token_store import TokenStore, coverage, write_store
+from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.vectors import embedding_matrix
-from tinylm.text.words import VocabSettings, build_tokenizer, count_words
 
 STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/vocab")
 
@@ -21,6 +24,7 @@ STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/v
 def main() -> None:
     start = time.perf_counter()
     params = load_params()
+    data = read_section(params, "data", DataSettings)
     vocab = read_section(params, "vocab", VocabSettings)
     embedding = read_section(params, "embedding", EmbeddingSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
@@ -28,21 +32,25 @@ def main() -> None:
     def texts(split: str = "train"):
         return (story["text"] for story in read_stories(STORIES, split))
 
-    counts = count_words(texts(), vocab)
-    tokenizer = build_tokenizer(counts, vocab)
+    tokenizer, seen = make_tokenizer(vocab, texts)
     tokenizer.save(VOCAB / "tokenizer.json")
-    known: dict[str, dict] = {}
     for split in SPLITS:
         write_store(TOKENS, split, (tokenizer.encode_story(text) for text in texts(split)), len(tokenizer))
-        known[split] = coverage(TokenStore(TOKENS, split), tokenizer.unk_id)
+    by_tokens = data.held_out == "tokens"
+    split_by = cut_stream(TOKENS, data.held_out_share, data.overlap) if by_tokens else {"by": data.held_out}
+    stores = {split: TokenStore(TOKENS, split) for split in SPLITS}
+    marks = tokenizer.specials - {tokenizer.unk_id}
+    known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}
     matrix, covered = embedding_matrix(embedding, tokenizer, texts)
     save_matrix(VOCAB / "embedding.safetensors", matrix)
     metrics = {
         "size": len(tokenizer),
-        "words_seen": len(counts),
-        "words_seen_once": sum(count == 1 for count in counts.values()),
-        "tokens": {split: len(TokenStore(TOKENS, split).ids) for split in SPLITS},
+        **seen,
+        "tokens": {split: len(store.ids) for split, store in stores.items()},
         "unknown_share": {split: known[split]["unknown_share"] for split in SPLITS},
+        "coverage": {split: known[split]["coverage"] for split in SPLITS},
+        "sequence_length": known["train"]["sequence_length"],
+        "split": split_by,
         "embedding": covered,
     }
     write_json("metrics/vocab.json", metrics)

@@ -13,7 +13,8 @@ from tinylm.cli import check, machine, main
 from tinylm.cli.sections import SECTIONS, Finding, check_rules, read_sections
 from tinylm.config import load_params, parse_yaml
 from tinylm.presets.write import FOLDER, names, preset_text
-from tinylm.text.words import VocabSettings, build_tokenizer, count_words
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[1]
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -64,7 +65,7 @@ def notes() -> list[str]:
 
 
 def write_vocabulary(count: int) -> None:
-    settings = VocabSettings(True, "drop", 1, None)
+    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
     tokenizer = build_tokenizer(count_words([" ".join(f"w{i}" for i in range(count))], settings), settings)
     tokenizer.save("data/vocab/tokenizer.json")
 
@@ -168,8 +169,11 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
             "params.yaml: data.path = 'nowhere': no such file or folder",
         ),
         ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
-        ({"embedding.path": ".git", "embedding.source": "file"}, "params.yaml: embedding.path = '.git' is a folder"),
-        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}, line 1: not the header of a .vec file"),
+        (
+            {"embedding.path": ".git", "embedding.source": "file"},
+            "embedding.path = '.git': no regular file; allowed: .vec",
+        ),
+        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}: not a format of vectors that is read here"),
     ],
 )
 def test_a_planted_problem_is_the_only_one_found(changes, named):
@@ -241,6 +245,9 @@ def test_the_hub_is_noted_and_not_asked():
     plant({"data.source": "hub"})
     assert problems() == []
     assert notes() == ["asked for when download runs"]
+    plant({"embedding.source": "file", "embedding.hub_id": "a/b", "embedding.hub_revision": "0"})
+    assert problems() == []
+    assert notes() == ["asked for when vocab runs"]
 
 
 def test_what_is_only_slow_or_odd_is_noted():
@@ -336,3 +343,32 @@ def test_exit_code_of_the_process():
     assert found.returncode == 2
     assert found.stderr == "error: 1 problem, marked above\n"
     assert "params.yaml: model.heads = 0; allowed: a whole number >= 1" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model.embedding": "frozen"}, "model.embedding = frozen: the random vectors stay as they are drawn"),
+        ({"model.init": "torch"}, "embedding.std = 0.02: PyTorch's own vectors, as model.init = torch has it, have 1"),
+        ({"model.init": "torch", "embedding.std": 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_random_vectors_that_are_unlike_their_model_get_a_note(changes, named):
+    plant({"embedding.source": "random", **changes})
+    assert problems() == []
+    assert notes() == ([] if named is None else [named])
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "max_size", "size"),
+    [("words", 100, 104), ("words", None, None), ("bpe", 300, 300), ("longest_match", 70, 70), ("gpt2", 100, 50_257)],
+)
+def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size, size):
+    plant({"vocab.tokenizer": tokenizer, "vocab.max_size": max_size})
+    assert check.known_vocab_size(read_sections(load_params())[0]) == size
+
+
+def test_a_deviation_of_one_column_is_refused():
+    plant({"model.norm_kind": "std", "model.heads": 1, "embedding.width": 1})
+    assert problems() == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]

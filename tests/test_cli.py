@@ -20,15 +20,21 @@ from tinylm.decoding.texts import unspeakable
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import load_model, save_model
 from tinylm.presets.write import BASE, FOLDER, preset_values
-from tinylm.text.words import Tokenizer, VocabSettings, build_tokenizer, count_words
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[1]
 CONTEXT = 17
 DECODE = {
     "temperature": 0.8,
+    "temperature_end": None,
     "top_k": 50,
     "top_p": 1.0,
+    "fallback_mass": 0.0,
+    "fallback_top_p": 0.9,
     "repetition_penalty": 1.0,
+    "repetition_window": None,
     "slide": "half",
     "length_penalty": 0.6,
     "seed": 1,
@@ -38,12 +44,32 @@ TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s
 
 def make_run(folder: Path, punctuation: str) -> None:
     """models/ and data/vocab/ of a random model, params.yaml of the storybook."""
-    settings = VocabSettings(lower_case=True, punctuation=punctuation, min_count=1, max_size=None)
+    settings = VocabSettings("words", True, punctuation, 1, None, "", None, None)
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     tokenizer.save(folder / "data/vocab/tokenizer.json")
     torch.manual_seed(1)
-    shape = ModelSettings(2, 3, None, 23, CONTEXT, 0.0, "pre", "gelu", True, False, "tuned")
-    model = TinyLM(shape, len(tokenizer), tokenizer.pad_id, torch.randn(len(tokenizer), 20))
+    shape = ModelSettings(
+        2,
+        3,
+        None,
+        23,
+        CONTEXT,
+        0.0,
+        "pre",
+        "layer",
+        1e-5,
+        True,
+        "sinusoids",
+        "gelu",
+        "scaled",
+        True,
+        True,
+        True,
+        False,
+        False,
+        "tuned",
+    )
+    model = TinyLM(shape, torch.randn(len(tokenizer), 20))
     with torch.no_grad():  # <eos> scores less, so that texts grow
         end = model.output.weight[tokenizer.eos_id]
         model.final_norm.bias.sub_(3.0 * end / end.square().sum())
@@ -64,7 +90,7 @@ def run_folder(request, tmp_path, monkeypatch):
 
 def parts():
     model, _ = load_model("models")
-    return model, Tokenizer.from_file("data/vocab/tokenizer.json")
+    return model, open_tokenizer("data/vocab/tokenizer.json")
 
 
 def sampled(prompts, max_tokens=200, **changes):
@@ -172,7 +198,7 @@ def test_log_probs_of_each_token(run_folder, capsys):
     _, (new,) = sampled(["the cat"], 9)
     rows, total = log_probs(capsys.readouterr().out.splitlines()[1:])
     _, tokenizer = parts()
-    assert [word for word, _ in rows] == [tokenizer.words[token] for token in new.ids]
+    assert [word for word, _ in rows] == [tokenizer.tokens[token] for token in new.ids]
     assert [value for _, value in rows] == pytest.approx(new.log_probs, abs=6e-5)
     assert total == pytest.approx(sum(new.log_probs), abs=6e-5)
 
@@ -235,7 +261,7 @@ def test_unknown_words_exit_2(words, capsys):
 
 
 def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
-    settings = VocabSettings(True, "keep", 1, None)
+    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
     build_tokenizer(count_words(["one word more"], settings), settings).save("other.json")
     assert main(["generate", "the", "--vocab", "other.json"]) == 2
     assert "other.json has 7 ids, models/config.json" in capsys.readouterr().err
@@ -294,9 +320,9 @@ def test_a_megabyte_of_broken_utf8_is_continued(run_folder, capsys, monkeypatch)
 
 
 def test_an_ascii_terminal_gets_escapes(run_folder):
-    settings = VocabSettings(True, "keep", 1, None)
+    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
-    words = [*tokenizer.words[4:-1], "caf\u00e9"]
+    words = [*tokenizer.tokens[4:-1], "caf\u00e9"]
     type(tokenizer)(words, tokenizer.split).save("data/vocab/tokenizer.json")
     for encoding, expected in (("ascii", b"caf\\xe9\n"), ("utf-8", "caf\u00e9\n".encode())):
         target = io.BytesIO()
@@ -436,7 +462,7 @@ def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys
     ("words", "named"),
     [
         (["--vocab", "nowhere.json"], "nowhere.json is missing: run dvc repro vocab, or give --vocab-size"),
-        (["--vocab-size", "3"], "--vocab-size 3; allowed: 4"),
+        (["--vocab-size", "0"], "--vocab-size 0; allowed: 1"),
         (["--width", "0"], "--width 0; allowed: 1 to"),
         (["--width", "1"], "; allowed: at most the embedding's width 1"),
     ],

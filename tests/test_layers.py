@@ -31,7 +31,7 @@ def module_name(path: Path) -> str:
 
 
 def unit(module: str) -> str:
-    """tinylm.text.words -> text; stages.train -> stages"""
+    """tinylm.text.tokens.words -> text; stages.train -> stages"""
     parts = module.split(".")
     return parts[1] if parts[0] == "tinylm" and len(parts) > 1 else parts[0]
 

@@ -19,6 +19,7 @@ class RuntimeSettings:
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)
     snapshot_every_s: float = setting(above=0.0)
+    logger: str = setting(choices=("none", "wandb", "dvclive"))
 
 
 def share_cores() -> None:

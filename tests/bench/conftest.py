@@ -13,7 +13,8 @@ from tinylm.config import load_params, read_section
 from tinylm.model.lm import ModelSettings
 from tinylm.text.matrix_file import save_matrix
 from tinylm.text.token_store import write_store
-from tinylm.text.words import VocabSettings, build_tokenizer
+from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.words import build_tokenizer
 
 WORDS, WIDTH = 31, 12
 PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
@@ -48,7 +49,7 @@ def folder(tmp_path, monkeypatch, params):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(7)
     counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
-    tokenizer = build_tokenizer(counts, VocabSettings(True, "drop", 1, None))
+    tokenizer = build_tokenizer(counts, VocabSettings("words", True, "drop", 1, None, "", None, None))
     tokenizer.save("data/vocab/tokenizer.json")
     save_matrix("data/vocab/embedding.safetensors", rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32))
     for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):

@@ -94,6 +94,14 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     assert settings.lr == task.train.lr
 
 
+def test_the_sweeps_budget_takes_the_place_of_epochs(task):
+    epochs = accum.dataclasses.replace(task.train, tokens=None, epochs=2.0, stop_after=90, keep_epochs=(1.0,))
+    settings = accum.run_settings(accum.dataclasses.replace(task, train=epochs), 4, 280)
+    assert settings.budget(100) == (280, 280)
+    assert settings.problems() == []
+    assert settings.keep_epochs == ()
+
+
 def test_a_budget_below_one_update_is_bad_input(task):
     small = accum.dataclasses.replace(task.sweep, tokens=20)
     batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)

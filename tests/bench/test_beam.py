@@ -10,14 +10,14 @@ from tinylm.bench import beam, measure
 from tinylm.config import InputError
 from tinylm.model.storage import new_model, save_model
 from tinylm.text.matrix_file import load_matrix
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
 
 @pytest.fixture
 def trained(folder, model_settings):
-    model = new_model(model_settings, 2, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors")))
+    model = new_model(model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors")))
     save_model("models", model, layout="stories")
     return folder
 
@@ -35,13 +35,59 @@ def test_stage_writes_what_was_agreed(trained, inline):
     assert {"bleu4", "log_prob", "log_prob_per_token", "distinct2", "repeated_4grams"} < set(methods["sampling"])
     times = json.loads((trained / "metrics/beam_bench_time.json").read_text())
     assert list(times["methods"]) == METHODS
-    assert set(times["methods"]["beam 3"]) == set(beam_bench.FIGURES)
+    stated = {"cache": True, "stop_at_eos": False, "texts_stop_at_eos": True}
+    for rows in (methods, times["methods"]):
+        assert all(stated.items() <= row.items() for row in rows.values())
+    assert set(times["methods"]["beam 3"]) == {*beam_bench.FIGURES, *stated}
+    assert "fixed length, no stop at <eos>, with cache" in times["measured"]
     rows = list(csv.DictReader((trained / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
     assert float(rows[0]["log_prob"]) < 0
     plotted = list(csv.DictReader((trained / "plots/beam_bench_time.csv").open()))
     assert [(row["method"], row["width"]) for row in plotted[:4]] == list(zip(METHODS, ["1", "1", "1", "3"]))
+
+
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize("stop", [False, True])
+def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
+    trained, params, change, inline, monkeypatch, cache, stop
+):
+    asked = []
+    for name in ("generate", "beam_search"):
+        real = getattr(beam, name)
+
+        def spy(*arguments, real=real, **options):
+            asked.append((options["use_cache"], options["stop_at_eos"], len(arguments[1])))
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(beam, name, spy)
+    change(params, "beam_bench", cache=cache, stop_at_eos=stop)
+    beam_bench.main()
+    assert {use for use, *_ in asked} == {cache}
+    assert {at_end for _, at_end, rows in asked if rows == 1} == {stop}  # timed
+    assert sum(at_end for _, at_end, rows in asked if rows == 3) == len(METHODS) * (1 + stop)  # texts, and timed
+    for name in ("beam_bench", "beam_bench_time"):
+        written = json.loads((trained / f"metrics/{name}.json").read_text())
+        for row in written["methods"].values():
+            assert (row["cache"], row["stop_at_eos"], row["texts_stop_at_eos"]) == (cache, stop, True)
+    assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (not cache, stop)
+
+
+def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
+    seconds = iter([1.0, 1.0, 4.0, 3.0])
+
+    def median_seconds(work, repeats, device, warm_up):
+        for _ in range(repeats):
+            work()
+        return next(seconds)
+
+    monkeypatch.setattr(measure, "median_seconds", median_seconds)
+    settings = beam.BeamBenchSettings((1,), 3, 2, 9, True, True, 2)
+    prompts = [[0, 4], [0, 4, 5], [0, 4, 5, 6]]
+    task = beam.Task("greedy", None, None, settings, prompts, "", "", "cpu", 1)
+    found = beam.speed(lambda prompts: [prompt[1:] for prompt in prompts], task, None)
+    assert found == {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
 
 
 def test_quality_is_the_same_twice(trained, inline):
@@ -64,9 +110,9 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
 
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
-    settings = beam.BeamBenchSettings((3,), 2, 2, 6, 1)
+    settings = beam.BeamBenchSettings((3,), 2, 2, 6, True, False, 1)
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
-    tokenizer = Tokenizer.from_file("data/vocab/tokenizer.json")
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     prompts = [[0, 5], [0, 9]]
     shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
     model, _ = beam.load_model("models", "cpu")
@@ -77,7 +123,7 @@ def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
 
 def test_references_are_the_stories_own_next_tokens(trained):
     store = beam.TokenStore("data/tokens", "evaluation")
-    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, 1))
+    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, True, False, 1), True)
     stories = [store.story(index).tolist() for index in range(len(store))]
     for prompt in prompts:
         assert (len(prompt.ids), prompt.ids[0]) == (4, 0)
@@ -85,7 +131,7 @@ def test_references_are_the_stories_own_next_tokens(trained):
 
 
 def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
-    settings = beam.BeamBenchSettings((1, 40), 3, 2, 7, 1)
+    settings = beam.BeamBenchSettings((1, 40), 3, 2, 7, True, False, 1)
     with pytest.raises(InputError, match=r"beam_bench\.widths = \[40\]; allowed: at most the vocabulary's 35"):
         beam.check_widths(settings, 35)
     change(params, "beam_bench", prompt_tokens=50)
@@ -95,10 +141,10 @@ def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
 
 def test_greedy_takes_no_penalty(params):
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
-    settings = beam.BeamBenchSettings((2,), 2, 2, 6, 1)
+    settings = beam.BeamBenchSettings((2,), 2, 2, 6, True, False, 1)
     tasks = beam.make_tasks(
         settings,
-        dataclasses.replace(decode, repetition_penalty=1.5),
+        dataclasses.replace(decode, repetition_penalty=1.5, temperature_end=1.2),
         prompts=[],
         model="",
         tokenizer="",
@@ -108,4 +154,4 @@ def test_greedy_takes_no_penalty(params):
     assert [(task.name, task.width, task.decode.repetition_penalty) for task in tasks] == [
         ("sampling", None, 1.5), ("greedy", None, 1.0), ("beam 2", 2, 1.5)
     ]  # fmt: skip
-    assert tasks[1].decode.temperature == 0.0
+    assert (tasks[1].decode.temperature, tasks[1].decode.temperature_end) == (0.0, None)

@@ -36,7 +36,7 @@ def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
 
     with_dropout, without = (ckpt.measure_task(first_task(dropout)) for dropout in (0.2, 0.0))
     assert with_dropout["nats"] != without["nats"]
-    model = ckpt.new_model(model_settings, 2, torch.zeros(35, 12))
+    model = ckpt.new_model(model_settings, torch.zeros(35, 12))
     assert set(with_dropout["gradients"]) == {name for name, _ in model.named_parameters()}
 
 

@@ -21,7 +21,6 @@ def task(folder, params, model_settings):
         new_tokens=23,
         cache=True,
         repeats=1,
-        pad_id=2,
         eos_id=1,
         embedding="data/vocab/embedding.safetensors",
         device="cpu",

@@ -58,6 +58,7 @@ def _write_data(folder: Path) -> None:
             "words_seen_once": 3,
             "unknown_share": {"train": 0.0, "held_out": 0.0, "evaluation": 0.0005},
             "tokens": {name: 94 * n for name, n in splits.items()},
+            "sequence_length": {"mean": 94.2, "longest": 181},
             "embedding": {"source": "skipgram", "width": 128, "coverage": 1.0},
         },
     )
@@ -144,8 +145,16 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
             "perplexity_interval": [6.9, 7.3],
             "protocol": "every token but the first <sos> scored, non-overlapping windows of 192 tokens.",
             "baselines": baselines,
+            "heads": {
+                "passages": 200,
+                "classified_share": 0.98,
+                "margin": 0.1,
+                "not_measured": {"sentence start": "the tokens hold no sentence ends"},
+                "ablation": {"stories": 40, "nats_per_token": 1.95},
+            },
             "samples": {
                 "count": 50,
+                "protocol": "50 starts of stories, 5 tokens each, continued at temperature 0.8",
                 "continuation_perplexity": _interval(4.2),
                 "reference_perplexity": _interval(7.0),
                 "bleu1": _interval(31.0),
@@ -190,9 +199,55 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
         maps = np.tril(maps)
         arrays[f"words_{number + 1}"] = np.array(words)
         arrays[f"maps_{number + 1}"] = (maps / maps.sum(axis=-1, keepdims=True)).astype(np.float32)
+        arrays |= {f"next_{number + 1}": np.array("and"), f"next_prob_{number + 1}": np.array(0.731)}
     (folder / "data/evaluate").mkdir(parents=True, exist_ok=True)
     np.savez(folder / "data/evaluate/attention.npz", **arrays)  # type: ignore[arg-type]
+    moments: dict = {
+        "epochs": np.array([0.1, 0.5]),
+        "words": arrays["words_1"],
+        "maps": np.stack([arrays["maps_1"]] * 2),
+    }
+    np.savez(  # type: ignore[arg-type]
+        folder / "data/evaluate/moments.npz", **moments, next=np.array(["a", "and"]), next_prob=np.array([0.02, 0.4])
+    )
     _write_heads(folder, layers, heads, rng)
+    _write_roles(folder, layers, heads)
+    probabilities = {"ran": 0.9312, "home": 0.4, "<eos>": 0.003}
+    _csv(
+        folder,
+        "data/evaluate/greedy.csv",
+        [
+            {"prompt": prompt, "number": number, "token": token, "probability": probability}
+            for prompt in ("the fox", "the fox")
+            for number, (token, probability) in enumerate(probabilities.items(), start=1)
+        ],
+    )
+
+
+def _write_roles(folder: Path, layers: int, heads: int) -> None:
+    """Head 1 of layer 1 looks at the previous token and is needed; the last head is idle."""
+    places = [(layer + 1, head + 1) for layer, head in np.ndindex(layers, heads)]
+    roles = {"previous token": 0.85, "subject-verb": 0.31, "punctuation": 0.12}
+    rows = [
+        {
+            "layer": layer,
+            "head": head,
+            "role": role,
+            "score": score if (layer, head) == (1, number) else 0.2,
+            "baseline": 0.2,
+            "positions": 900,
+            "claimed": (layer, head) == (1, number) and score > 0.3,
+        }
+        for number, (role, score) in enumerate(roles.items(), start=1)
+        for layer, head in places
+    ]
+    _csv(folder, "data/evaluate/roles.csv", rows)
+    ablation = []
+    for layer, head in places:
+        increase = 0.4 / (layer * head) if (layer, head) != places[-1] else 0.0
+        ends = {"loss_increase": increase, "low": increase - 0.01, "high": increase + 0.01}
+        ablation.append({"layer": layer, "head": head, "nats_per_token": 1.95 + increase} | ends)
+    _csv(folder, "data/evaluate/ablation.csv", ablation)
 
 
 def _write_heads(folder: Path, layers: int, heads: int, rng: np.random.Generator) -> None:
@@ -367,10 +422,12 @@ def write_run(folder: Path, *, updates: int, layers: int, heads: int, sentences:
 
 @pytest.fixture(scope="session")
 def params() -> dict:
-    """The parameters of the default preset."""
+    """The parameters of the default preset, with two moments of training kept."""
     import tinylm
 
-    return yaml.safe_load((Path(tinylm.__file__).parent / "presets/storybook.yaml").read_text(encoding="utf-8"))
+    chosen = yaml.safe_load((Path(tinylm.__file__).parent / "presets/storybook.yaml").read_text(encoding="utf-8"))
+    chosen["train"]["keep_epochs"] = [0.1, 0.5]
+    return chosen
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,11 @@ from tinylm.reporting.findings import (
     compare_with_floor,
     findings,
     judge_fit,
-    judge_heads,
     judge_unknown,
     limits,
 )
+from tinylm.reporting.head_findings import judge_ablation, judge_heads, judge_roles
+from tinylm.reporting.heads import Head, Role, heads
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu
 
@@ -138,6 +139,56 @@ def test_heads_that_stand_out_are_named():
     assert "previous token (layer 1, head 1: 60.0 % of the weight, 5.0 % if spread evenly)" in text
     assert "1 of 2 heads" in text
     assert "No head stands out" in _text(judge_heads(_heads("0.08", "spread evenly")))
+
+
+def test_roles_are_named_where_they_stand_out_from_position_alone():
+    rows = [
+        {"layer": "1", "head": "1", "role": "previous token", "score": "0.70", "baseline": "0.61"},
+        {"layer": "1", "head": "2", "role": "previous token", "score": "0.50", "baseline": "0.30", "claimed": "True"},
+        {"layer": "1", "head": "2", "role": "subject-verb", "score": "0.40", "baseline": "0.35"},
+    ]
+    text = _text(judge_roles(Run({}, {"roles": rows}, {})))
+    assert "previous token (layer 1, head 2: 0.50 against 0.30 by position alone)" in text
+    assert "No head fits these roles better than position alone: subject-verb." in text
+
+
+def _ablated(low: float, high: float) -> Run:
+    row = {"layer": "2", "head": "1", "loss_increase": str((low + high) / 2), "low": str(low), "high": str(high)}
+    idle = {"layer": "1", "head": "1", "loss_increase": "0.001", "low": "-0.001", "high": "0.003"}
+    return Run({}, {"ablation": [idle, row]}, {})
+
+
+def test_ablation_names_the_head_that_is_needed_and_counts_the_idle():
+    text = _text(judge_ablation(_ablated(0.1, 0.3)))
+    assert "needs layer 2, head 1 most: without it the loss rises by 0.200 nats a token (0.100 to 0.300)" in text
+    assert "1 of 2 heads can be switched off" in text
+    assert "2 of 2 heads can be switched off" in (text := _text(judge_ablation(_ablated(-0.1, 0.3))))
+    assert "most" not in text.split("without a change")[0]
+
+
+def test_roles_of_a_head_stand_best_first_and_a_claimed_one_before_any_other():
+    rows = [
+        {"layer": "1", "head": "1", "role": role, "score": score, "baseline": "0.1", "claimed": claimed}
+        for role, score, claimed in (("a", "0.3", "True"), ("b", "0.9", "False"), ("c", "0.5", "True"))
+    ]
+    (head,) = heads(Run({}, {"roles": rows}, {}))
+    assert [role.name for role in head.roles] == ["c", "a", "b"]
+    assert (head.claimed(), head.name()) == (["c", "a"], "c")
+
+
+@pytest.mark.parametrize(
+    ("ends", "claimed", "name", "verdict"),
+    [
+        ((0.1, 0.05, 0.15), True, "subject-verb", "needed"),
+        ((0.1, 0.05, 0.15), False, "", "needed"),
+        ((0.01, -0.05, 0.07), True, "idle", "idle: no change that can be told"),
+        ((-0.1, -0.2, -0.05), True, "subject-verb", "the model is better without it"),
+        ((None, None, None), True, "subject-verb", "not measured"),
+    ],
+)
+def test_a_head_is_called_by_its_role_unless_it_is_idle(ends, claimed, name, verdict):
+    head = Head(1, 2, (Role("subject-verb", 1, 2, 0.5, 0.2, 9, claimed),), *ends)
+    assert (head.name(), head.verdict()) == (name, verdict)
 
 
 def _cache(without: float) -> Run:

@@ -11,13 +11,16 @@ import pandas as pd
 import pytest
 
 from tinylm.reporting.drawing import to_png
-from tinylm.reporting.page import build_page, sections
+from tinylm.reporting.page import build_page
 from tinylm.reporting.pictures import PICTURES, draw_pictures, page_svgs
+from tinylm.reporting.reference_sections import with_library
+from tinylm.reporting.sections import sections, write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import FILES, Run, read_run
 from tinylm.reporting.writing import write_report
 
-SETTINGS = ReportSettings("A title", 8)
+ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
+SETTINGS = ReportSettings("A title", "none", 8)
 VOID = {"meta", "link", "br", "image", "path", "rect", "use", "img"}
 
 
@@ -51,6 +54,10 @@ class _Checker(html.parser.HTMLParser):
             self.wrong.append(tag)
 
 
+def _page(run: Run, svgs: dict[str, str], settings: ReportSettings = SETTINGS) -> str:
+    return build_page(write_parts(run, settings), settings.title, svgs)
+
+
 def _check(page: str) -> _Checker:
     checker = _Checker()
     checker.feed(page)
@@ -61,7 +68,7 @@ def _check(page: str) -> _Checker:
 def full(tmp_path_factory: pytest.TempPathFactory, params: dict, make_run) -> tuple[Path, str]:
     folder = tmp_path_factory.mktemp("full")
     make_run(folder)
-    write_report(read_run(folder, params), SETTINGS, folder)
+    write_report(with_library(read_run(folder, params), ROOT), SETTINGS, folder)
     return folder, (folder / "report/index.html").read_text(encoding="utf-8")
 
 
@@ -86,10 +93,64 @@ def test_full_run_shows_every_section_picture_and_head(full):
     page = full[1]
     assert "Not shown" not in page
     assert page.count('<svg class="chart"') == len(PICTURES) + 7
-    assert page.count('<svg class="head"') == 2 * 3 * 2  # layers * heads * sentences
+    assert page.count('<svg class="head"') == 2 * 3 * (2 + 2)  # layers * heads * (sentences + moments)
     assert "perplexity 7.10 against 9.40, lower by the factor 1.32" in page
     assert page.count("aria-label=") >= page.count("<svg")
     assert "recompute" in page
+
+
+def test_titles_of_maps_name_the_next_token_and_its_probability(full):
+    assert full[1].count("<figcaption>layer 1, head 2 · next: “and” (73.1 %)</figcaption>") == 2  # sentences
+    for title in ("epoch 0.1 · layer 2, head 3 · next: “a” (2.0 %)", "epoch 0.5 · layer 2, head 3 · next: “and” (40"):
+        assert f"<figcaption>{title}" in full[1]
+
+
+def test_attention_over_training_is_silent_where_no_moment_was_kept(full, params):
+    asked = read_run(full[0].parent, params)
+    assert "moments" in asked.problems
+    not_asked = read_run(full[0].parent, params | {"train": params["train"] | {"keep_epochs": []}})
+    assert "moments" not in not_asked.problems
+    assert "moments" not in _page(not_asked, {})
+    assert "Attention over training" in full[1]
+
+
+def test_heads_are_called_by_their_role_or_idle(full):
+    page = full[1]
+    for cells in (
+        ("1, 1", "previous token", "0.85", "0.20", "0.400", "0.390 to 0.410", "needed"),
+        ("2, 3", "(previous token)", "0.20", "0.20", "0.000", "−0.010 to 0.010", "idle: no change that can be told"),
+    ):
+        row = re.search(rf'<tr><th scope="row">{cells[0]}</th><td class="prose" data-label="role">(.*?)</tr>', page)
+        assert row
+        assert re.sub(r"(<[^>]*>)+", "|", row[1]).strip("|").split("|") == list(cells[1:])
+    assert "<li>sentence start: the tokens hold no sentence ends</li>" in page
+    chart = re.search(r'aria-label="(Loss added by switching a head off[^"]*)"', page)
+    assert chart
+    assert "layer 2, head 3 (idle) 0.000" in chart[1]
+    assert "layer 1, head 2 (subject-verb) 0.200" in chart[1]
+
+
+def test_greedy_tokens_are_shaded_by_their_probability(full):
+    assert full[1].count("<strong>the fox</strong> ") == 2  # the same prompt twice
+    assert '<span style="--p:96%">ran<sub>93</sub></span>' in full[1]  # the root of 0.93
+    assert '<span style="--p:5%">&lt;eos&gt;<sub>&lt;1</sub></span>' in full[1]
+
+
+def test_outputs_stand_side_by_side_and_equal_methods_share_a_column(run_folder, params):
+    table = pd.read_csv(run_folder / "data/beam_bench/outputs.csv")
+    table.loc[table.method == "beam 1", "text"] = table[table.method == "greedy"].text.to_numpy()
+    table.to_csv(run_folder / "data/beam_bench/outputs.csv", index=False)
+    page = _page(read_run(run_folder, params), {})
+    found = re.search(r"<caption>Every method after the same prompts</caption><thead><tr>(.*?)</tr>", page)
+    assert found
+    heads = re.findall(r">([^<>]+)</th>", found[1])
+    assert heads == ["prompt", "how it went on", "sampling", "greedy, beam 1", "beam 5", "beam 10"]
+
+
+def test_protocol_sequence_length_and_coverage_are_said(full):
+    assert "Protocol: 50 starts of stories, 5 tokens each, continued at temperature 0.8." in full[1]
+    assert "<dt>tokens a story, mean</dt><dd>94.2</dd>" in full[1]
+    assert "<dt>of train&#x27;s text covered by the vocabulary</dt><dd>100.0 %</dd>" in full[1]
 
 
 def test_pictures_of_a_full_run_are_written(full):
@@ -100,18 +161,18 @@ def test_pictures_of_a_full_run_are_written(full):
 
 
 def test_same_run_gives_the_same_bytes(full, params):
-    run = read_run(full[0], params)
+    run = with_library(read_run(full[0], params), ROOT)
     pictures = draw_pictures(run)
-    assert build_page(run, SETTINGS, page_svgs(pictures)) == full[1]
+    assert _page(run, page_svgs(pictures)) == full[1]
     for name in ("loss_tokens", "beam_bleu", "heads_previous"):
         assert to_png(pictures[name].figure) == (full[0] / f"plots/pictures/{name}.png").read_bytes()
 
 
 def test_samples_in_view_are_as_many_as_asked(full, params):
     run = read_run(full[0], params)
-    assert "4 further continuations" in build_page(run, ReportSettings("t", 8), {})
-    assert "12 further continuations" in build_page(run, ReportSettings("t", 0), {})
-    assert "further continuations" not in build_page(run, ReportSettings("t", 12), {})
+    assert "4 further continuations" in _page(run, {}, ReportSettings("t", "none", 8))
+    assert "12 further continuations" in _page(run, {}, ReportSettings("t", "none", 0))
+    assert "further continuations" not in _page(run, {}, ReportSettings("t", "none", 12))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -120,7 +181,7 @@ def test_page_without_one_file_names_it_and_its_stage(full, tmp_path, params, na
     path, stage = FILES[name]
     (tmp_path / "run" / path).unlink()
     run = read_run(tmp_path / "run", params)
-    page = build_page(run, SETTINGS, {})
+    page = _page(run, {})
     assert f'<p class="missing">Not shown: {path} is missing; dvc repro {stage} makes it.</p>' in page
     assert _check(page).wrong == []
     assert all(
@@ -136,14 +197,14 @@ def test_damaged_files_are_named_and_do_not_stop_the_page(full, tmp_path, params
         (tmp_path / path).write_bytes(content)
     run = read_run(tmp_path, params)
     assert "attention" in run.problems
-    page = build_page(run, SETTINGS, page_svgs(draw_pictures(run)))
+    page = _page(run, page_svgs(draw_pictures(run)))
     assert _check(page).wrong == []
 
 
 def test_page_of_no_run_at_all_says_what_is_missing(tmp_path, params):
     run = read_run(tmp_path, params)
     assert draw_pictures(run) == {}
-    page = build_page(run, SETTINGS, {})
+    page = _page(run, {})
     assert all(f"{path} is missing" in page for path, _ in FILES.values())
 
 
@@ -163,7 +224,7 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
     np.savez(run_folder / "data/evaluate/attention.npz", words_1=words, maps_1=np.eye(2, dtype="f4")[None, None])
     hostile_params = params | {"data": {hostile: hostile}}
     run = read_run(run_folder, hostile_params)
-    page = build_page(run, ReportSettings(hostile, 8), page_svgs(draw_pictures(run)))
+    page = _page(run, page_svgs(draw_pictures(run)), ReportSettings(hostile, "none", 8))
     assert "script" not in _check(page).tags
     assert "<b>" not in page
     assert "\u202e" not in page
@@ -174,7 +235,7 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
 
 def test_missing_and_null_figures_are_left_out(tmp_path, params):
     run = Run(params, {"train": {"updates": None}, "evaluate": {"perplexity": None, "baselines": None}}, {})
-    page = build_page(run, SETTINGS, page_svgs(draw_pictures(run)))
+    page = _page(run, page_svgs(draw_pictures(run)))
     assert "None" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
     assert "nan" not in page
 

@@ -67,8 +67,11 @@ def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
         accumulation=task.accumulation,
         batch_size=task.sweep.batch_size,
         tokens=budget,
+        epochs=None,
+        stop_after=None,
         validate_every=updates,
         patience=None,
+        keep_epochs=(),
     )
 
 
@@ -76,7 +79,7 @@ def fresh_model(task: Task) -> TinyLM:
     """The initial weights that every run starts from, those of stage train."""
     seed_everything(derive_seed(task.train.seed, "train"), task.threads)
     matrix = torch.from_numpy(load_matrix(task.embedding))
-    return new_model(task.model, task.pad_id, matrix).to(pick_device(task.device))
+    return new_model(task.model, matrix).to(pick_device(task.device))
 
 
 def measure_run(task: Task) -> dict[str, Any]:
@@ -130,7 +133,7 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
     """
     epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
     widest = max(epoch, key=lambda batch: batch.inputs.numel())
-    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] != trainer.model.pad_id).sum()))
+    row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
     update = [widest] * trainer.settings.accumulation
     trainer.model.zero_grad(set_to_none=True)
     return measure.peak_mib(lambda: trainer.update(update), device, before=lambda: trainer.update([row]))

@@ -18,22 +18,19 @@ from tinylm.scoring.diversity import distinct_n, repeated_share
 from tinylm.seeding import seed_everything
 from tinylm.text.prompts import Prompt, choose_prompts
 from tinylm.text.token_store import TokenStore
-from tinylm.text.words import Tokenizer
-
-MEASURED = (
-    "tokens of the returned hypothesis a prompt over seconds, fixed length, no stop at <eos>, with cache: s_per_prompt "
-    "and tokens_per_s one prompt at a time (median over prompts and repeats), batch_tokens_per_s all prompts at once"
-)
+from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
 class BeamBenchSettings:
-    """Section `beam_bench`."""
+    """Section `beam_bench`. cache: decode with it; stop_at_eos: of the timed runs, texts are always ended by <eos>."""
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     prompts: int = setting(low=1, high=100_000)
     prompt_tokens: int = setting(low=1, high=100_000)
     new_tokens: int = setting(low=1, high=100_000)
+    cache: bool = setting()
+    stop_at_eos: bool = setting()
     repeats: int = setting(low=1, high=1000)
 
 
@@ -61,8 +58,8 @@ def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
 
 def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
     """sampling (section decode), greedy (temperature 0, no penalty) and each beam; `shared`: Task's other fields."""
-    likeliest = dataclasses.replace(decode, temperature=0.0, repetition_penalty=1.0)
-    methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode), ("greedy", None, likeliest)]
+    methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode)]
+    methods += [("greedy", None, decode.greedy())]
     methods += [(f"beam {width}", width, decode) for width in settings.widths]
     return [Task(name, width, chosen, settings, **shared) for name, width, chosen in methods]
 
@@ -75,48 +72,63 @@ def continue_prompts(
     if task.width is None:
         rows = generate(
             model, prompts, task.decode, new_tokens, tokenizer.eos_id,
-            banned=banned, with_log_probs=True, stop_at_eos=stop_at_eos,
+            banned=banned, with_log_probs=True, use_cache=task.settings.cache, stop_at_eos=stop_at_eos,
         )  # fmt: skip
         return [(row.ids, sum(row.log_probs)) for row in rows]
     found = beam_search(
         model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
-        slide=task.decode.slide, stop_at_eos=stop_at_eos,
+        slide=task.decode.slide, use_cache=task.settings.cache, stop_at_eos=stop_at_eos,
     )  # fmt: skip
     return [(best.ids, best.log_prob) for best, *_ in found]
 
 
 def measure_task(task: Task) -> dict[str, Any]:
-    """One method: what it finds when it may stop at <eos>, then its speed at a fixed length."""
+    """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
     device = pick_device(task.device)
     seed_everything(task.decode.seed, task.threads)
     model, _ = load_model(task.model, device)
-    tokenizer = Tokenizer.from_file(task.tokenizer)
+    tokenizer = open_tokenizer(task.tokenizer)
 
     def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool) -> list[tuple[list[int], float]]:
         return continue_prompts(task, model, tokenizer, prompts, stop_at_eos)
 
     return {
         "found": decode(task.prompts, True),
-        **speed(lambda prompts: [ids for ids, _ in decode(prompts, False)], task, device),
+        **speed(lambda prompts: [ids for ids, _ in decode(prompts, task.settings.stop_at_eos)], task, device),
     }
 
 
 def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, device: Any) -> dict[str, float]:
-    """Tokens of the returned continuations over seconds, one prompt at a time and all at once."""
+    """Tokens of the returned continuations over seconds, one prompt at a time (medians) and all at once."""
 
-    def one_by_one(prompt: list[int]) -> float:
-        return measure.median_seconds(lambda: decode([prompt]), task.settings.repeats, device, warm_up=0)
+    def timed(prompts: list[list[int]], repeats: int) -> tuple[int, float]:
+        found: list[list[int]] = []
+        seconds = measure.median_seconds(lambda: found.extend(decode(prompts)), repeats, device, warm_up=0)
+        return sum(map(len, found)) // repeats, seconds
 
     decode(task.prompts[:1])  # warm-up
-    times = [one_by_one(prompt) for prompt in task.prompts]
-    found: list[list[int]] = []
-    together = measure.median_seconds(lambda: found.extend(decode(task.prompts)), 1, device, warm_up=0)
-    tokens, seconds = sum(map(len, found)), statistics.median(times)
+    alone = [timed([prompt], task.settings.repeats) for prompt in task.prompts]
+    tokens, together = timed(task.prompts, 1)
     return {
-        "tokens_per_s": tokens / len(found) / seconds,
-        "s_per_prompt": seconds,
+        "tokens_per_s": statistics.median(count / seconds for count, seconds in alone),
+        "s_per_prompt": statistics.median(seconds for _, seconds in alone),
         "batch_tokens_per_s": tokens / together,
     }
+
+
+def conditions(settings: BeamBenchSettings) -> dict[str, bool]:
+    """What each row of figures states of itself: cache and stop rule of the timed run, stop rule of the texts."""
+    return {"cache": settings.cache, "stop_at_eos": settings.stop_at_eos, "texts_stop_at_eos": True}
+
+
+def measured(settings: BeamBenchSettings) -> str:
+    """How the speeds were measured, in one sentence."""
+    length = "up to <eos>" if settings.stop_at_eos else "fixed length, no stop at <eos>"
+    return (
+        f"tokens of the returned hypothesis a prompt over seconds, {length}, with{'' if settings.cache else 'out'} "
+        "cache: s_per_prompt and tokens_per_s one prompt at a time (median over prompts and repeats), "
+        "batch_tokens_per_s all prompts at once"
+    )
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
@@ -129,12 +141,13 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     return results
 
 
-def story_prompts(store: TokenStore, settings: BeamBenchSettings) -> list[Prompt]:
+def story_prompts(store: TokenStore, settings: BeamBenchSettings, marked: bool) -> list[Prompt]:
     """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
 
-    Raises InputError where no story is long enough; where fewer are than asked for, all are taken.
+    Raises InputError where no story is long enough; where fewer are than asked for, all are taken. marked: as for
+    `choose_prompts`.
     """
-    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens)
+    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens, marked=marked)
     if not prompts:
         raise InputError(
             f"{PARAMS_FILE}: beam_bench.prompt_tokens = {settings.prompt_tokens}; allowed: less than the words of the "

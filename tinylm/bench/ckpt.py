@@ -87,7 +87,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     """
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
-    model = new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
+    model = new_model(task.model, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
     model.use_recompute = task.recompute
     store = TokenStore(task.tokens, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)

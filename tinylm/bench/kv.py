@@ -50,8 +50,7 @@ class Task:
     new_tokens: int
     cache: bool
     repeats: int
-    pad_id: int
-    eos_id: int
+    eos_id: int | None
     embedding: str
     device: str
     threads: int
@@ -59,14 +58,14 @@ class Task:
 
 def greedy(decode: DecodeSettings) -> DecodeSettings:
     """The likeliest token at every step, nothing else: section `decode` keeps only its way of sliding."""
-    return dataclasses.replace(decode, temperature=0.0, top_k=0, top_p=1.0, repetition_penalty=1.0)
+    return dataclasses.replace(decode.greedy(), top_k=0, top_p=1.0)
 
 
 def untrained_model(task: Task) -> TinyLM:
     """The model of section `model` with fresh weights, the same in every process."""
     device = pick_device(task.device)
     seed_everything(derive_seed(task.decode.seed, "kv_bench"), task.threads)
-    return new_model(task.model, task.pad_id, torch.from_numpy(load_matrix(task.embedding))).to(device).eval()
+    return new_model(task.model, torch.from_numpy(load_matrix(task.embedding))).to(device).eval()
 
 
 def measure_task(task: Task) -> dict[str, Any]:
@@ -120,15 +119,16 @@ def cache_bytes(model: TinyLM, task: Task) -> int:
     return session.cache_bytes
 
 
-def choose_batch(store: TokenStore, settings: KvBenchSettings, model: ModelSettings) -> list[list[int]]:
-    """The first tokens of `batch` stories. Raises InputError where stories or context are too short."""
+def choose_batch(store: TokenStore, settings: KvBenchSettings, model: ModelSettings, marked: bool) -> list[list[int]]:
+    """The first tokens of `batch` stories, <sos> before them where `marked`. Raises InputError where stories or context are too short."""
     longest = model.context - 2
     if settings.prompt_tokens > longest:
         raise InputError(
             f"{PARAMS_FILE}: kv_bench.prompt_tokens = {settings.prompt_tokens}; allowed: at most {longest}, "
             f"two less than model.context"
         )
-    prompts = [prompt.ids for prompt in choose_prompts(store, settings.batch, settings.prompt_tokens, 1)]
+    chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, marked=marked)
+    prompts = [prompt.ids for prompt in chosen]
     if len(prompts) < settings.batch:
         raise InputError(
             f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, the evaluation "

@@ -1,6 +1,7 @@
 """The command line: sub-commands and their options. What a command needs is imported when it runs."""
 
 import argparse
+import importlib
 import io
 import sys
 import warnings
@@ -14,39 +15,12 @@ MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace
 
 
-def _generate(arguments: Arguments) -> None:
-    from tinylm.cli.generate import run
-
-    run(arguments)
-
-
-def _attention(arguments: Arguments) -> None:
-    from tinylm.cli.attention import run
-
-    run(arguments)
+def _runner(name: str) -> Callable[[Arguments], None]:
+    """`run` of tinylm/cli/NAME.py, imported when it is called."""
+    return lambda arguments: importlib.import_module(f"tinylm.cli.{name}").run(arguments)
 
 
-def _describe(arguments: Arguments) -> None:
-    from tinylm.cli.describe import run
-
-    run(arguments)
-
-
-def _check(arguments: Arguments) -> None:
-    from tinylm.cli.check import run
-
-    run()
-
-
-def _preset(arguments: Arguments) -> None:
-    from tinylm.cli.preset import run
-
-    run(arguments)
-
-
-def _command(
-    commands: Any, name: str, run: Callable[[Arguments], None], examples: str, *more: str
-) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.ArgumentParser:
     purpose = PURPOSES[name]
     parser = commands.add_parser(
         name,
@@ -55,7 +29,7 @@ def _command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_runner(name))
     return parser
 
 
@@ -70,6 +44,8 @@ PURPOSES = {
     "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
     "check": "check params.yaml, data and machine before any work",
     "preset": "write a preset over params.yaml",
+    "record": "keep the figures of the run in this folder in docs/runs",
+    "study": "answer a question by training with several settings and seeds",
 }
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -83,7 +59,7 @@ GENERATE_EXAMPLES = """\
 
 
 def _add_generate(commands: Any) -> None:
-    parser = _command(commands, "generate", _generate, GENERATE_EXAMPLES, GENERATE_NOTES)
+    parser = _command(commands, "generate", GENERATE_EXAMPLES, GENERATE_NOTES)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
     _add_model_options(parser)
     parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)")
@@ -91,9 +67,17 @@ def _add_generate(commands: Any) -> None:
     how.add_argument("--temperature", type=float, metavar="T", help="0 is greedy, above 1 is bolder")
     how.add_argument("--greedy", action="store_true", help="always the likeliest word (temperature 0)")
     how.add_argument("--beams", type=int, metavar="K", help="beam search of width K in place of sampling")
+    parser.add_argument(
+        "--temperature-end", type=float, metavar="T", help="the temperature moves to this as it goes on"
+    )
     parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest words, 0: from all")
     parser.add_argument("--top-p", type=float, metavar="P", help="draw from the likeliest words that make up P, 1: all")
+    parser.add_argument(
+        "--fallback-mass", type=float, metavar="P", help="where the K hold less than P, draw from a nucleus; 0 is off"
+    )
+    parser.add_argument("--fallback-top-p", type=float, metavar="P", help="the nucleus of --fallback-mass")
     parser.add_argument("--repetition-penalty", type=float, metavar="X", help="1 is off")
+    parser.add_argument("--repetition-window", type=int, metavar="N", help="penalise the last N tokens only")
     parser.add_argument("--seed", type=int, metavar="N", help="of the draws")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
     parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
@@ -109,7 +93,7 @@ ATTENTION_EXAMPLES = """\
 
 
 def _add_attention(commands: Any) -> None:
-    parser = _command(commands, "attention", _attention, ATTENTION_EXAMPLES)
+    parser = _command(commands, "attention", ATTENTION_EXAMPLES)
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
     parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
@@ -120,14 +104,16 @@ def _add_attention(commands: Any) -> None:
 DESCRIBE_EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300
+  tinylm describe --check                           runs each part on small inputs
 """
 
 
 def _add_describe(commands: Any) -> None:
-    parser = _command(commands, "describe", _describe, DESCRIBE_EXAMPLES)
+    parser = _command(commands, "describe", DESCRIBE_EXAMPLES)
     parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="tokenizer (default %(default)s)")
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
+    parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
 
 
 CHECK_EXAMPLES = """\
@@ -136,15 +122,53 @@ CHECK_EXAMPLES = """\
 PRESET_EXAMPLES = """\
   tinylm preset --list
   tinylm preset storybook
+  tinylm preset word-50k --hub                      with TinyStories from the Hugging Face hub
   tinylm preset word-50k --force                    over a params.yaml that was edited by hand
 """
 
 
 def _add_preset(commands: Any) -> None:
-    parser = _command(commands, "preset", _preset, PRESET_EXAMPLES)
+    parser = _command(commands, "preset", PRESET_EXAMPLES)
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--force", action="store_true", help="also where params.yaml was edited by hand")
+    parser.add_argument("--hub", action="store_true", help="with its data from the Hugging Face hub, not from a folder")
     parser.add_argument("--list", action="store_true", help="name the presets; * marks the one in params.yaml")
+
+
+RECORD_NOTES = """\
+A second run with another train.seed goes beside the first under the same name; the same seed replaces it. Stages that
+were not run with the parameters as they stand are left out, and named."""
+RECORD_EXAMPLES = """\
+  tinylm record word-50k
+  tinylm record --list
+  tinylm record --table                             the published systems and ours, for README
+"""
+
+
+def _add_record(commands: Any) -> None:
+    parser = _command(commands, "record", RECORD_EXAMPLES, RECORD_NOTES)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's")
+    parser.add_argument("--list", action="store_true", help="name what is recorded")
+    parser.add_argument("--table", action="store_true", help="print README's table of results")
+    parser.add_argument("--ledger", action="store_true", help="print docs/ledger.yaml, decided by the recorded figures")
+
+
+STUDY_NOTES = """\
+Trains on the tokens of this folder (data/vocab, data/tokens) and writes docs/studies/NAME.json. A run that is done is
+kept in runs/study: a study that was cut off goes on there."""
+STUDY_EXAMPLES = """\
+  tinylm study --list
+  tinylm preset shakespeare-bpe && dvc repro vocab && tinylm study learning-rate
+  tinylm study epoch-1 --seeds 1,2,3 --threads 2
+"""
+
+
+def _add_study(commands: Any) -> None:
+    parser = _command(commands, "study", STUDY_EXAMPLES, STUDY_NOTES)
+    parser.add_argument("name", nargs="?", metavar="NAME")
+    parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
+    parser.add_argument("--threads", type=int, metavar="N", help="of each run (default: runtime.threads)")
+    parser.add_argument("--list", action="store_true", help="name the studies and their questions")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -161,8 +185,10 @@ def make_parser() -> argparse.ArgumentParser:
     _add_generate(commands)
     _add_attention(commands)
     _add_describe(commands)
-    _command(commands, "check", _check, CHECK_EXAMPLES)
+    _command(commands, "check", CHECK_EXAMPLES)
     _add_preset(commands)
+    _add_record(commands)
+    _add_study(commands)
     return parser
 
 

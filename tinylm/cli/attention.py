@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tinylm.cli.loading import load
 from tinylm.config import InputError
+from tinylm.decoding.texts import encode_prompt
 from tinylm.files import atomic_path
-from tinylm.scoring.attention_maps import attention_maps
+from tinylm.scoring.attention_maps import look
 
 SUFFIXES = (".png", ".svg")
 MAX_TOKENS = 64  # more words make a picture that nobody can read
@@ -32,23 +33,23 @@ def _chosen(option: str, number: int | None, count: int) -> list[int]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Draw the chosen heads for the text's first tokens, <sos> included, into one picture."""
+    """Draw the chosen heads for the text's first tokens, <sos> included where there is one, into one picture."""
     path = _output(arguments.output)
     model, tokenizer, _ = load(arguments.models, arguments.vocab)
     layers = _chosen("--layer", arguments.layer, model.settings.layers)
     heads = _chosen("--head", arguments.head, model.settings.heads)
-    ids = [tokenizer.sos_id, *tokenizer.encode(arguments.text)]
+    ids = encode_prompt(tokenizer, arguments.text, "the text")
     room = min(MAX_TOKENS, model.settings.context)
     if len(ids) > room:
         warnings.warn(f"the text has {len(ids)} tokens; the first {room} are drawn", stacklevel=1)
-    maps = attention_maps(model, ids[:room])[layers][:, heads]
+    maps = look(model, ids[:room]).maps[layers][:, heads]
 
     from matplotlib import rc_context
 
     from tinylm.reporting.drawing import STYLE
     from tinylm.reporting.heatmaps import draw_sentence
 
-    words = [tokenizer.words[token] for token in ids[:room]]
+    words = [tokenizer.tokens[token] for token in ids[:room]]
     with rc_context(STYLE):
         drawing = draw_sentence(words, maps)
         panels = [(layer, head) for layer in layers for head in heads]

@@ -1,22 +1,27 @@
 """tinylm check: everything that can be known before the first stage runs."""
 
+import argparse
 from pathlib import Path
 
 from tinylm.cli.arguments import VOCAB
 from tinylm.cli.machine import check_files, check_machine
 from tinylm.cli.sections import Finding, Read, check_rules, read_sections
 from tinylm.config import PARAMS_FILE, InputError, load_params
-from tinylm.text.words import SPECIALS, Tokenizer
+from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.tokens.words import SPECIALS
 
 
 def known_vocab_size(read: Read) -> int | None:
     """Ids of the vocabulary: as the vocab stage made it, but at most what section vocab allows; None if unknown."""
-    most = getattr(read.get("vocab"), "max_size", None)
-    limit = None if most is None else most + len(SPECIALS)
-    if not Path(VOCAB).exists():
+    vocab = read.get("vocab")
+    limit = None if vocab is None else GPT2_SIZE if vocab.tokenizer == "gpt2" else vocab.max_size
+    if vocab is not None and vocab.tokenizer == "words" and limit is not None:
+        limit += len(SPECIALS)  # which the other tokenizers count within
+    made = open_tokenizer(VOCAB) if Path(VOCAB).exists() else None
+    if made is None or (vocab is not None and made.kind != vocab.tokenizer):
         return limit
-    made = len(Tokenizer.from_file(VOCAB))
-    return made if limit is None else min(made, limit)
+    return len(made) if limit is None else min(len(made), limit)
 
 
 def find() -> list[Finding]:
@@ -45,7 +50,7 @@ def table(findings: list[Finding]) -> str:
     return "\n".join(f"{f.what:{first}}  {f.value:{second}}  {f.verdict}" for f in findings)
 
 
-def run() -> None:
+def run(arguments: argparse.Namespace) -> None:
     """Print the table. Raises InputError where it holds a problem."""
     findings = find()
     print(table(findings))

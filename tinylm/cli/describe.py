@@ -8,7 +8,7 @@ from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.text.embedding_settings import EmbeddingSettings
-from tinylm.text.words import PAD_ID, SPECIALS, Tokenizer
+from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.trainer import TrainSettings
 
 
@@ -17,7 +17,7 @@ def blank_model(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
     import torch
 
     with torch.device("meta"):
-        return new_model(settings, PAD_ID, torch.empty(vocab_size, width))
+        return new_model(settings, torch.empty(vocab_size, width))
 
 
 def _vocab_size(arguments: argparse.Namespace) -> int:
@@ -25,9 +25,9 @@ def _vocab_size(arguments: argparse.Namespace) -> int:
     if size is None:
         if not Path(arguments.vocab).exists():
             raise InputError(f"{arguments.vocab} is missing: run dvc repro vocab, or give --vocab-size")
-        return len(Tokenizer.from_file(arguments.vocab))
-    if not len(SPECIALS) <= size <= 100_000_000:
-        raise InputError(f"--vocab-size {size}; allowed: {len(SPECIALS)} (the special tokens) to 100,000,000")
+        return len(open_tokenizer(arguments.vocab))
+    if not 1 <= size <= 100_000_000:
+        raise InputError(f"--vocab-size {size}; allowed: 1 to 100,000,000")
     return size
 
 
@@ -44,7 +44,7 @@ def _mib(size: int) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table of parts, then totals."""
+    """Print the table of parts, then totals; with --check each part run on small inputs."""
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     train = read_section(params, "train", TrainSettings)
@@ -54,6 +54,10 @@ def run(arguments: argparse.Namespace) -> None:
     totals = summary(model, train.optimizer)
     training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
     cache = totals["kv_cache_bytes_per_row"]
-    print(f"\n{totals['parameters_trainable']:,} parameters are trained")
+    print(f"\n{totals['parameters_trainable']:,} parameters are trained; weights start as in init: {settings.init}")
     print(f"{_mib(totals['weight_bytes'])} of weights, {_mib(training)} with gradients and {train.optimizer}")
     print(f"{_mib(cache)} of KV cache a row of {settings.context} tokens")
+    if arguments.check:
+        from tinylm.cli.part_checks import run as check
+
+        check(model)

@@ -12,10 +12,20 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompts, unspeakable
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.continuations import token_log_probs
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import Tokenizer
 
 MAX_TOKENS = 1_000_000
-SAMPLING = ("temperature", "top_k", "top_p", "repetition_penalty", "seed")
+SAMPLING = (
+    "temperature",
+    "temperature_end",
+    "top_k",
+    "top_p",
+    "fallback_mass",
+    "fallback_top_p",
+    "repetition_penalty",
+    "repetition_window",
+    "seed",
+)
 OF_BEAMS = ("length_penalty", "n_best")
 
 
@@ -40,6 +50,8 @@ def _check(arguments: argparse.Namespace) -> None:
 def _settings(arguments: argparse.Namespace, decode: DecodeSettings) -> DecodeSettings:
     """Section decode with the options given. Raises InputError for a value out of range."""
     values = vars(decode).copy()
+    if arguments.greedy or arguments.temperature is not None:
+        values["temperature_end"] = None
     for name in values:
         if getattr(arguments, name) is not None:
             values[name] = getattr(arguments, name)
@@ -66,9 +78,16 @@ class _Stream:
         self._show()
 
     def _show(self) -> None:
-        text = self.tokenizer.decode(self.ids)
+        self._print(self.tokenizer.decode(self.ids).rstrip("\ufffd"))  # the next token may complete a character
+
+    def _print(self, text: str) -> None:
         print(text[self.shown :], end="", flush=True)
         self.shown = len(text)
+
+    def end(self) -> None:
+        """End the line; for when no token will follow."""
+        self._print(self.tokenizer.decode(self.ids))
+        print()
 
     def add(self, _: int, token: int) -> None:
         """Take the next token; for `generate(on_token=...)`."""
@@ -78,7 +97,7 @@ class _Stream:
 
 def _print_log_probs(tokenizer: Tokenizer, ids: Sequence[int], log_probs: Sequence[float]) -> None:
     for token, log_prob in zip(ids, log_probs, strict=True):
-        print(f"{log_prob:10.4f}  {tokenizer.words[token]}")
+        print(f"{log_prob:10.4f}  {tokenizer.tokens[token]}")
     print(f"{sum(log_probs):10.4f}  nats in all, {len(ids)} tokens")
 
 
@@ -104,7 +123,10 @@ def _sample(
     )
     for number, (prompt, new) in enumerate(zip(prompts, found, strict=True)):
         print("\n" if number else "", end="")
-        print("" if stream else tokenizer.decode([*prompt, *new.ids]))
+        if stream:
+            stream.end()
+        else:
+            print(tokenizer.decode([*prompt, *new.ids]))
         if arguments.log_probs:
             _print_log_probs(tokenizer, new.ids, new.log_probs)
 

@@ -9,7 +9,7 @@ from tinylm.model.lm import TinyLM
 from tinylm.model.storage import CONFIG, check_vocabulary, load_model
 from tinylm.presets.write import BASE, preset_text
 from tinylm.runtime import RuntimeSettings, pick_device
-from tinylm.text.words import Tokenizer
+from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 
 def read_params() -> dict[str, Any]:
@@ -29,7 +29,7 @@ def load(models: str, vocab: str) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
     torch.set_num_threads(runtime.threads)
     model, _ = load_model(models, pick_device(runtime.device))
     check_vocabulary(models, vocab)
-    tokenizer = Tokenizer.from_file(vocab)
+    tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
         raise InputError(
             f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}: they belong to different "

@@ -14,6 +14,7 @@ from tinylm.config import InputError
 from tinylm.model.describe import summary
 from tinylm.runtime import pick_device
 from tinylm.text.readers import local_splits
+from tinylm.text.vector_source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
 FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write
@@ -32,17 +33,6 @@ def _readable(key: str, name: str) -> Finding:
     return Finding(key, name)
 
 
-def _header_problem(path: Path, width: int) -> str:
-    """What is wrong with the first line, "count width", of a .vec file."""
-    with open(path, "rb") as handle:
-        fields = handle.readline(100).split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
-        return f"{path}, line 1: not the header of a .vec file; allowed: 'count width'"
-    if int(fields[1]) != width:
-        return f"{path}, line 1: vectors of width {int(fields[1])}; embedding.width = {width}"
-    return ""
-
-
 def check_files(read: Read) -> Iterator[Finding]:
     """The corpus and the vector file."""
     data, embedding = read.get("data"), read.get("embedding")
@@ -58,13 +48,14 @@ def check_files(read: Read) -> Iterator[Finding]:
             yield Finding("data.hub_id", data.hub_id, note="asked for when download runs")
     if embedding is not None:
         found = _readable("embedding.path", embedding.path)
-        if embedding.source == "file" and not found.problem:
-            if Path(embedding.path).is_file():
-                problem = _header_problem(Path(embedding.path), embedding.width)
-            else:
-                problem = f"params.yaml: embedding.path = {embedding.path!r} is a folder; allowed: a .vec file"
-            found = Finding(found.what, found.value, problem)
+        if embedding.source == "file" and embedding.hub_id is None and not found.problem:
+            try:
+                check_vectors(Path(embedding.path), embedding.width)
+            except InputError as error:
+                found = Finding(found.what, found.value, str(error))
         yield found
+        if embedding.source == "file" and embedding.hub_id is not None:
+            yield Finding("embedding.hub_id", embedding.hub_id, note="asked for when vocab runs")
 
 
 def stories_bytes(read: Read) -> int:

@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.name is None:
         raise InputError(f"no preset named; allowed: {' | '.join(names())}")
-    changed = write_preset(arguments.name, force=arguments.force)
+    changed = write_preset(arguments.name, force=arguments.force, hub=arguments.hub)
     if changed is None:
         print(f"{PARAMS_FILE}: preset {arguments.name} written; dvc repro runs it")
         return

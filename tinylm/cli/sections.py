@@ -18,7 +18,7 @@ from tinylm.runtime import RuntimeSettings
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.sources import DataSettings
-from tinylm.text.words import VocabSettings
+from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.training.trainer import TrainSettings
 
 SECTIONS: dict[str, type] = {
@@ -99,6 +99,16 @@ def _heads(s: SimpleNamespace) -> Iterator[Finding]:
     yield Finding("heads", f"{s.model.heads} on width {s.embedding.width}", "; ".join(problems))
 
 
+@_rule("model", "embedding")
+def _vectors(s: SimpleNamespace) -> Iterator[Finding]:
+    note, random = "", s.embedding.source == "random"
+    if random and s.model.embedding == "frozen":
+        note = "model.embedding = frozen: the random vectors stay as they are drawn"
+    elif random and s.model.init == "torch" and s.embedding.std != 1.0:
+        note = f"embedding.std = {s.embedding.std:g}: PyTorch's own vectors, as model.init = torch has it, have 1"
+    yield Finding("word vectors", f"{s.embedding.source}, {s.model.embedding}", note=note)
+
+
 def _prompt_in_context(section: str) -> None:
     @_rule("model", section)
     def prompt(s: SimpleNamespace) -> Iterator[Finding]:
@@ -137,21 +147,24 @@ def _vocabulary(s: SimpleNamespace) -> Iterator[Finding]:
 @_rule("model", "train")
 def _updates(s: SimpleNamespace) -> Iterator[Finding]:
     update = s.train.batch_size * s.train.accumulation * s.model.context  # rows of layout `stories` may be shorter
+    if s.train.tokens is None:
+        yield Finding("training", f"{s.train.epochs:g} epochs, {update:,} tokens an update at most")
+        return
     updates = s.train.tokens / update
     problem = note = ""
-    if s.train.layout == "stream" and updates < 1:
+    if s.train.layout != "stories" and updates < 1:
         problem = (
             f"train.tokens = {s.train.tokens}; allowed: at least {update}, one update of "
             "batch_size x accumulation x model.context"
         )
-    elif s.train.layout == "stream" and s.train.patience and updates < s.train.validate_every:
+    elif s.train.layout != "stories" and s.train.patience and updates < s.train.validate_every:
         problem = (
             f"train.validate_every = {s.train.validate_every}; allowed with a patience: at most the {updates:.0f} "
             "updates of the budget"
         )
-    elif 0 < s.train.warmup * updates < 1 and s.train.layout == "stream":
+    elif 0 < s.train.warmup * updates < 1 and s.train.layout != "stories":
         note = f"train.warmup = {s.train.warmup} is less than one of {updates:.0f} updates"
-    least = "" if s.train.layout == "stream" else "at least "
+    least = "" if s.train.layout != "stories" else "at least "
     yield Finding("training", f"{least}{updates:,.0f} updates, {update:,} tokens each at most", problem, note)
 
 
@@ -160,7 +173,7 @@ def _accumulation(s: SimpleNamespace) -> Iterator[Finding]:
     largest = max(s.accum_sweep.settings)
     update = largest * s.accum_sweep.batch_size * s.model.context
     problem = ""
-    if s.train.layout == "stream" and s.accum_sweep.tokens < update:
+    if s.train.layout != "stories" and s.accum_sweep.tokens < update:
         problem = (
             f"accum_sweep.tokens = {s.accum_sweep.tokens}; allowed: at least {update}, one update of accumulation "
             f"{largest} x batch_size x model.context"

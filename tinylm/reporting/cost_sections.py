@@ -1,30 +1,27 @@
-"""Sections on what things cost: the cost benches, the time of the pipeline, the settings."""
+"""Sections on what things cost: key-value cache, gradient accumulation, gradient checkpointing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from tinylm.reporting.findings import findings
-from tinylm.reporting.markup import bullets, facts, gallery, heading, paragraph, picture, record_table, table
-from tinylm.reporting.pictures import stage_seconds
-from tinylm.reporting.run_sections import Svgs
-from tinylm.reporting.sources import STAGES, Run
-from tinylm.reporting.wording import count, figure, flag, kind_of, mebibytes, name_of, seconds, visible
+from tinylm.reporting.blocks import Blocks, bullets, facts, gallery, paragraph, picture, table
+from tinylm.reporting.sources import Run
+from tinylm.reporting.wording import ABSENT, count, figure, flag, kind_of, mebibytes, name_of, seconds, visible
 
 
-def _not_measured(run: Run, name: str) -> str:
+def _not_measured(run: Run, name: str) -> Blocks:
     rows = [
         f"{row.get('setting')}, {name_of(str(row.get('figure')))}: {row.get('reason')}"
         for row in run.records(name, "not_measured")
     ]
-    return paragraph("Not measured:") + bullets(rows) if rows else ""
+    return paragraph("Not measured:") + bullets(rows) if rows else []
 
 
-def _how(run: Run, name: str) -> str:
+def _how(run: Run, name: str) -> Blocks:
     measured = run.get(name, "measured")
-    return paragraph(f"How it was measured: {visible(measured)}.", kind="note") if isinstance(measured, str) else ""
+    return paragraph(f"How it was measured: {visible(measured)}.", kind="note") if isinstance(measured, str) else []
 
 
-def cache(run: Run, svgs: Svgs) -> str:
+def cache(run: Run) -> Blocks:
     """kv_bench: speed with and without the cache."""
     heads = ["cache", "tokens/s", "first token", "each further token", "peak memory", "process", "past the context"]
     rows = [
@@ -43,11 +40,11 @@ def cache(run: Run, svgs: Svgs) -> str:
     return (
         gallery(
             picture(
-                svgs.get("kv_speed"),
+                "kv_speed",
                 "Keys and values of earlier tokens are kept, so that a new token costs one "
                 "position instead of the whole window. Past the dashed line the window slides and is filled anew.",
             ),
-            picture(svgs.get("kv_memory"), "Highest memory of the allocator above the weights."),
+            picture("kv_memory", "Highest memory of the allocator above the weights."),
         )
         + table("Decoding with and without the cache", ["new tokens", *heads], rows)
         + facts(
@@ -61,10 +58,11 @@ def cache(run: Run, svgs: Svgs) -> str:
     )
 
 
-def _by_setting(caption: str, first: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    cells = {name: [kind_of(key)(row.get(key)) for key in keys] for name, row in rows.items()}
-    return record_table(caption, first, cells, [_head(key) for key in keys])
+def _by_setting(caption: str, first: str, settings: Mapping[str, Mapping[str, Any]]) -> Blocks:
+    """A row for each figure that any setting has, a column for each setting."""
+    keys = dict.fromkeys(key for row in settings.values() for key in row)
+    rows = [[_head(key), *(kind_of(key)(row.get(key)) for row in settings.values())] for key in keys]
+    return table(caption, [first, *settings], [row for row in rows if set(row[1:]) != {ABSENT}])
 
 
 def _head(key: str) -> str:
@@ -79,7 +77,7 @@ def _head(key: str) -> str:
     return known.get(key, name_of(key))
 
 
-def accumulation(run: Run, svgs: Svgs) -> str:
+def accumulation(run: Run) -> Blocks:
     """accum_sweep: one graph for each way to compare."""
     learnt, cost = run.table("accum_sweep", "settings"), run.table("accum_sweep_time", "settings")
     answers, rate = run.get("accum_sweep", "answers"), run.get("accum_sweep", "learning_rate")
@@ -87,7 +85,7 @@ def accumulation(run: Run, svgs: Svgs) -> str:
     return (
         gallery(
             *(
-                picture(svgs.get(f"accum_{name}"), caption)
+                picture(f"accum_{name}", caption)
                 for name, caption in (
                     ("tokens", "After the same text: accumulation trades updates for steadier gradients."),
                     ("updates", "After the same number of updates: more accumulation has read more text."),
@@ -97,13 +95,13 @@ def accumulation(run: Run, svgs: Svgs) -> str:
         )
         + _by_setting("Accumulation settings", "mini-batches an update", merged)
         + bullets(map(str, answers) if isinstance(answers, list) else ())
-        + (paragraph(f"Learning rate: {rate}.") if isinstance(rate, str) else "")
+        + (paragraph(f"Learning rate: {rate}.") if isinstance(rate, str) else [])
         + _not_measured(run, "accum_sweep_time")
         + _how(run, "accum_sweep_time")
     )
 
 
-def recomputation(run: Run, svgs: Svgs) -> str:
+def recomputation(run: Run) -> Blocks:
     """ckpt_bench: memory against time."""
     rows = [
         [
@@ -119,11 +117,11 @@ def recomputation(run: Run, svgs: Svgs) -> str:
     return (
         gallery(
             picture(
-                svgs.get("ckpt_memory"),
+                "ckpt_memory",
                 "“plain” stores what every block computed until the backward pass; "
                 "“recompute” stores each block's input only.",
             ),
-            picture(svgs.get("ckpt_time"), "The price: each block's forward pass runs twice."),
+            picture("ckpt_time", "The price: each block's forward pass runs twice."),
         )
         + table("Memory and time", heads, rows)
         + facts(
@@ -135,55 +133,3 @@ def recomputation(run: Run, svgs: Svgs) -> str:
         + _not_measured(run, "ckpt_bench_time")
         + _how(run, "ckpt_bench_time")
     )
-
-
-def budget(run: Run, svgs: Svgs) -> str:
-    """Where the time went, and on which machine."""
-    spent = stage_seconds(run)
-    machines: dict[str, list[str]] = {}
-    for stage in STAGES:
-        machine = run.get(f"{stage}_time", "conditions")
-        if isinstance(machine, dict):
-            line = ", ".join(f"{name_of(str(key))} {visible(value)}" for key, value in machine.items())
-            machines.setdefault(line, []).append(stage)
-    rows = [[stage, seconds(value)] for stage, value in spent]
-    measured = [[", ".join(stages), line] for line, stages in machines.items()]
-    return gallery(
-        picture(
-            svgs.get("seconds"),
-            "Wall time of each stage on this machine; a cached stage costs nothing. The accumulation "
-            "runs have their own section.",
-        ),
-        table("Time of each stage", ["stage", "time"], rows),
-    ) + table("Measured on", ["stages", "machine"], measured, prose=["stages", "machine"])
-
-
-def conclusions(run: Run, svgs: Svgs) -> str:
-    """The sentences that the rules of `findings` allow for these numbers."""
-    found = findings(run)
-    parts: Sequence[tuple[str, bool]] = (("They say", True), ("They do not say", False))
-    return "".join(
-        heading(title) + bullets(finding.text for finding in found if finding.claim == claim)
-        for title, claim in parts
-        if any(finding.claim == claim for finding in found)
-    )
-
-
-def settings(run: Run, svgs: Svgs) -> str:
-    """All of params.yaml, a table a section."""
-    tables = []
-    for section, values in run.params.items():
-        if isinstance(values, dict):
-            rows = [[str(key), _value(value)] for key, value in values.items()]
-            tables.append(table(str(section), ["key", "value"], rows, prose=["value"]))
-    note = paragraph(
-        "params.yaml as it stood when this page was written. The section runtime changes no result; under "
-        "which conditions times were taken stands above."
-    )
-    return note + f'<div class="settings">{"".join(tables)}</div>' if tables else ""
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 from tinylm.reporting.cost_findings import COST_RULES
 from tinylm.reporting.finding import Finding, not_said, said
+from tinylm.reporting.head_findings import HEAD_RULES
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.tendencies import tendencies
 from tinylm.reporting.text_findings import TEXT_RULES
 from tinylm.reporting.wording import count, figure, interval, loss, share
 
 NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats a token: below these, "close", "no gap", "no rise"
-STANDS_OUT = 0.10  # weight above even attention, as in the table of heads
 
 
 def compare_with_baselines(run: Run) -> list[Finding]:
@@ -111,7 +110,7 @@ def judge_fit(run: Run) -> list[Finding]:
 def judge_unknown(run: Run) -> list[Finding]:
     """Is the perplexity made easier by unknown words?"""
     unknown = as_number(run.get("evaluate", "unknown_share"))
-    if unknown is None:
+    if unknown is None or run.token() != "word":
         return []
     if unknown > 0.01:
         return [
@@ -121,33 +120,6 @@ def judge_unknown(run: Run) -> list[Finding]:
             )
         ]
     return [said(f"Unknown words hardly flatter the perplexity: {share(unknown)} of the evaluation words are <unk>.")]
-
-
-def judge_heads(run: Run) -> list[Finding]:
-    """Which tendencies stand out, and how many heads show none."""
-    found = []
-    for tendency in tendencies(run).values():
-        if not tendency.is_weight or tendency.even is None:
-            continue
-        layer, head, value = tendency.highest()
-        if value - tendency.even >= STANDS_OUT:
-            found.append(
-                f"{tendency.words} (layer {layer}, head {head}: {share(value)} of the weight, "
-                f"{share(tendency.even)} if spread evenly)"
-            )
-    rows = run.rows("heads")
-    if not rows:
-        return []
-    even = sum(row.get("interpretation") == "spread evenly" for row in rows)
-    first = (
-        f"Heads specialise; strongest for each kind: {'; '.join(found)}."
-        if found
-        else "No head stands out from even attention."
-    )
-    return [
-        said(f"{first} {count(even)} of {count(len(rows))} heads show no measured tendency."),
-        not_said("What a head is for: a weight shows where a head looks, not what the model does with what it finds."),
-    ]
 
 
 def limits(run: Run) -> list[Finding]:
@@ -190,7 +162,7 @@ RULES: tuple[Callable[[Run], list[Finding]], ...] = (
     judge_fit,
     judge_unknown,
     *TEXT_RULES,
-    judge_heads,
+    *HEAD_RULES,
     *COST_RULES,
     limits,
 )

@@ -9,23 +9,18 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
 from tinylm.reporting.drawing import HEAT, INK, SOFT
 from tinylm.reporting.markup import escape
-from tinylm.reporting.wording import ABSENT, visible
+from tinylm.reporting.wording import ABSENT, MINUS, short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-_CELL, _LETTER, _LONGEST = 12, 5.6, 14  # units of a head's drawing; letters of a word that are shown
-
-
-def short(word: str) -> str:
-    """A word as an axis label."""
-    text = visible(word)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+_CELL, _LETTER = 12, 5.6  # units of a head's drawing
 
 
 def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
@@ -53,23 +48,35 @@ def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
     )
 
 
-def draw_sentence(words: Sequence[str], maps: np.ndarray) -> Figure:
-    """All heads of all layers for one sentence, maps (layers, heads, T, T): a row a layer, words at the outer axes."""
+def draw_sentence(words: Sequence[str], maps: np.ndarray, after: str = "") -> Figure:
+    """All heads of all layers for one sentence, maps (layers, heads, T, T): a row a layer, words at the outer axes.
+
+    `after`: what the model expects next, the title of all.
+    """
     layers, heads = maps.shape[:2]
-    side = max(1.5, 0.13 * len(words))
-    drawing = Figure(figsize=(heads * side + 1.4, layers * side + 1.4))
-    panels = np.atleast_2d(drawing.subplots(layers, heads, sharex=True, sharey=True, squeeze=False))
-    names = [short(word) for word in words]
-    for layer in range(layers):
-        for head in range(heads):
-            axes = panels[layer, head]
-            axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, interpolation="nearest")
-            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8, pad=3)
-            axes.grid(False)
-            axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
-            axes.set_yticks(range(len(names)), names, fontsize=7)
-    drawing.supxlabel("attends to", color=SOFT, fontsize=9)
-    drawing.supylabel("word", color=SOFT, fontsize=9)
+    names, places = [short(word) for word in words], range(len(words))
+    side, edge = max(1.5, 0.13 * len(words)), 0.35 + 0.065 * max(map(len, names), default=0)  # inches
+    gap, head_room = 0.12, 0.28 + (0.3 if after else 0)
+    width = edge + heads * (side + gap) + 0.1
+    height = edge + layers * (side + 0.25) + head_room
+    drawing = Figure(figsize=(width, height))
+    drawing.set_layout_engine("none")  # placed by hand: solving for so many panels takes seconds
+    for layer, head in np.ndindex(layers, heads):
+        left, bottom = edge + head * (side + gap), edge + (layers - 1 - layer) * (side + 0.25)
+        axes = drawing.add_axes((left / width, bottom / height, side / width, side / height))
+        axes.imshow(maps[layer, head], cmap=SCALE, norm=NORM, interpolation="nearest", aspect="auto")
+        axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8, pad=3)
+        axes.grid(False)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        if layer == layers - 1:
+            axes.set_xticks(places, names, rotation=90, fontsize=7)
+        if head == 0:
+            axes.set_yticks(places, names, fontsize=7)
+    if after:
+        drawing.suptitle(after, fontsize=9, y=1 - 0.08 / height, va="top")
+    drawing.supxlabel("attends to", color=SOFT, fontsize=9, y=0.05 / height, va="bottom")
+    drawing.supylabel("token", color=SOFT, fontsize=9, x=0.05 / width, ha="left")
     return drawing
 
 
@@ -86,11 +93,33 @@ def draw_matrix(values: np.ndarray, title: str, *, weight: bool) -> Figure:
     axes.set_title(title)
     axes.set_xlabel("head")
     axes.set_ylabel("layer")
-    axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
-    axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])
-    axes.grid(False)
+    _number_cells(axes, layers, heads)
     for layer, head in np.ndindex(layers, heads):
         value = values[layer, head]
         text = ABSENT if np.isnan(value) else f"{100 * value:.0f}" if weight else f"{value:.1f}"
         axes.text(head, layer, text, ha="center", va="center", fontsize=8, color=INK)
     return drawing
+
+
+def draw_named(values: np.ndarray, names: np.ndarray, title: str) -> Figure:
+    """A figure of every head (layers, heads) as colour from 0 to the largest, each cell with its name and value."""
+    layers, heads = values.shape
+    drawing = Figure(figsize=(max(5.0, 1.05 * heads + 0.6), 0.52 * layers + 1.0))
+    axes = drawing.add_subplot()
+    known = np.nan_to_num(values)
+    axes.imshow(known / max(known.max(), 1e-9), cmap=SCALE, norm=NORM, aspect="auto")
+    axes.set_title(title)
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
+    _number_cells(axes, layers, heads)
+    for layer, head in np.ndindex(layers, heads):
+        value = values[layer, head]
+        lines = [str(names[layer, head]), "" if np.isnan(value) else f"{value:+.3f}".replace("-", MINUS)]
+        axes.text(head, layer, "\n".join(line for line in lines if line), ha="center", va="center", fontsize=7.5)
+    return drawing
+
+
+def _number_cells(axes: Axes, layers: int, heads: int) -> None:
+    axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
+    axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])
+    axes.grid(False)

@@ -3,14 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tinylm.reporting import bars, curves, heatmaps
 from tinylm.reporting.drawing import STYLE, settle, to_svg
+from tinylm.reporting.heads import heads
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.tendencies import tendencies
-from tinylm.reporting.wording import big, count, figure, loss, name_of, seconds, share
+from tinylm.reporting.wording import big, count, figure, loss, name_of, prediction, seconds, share
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +142,20 @@ def _parameters(run: Run) -> Picture | None:
     return Picture(drawn, "Parameters by part: " + "; ".join(f"{name} {big(value)}" for name, value in known) + ".")
 
 
+def _head_roles(run: Run) -> Picture | None:
+    known = heads(run)
+    if not known:
+        return None
+    values = np.full((max(head.layer for head in known), max(head.head for head in known)), np.nan)
+    names = np.full(values.shape, "", dtype=object)
+    for head in known:
+        values[head.layer - 1, head.head - 1] = np.nan if head.increase is None else head.increase
+        names[head.layer - 1, head.head - 1] = head.name()
+    title = "Loss added by switching a head off, nats a token"
+    words = "; ".join(f"layer {h.layer}, head {h.head} ({h.name() or 'no role'}) {loss(h.increase)}" for h in known)
+    return Picture(heatmaps.draw_named(values, names, title), f"{title}: {words}.")
+
+
 PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "loss_tokens": (
         ("loss",),
@@ -206,6 +222,7 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     ),
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
+    "head_roles": (("roles", "ablation"), _head_roles),
 }
 
 
@@ -230,8 +247,11 @@ def sentence_pictures(run: Run) -> dict[str, Picture]:
     """Each sentence's attention, all layers and heads in one picture (for plots/), by name."""
     with rc_context(STYLE):
         return {
-            f"attention_{number}": Picture(heatmaps.draw_sentence(words, maps), f"Attention over: {' '.join(words)}")
-            for number, (words, maps) in enumerate(run.sentences(), start=1)
+            f"attention_{number}": Picture(
+                heatmaps.draw_sentence(sentence.words, sentence.maps, prediction(sentence)),
+                f"Attention over: {' '.join(sentence.words)}",
+            )
+            for number, sentence in enumerate(run.sentences(), start=1)
         }
 
 

@@ -1,31 +1,12 @@
-"""Sections on what was trained and how it went: summary, data, model, curves, stories during training."""
+"""Sections on the run as a whole: summary, how training went, stories on the way, where the time went, settings."""
 
-from collections.abc import Mapping
+from typing import Any
 
-from tinylm.reporting.markup import escape, facts, gallery, paragraph, picture, table
+from tinylm.reporting.blocks import Blocks, Quotes, bullets, facts, gallery, heading, joined, paragraph, picture, table
+from tinylm.reporting.findings import findings
 from tinylm.reporting.pictures import baseline_rows, stage_seconds
-from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import (
-    ABSENT,
-    big,
-    count,
-    figure,
-    flag,
-    interval,
-    loss,
-    many,
-    name_of,
-    seconds,
-    share,
-    visible,
-)
-
-Svgs = Mapping[str, str]
-SPLIT_USES = {
-    "train": "what the model learns from",
-    "held_out": "a share of train kept apart, for early stopping and every choice",
-    "evaluation": "stories that training never sees, read by evaluate and the benches only",
-}
+from tinylm.reporting.sources import STAGES, Run, as_number
+from tinylm.reporting.wording import ABSENT, big, count, figure, flag, interval, loss, many, name_of, seconds, visible
 
 
 def _opening(run: Run) -> str:
@@ -35,7 +16,7 @@ def _opening(run: Run) -> str:
         return ""
     spent = run.get("train_time", "seconds")
     time = f" in {seconds(spent)}" if as_number(spent) is not None else ""
-    source = {"storybook": "stories from the generated storybook"}.get(str(run.get("download", "source")), "stories")
+    source = {"storybook": "stories from the generated storybook"}.get(str(run.get("download", "source")), "text")
     shape = f"{many(layers, 'layer')} of {many(heads, 'head')} each and {big(size)} parameters"
     return f"A transformer with {shape} read {big(tokens)} tokens of {source}{time}."
 
@@ -50,14 +31,21 @@ def _verdict(run: Run) -> str:
         if name != "this model" and (value := as_number(row.get("perplexity"))) is not None
     ]
     text = (
-        f"On stories that it never saw its perplexity is {figure(perplexity)}: at each word it is as unsure as if it "
-        f"had to choose among {figure(perplexity, 2)} equally likely ones."
+        f"On text that it never saw its perplexity is {figure(perplexity)}: at each {run.token()} it is as unsure as "
+        f"if it had to choose among {figure(perplexity, 2)} equally likely ones."
     )
     compared = ", ".join(f"{figure(value)} ({name})" for name, value in others)
     return f"{text} For comparison: {compared}." if compared else text
 
 
-def summary(run: Run, svgs: Svgs) -> str:
+def subtitle(run: Run) -> str:
+    """What this is a report of."""
+    machine = run.mapping("train_time", "conditions")
+    measured = ", ".join(visible(machine[key]) for key in ("date", "cpu") if machine.get(key))
+    return f"Report of one run{f'; trained {measured}' if measured else ''}"
+
+
+def summary(run: Run) -> Blocks:
     """The run in plain words, and its headline figures."""
     ends = interval(run.get("evaluate", "perplexity_interval"))
     spread = f", {figure(ends[0])} to {figure(ends[1])}" if ends else ""
@@ -70,85 +58,11 @@ def summary(run: Run, svgs: Svgs) -> str:
         ("tokens seen", big(run.get("train", "tokens"))),
         ("stages, all together", seconds(total or None)),
     ]
-    shown = [(name, value) for name, value in tiles if value != ABSENT]
-    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in shown)
-    board = f'<dl class="tiles">{items}</dl>' if items else ""
-    words = [text for text in (_opening(run), _verdict(run)) if text]
-    return "".join(paragraph(text, kind="lead") for text in words) + board
+    leads = joined(paragraph(text, kind="lead") for text in (_opening(run), _verdict(run)))
+    return leads + facts(tiles, board=True)
 
 
-def data(run: Run, svgs: Svgs) -> str:
-    """Source, splits and vocabulary."""
-    splits = run.table("download", "splits")
-    rows = [
-        [
-            name_of(name),
-            count(row.get("stories")),
-            count(row.get("words")),
-            count(run.get("vocab", "tokens", name)),
-            share(run.get("vocab", "unknown_share", name)),
-            SPLIT_USES.get(name, ABSENT),
-        ]
-        for name, row in splits.items()
-    ]
-    embedding = run.mapping("vocab", "embedding")
-    source = run.get("download", "source")
-    return table(
-        "The three splits", ["split", "stories", "words", "tokens", "<unk>", "use"], rows, prose=["use"], stacked=True
-    ) + facts(
-        [
-            ("source", visible(source) if source is not None else ABSENT),
-            (
-                "vocabulary",
-                f"{count(run.get('vocab', 'size'))} ids" if run.get("vocab", "size") is not None else ABSENT,
-            ),
-            ("different words in train", count(run.get("vocab", "words_seen"))),
-            ("word vectors", visible(embedding.get("source", ABSENT))),
-            ("vector width", count(embedding.get("width"))),
-            ("words with a vector", share(embedding.get("coverage"))),
-        ]
-    )
-
-
-def model(run: Run, svgs: Svgs) -> str:
-    """Parts, parameters and operations."""
-    train = run.mapping("train")
-    parts = run.mapping("train", "parameters_by_part")
-    rows = [[name_of(name), count(value)] for name, value in parts.items()]
-    if rows:
-        rows.append(["total", count(train.get("parameters"))])
-    settings = run.params.get("model")
-    chosen = [(name_of(key), _setting(value)) for key, value in settings.items()] if isinstance(settings, dict) else []
-    note = paragraph(
-        "The model reads a window of tokens and gives, at each of them, a probability for every word of the "
-        "vocabulary to come next; a mask keeps each position from seeing later ones."
-    )
-    figures = facts(
-        [
-            ("trained parameters", count(train.get("parameters_trainable"))),
-            ("FLOP a token, forward", big(train.get("forward_flop_per_token"))),
-            ("FLOP a token, training", big(train.get("training_flop_per_token"))),
-            ("cache of one row", _bytes(train.get("kv_cache_bytes_per_row"))),
-            ("weights", _bytes(train.get("weight_bytes"))),
-            ("optimizer state", _bytes(train.get("optimizer_bytes"))),
-        ]
-    )
-    drawn = picture(
-        svgs.get("parameters"), "Parameters by part. A tied output uses the embedding and has none of its own."
-    )
-    return note + facts(chosen) + figures + gallery(drawn, table("Parameters by part", ["part", "parameters"], rows))
-
-
-def _bytes(value: object) -> str:
-    number = as_number(value)
-    return ABSENT if number is None else f"{figure(number / 2**20)} MiB"
-
-
-def _setting(value: object) -> str:
-    return "none" if value is None else flag(value) if isinstance(value, bool) else visible(value)
-
-
-def curves(run: Run, svgs: Svgs) -> str:
+def curves(run: Run) -> Blocks:
     """Losses, perplexity and learning rate."""
     train = run.mapping("train")
     stopped = {"yes": "stopped early", "no": "ran to its budget"}.get(flag(train.get("stopped_early")), ABSENT)
@@ -166,29 +80,73 @@ def curves(run: Run, svgs: Svgs) -> str:
         ]
     ) + gallery(
         picture(
-            svgs.get("loss_tokens"),
+            "loss_tokens",
             "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all of the held-out split.",
         ),
-        picture(svgs.get("loss_steps"), "The same losses against the number of updates."),
-        picture(
-            svgs.get("perplexity"), "exp(loss): the number of equally likely words that would leave one as unsure."
-        ),
-        picture(svgs.get("learning_rate"), "The optimizer's step size."),
-        picture(svgs.get("grad_norm"), "Length of the gradient before clipping."),
+        picture("loss_steps", "The same losses against the number of updates."),
+        picture("perplexity", "exp(loss): the number of equally likely tokens that would leave one as unsure."),
+        picture("learning_rate", "The optimizer's step size."),
+        picture("grad_norm", "Length of the gradient before clipping."),
     )
 
 
-def stories(run: Run, svgs: Svgs) -> str:
+def stories(run: Run) -> Blocks:
     """What the model wrote at several points of its training."""
     items = [
-        f'<li><p class="when">after {escape(big(row.get("tokens")))} tokens (update {escape(count(row.get("update")))})'
-        f"</p><blockquote>{escape(row.get('text', ''))}</blockquote></li>"
+        (f"after {big(row.get('tokens'))} tokens (update {count(row.get('update'))})", str(row.get("text", "")))
         for row in run.rows("stories")
     ]
     if not items:
-        return ""
-    note = paragraph(
-        f"The model continues “{visible(run.param('train', 'sample_prompt'))}” again and again while it learns; "
-        "the sampling settings stay the same."
+        return []
+    prompt = visible(run.param("train", "sample_prompt"))
+    note = f"The model continues “{prompt}” again and again while it learns; the sampling settings stay the same."
+    return [*paragraph(note), Quotes(items)]
+
+
+def budget(run: Run) -> Blocks:
+    """Where the time went, and on which machine."""
+    machines: dict[str, list[str]] = {}
+    for stage in STAGES:
+        machine = run.get(f"{stage}_time", "conditions")
+        if isinstance(machine, dict):
+            line = ", ".join(f"{name_of(str(key))} {visible(value)}" for key, value in machine.items())
+            machines.setdefault(line, []).append(stage)
+    rows = [[stage, seconds(value)] for stage, value in stage_seconds(run)]
+    measured = [[", ".join(stages), line] for line, stages in machines.items()]
+    note = (
+        "Wall time of each stage on this machine; a cached stage costs nothing. The accumulation runs have their own "
+        "section."
     )
-    return f'{note}<ol class="stories">{"".join(items)}</ol>'
+    return gallery(picture("seconds", note), table("Time of each stage", ["stage", "time"], rows)) + table(
+        "Measured on", ["stages", "machine"], measured, prose=["stages", "machine"]
+    )
+
+
+def conclusions(run: Run) -> Blocks:
+    """The sentences that the rules of `findings` allow for these numbers."""
+    found = findings(run)
+    return joined(
+        heading(title) + bullets(finding.text for finding in found if finding.claim == claim)
+        for title, claim in (("They say", True), ("They do not say", False))
+        if any(finding.claim == claim for finding in found)
+    )
+
+
+def settings(run: Run) -> Blocks:
+    """All of params.yaml, a table a section."""
+    tables = joined(
+        table(str(section), ["key", "value"], [[str(k), _value(v)] for k, v in values.items()], prose=["value"])
+        for section, values in run.params.items()
+        if isinstance(values, dict)
+    )
+    note = (
+        "params.yaml as it stood when this report was written. The section runtime changes no result; under which "
+        "conditions times were taken is said with them."
+    )
+    return paragraph(note) + gallery(tables, small=True) if tables else []
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -10,4 +10,5 @@ class ReportSettings:
     """Section `report`."""
 
     title: str = setting()
+    compare: str = setting(choices=("none", "assignment", "A", "B", "D", "E"))
     samples: int = setting(low=0, high=1000)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ FILES = {  # name: (path, the stage that writes it)
     "stories": ("models/samples.json", "train"),
     "samples": ("data/evaluate/samples.csv", "evaluate"),
     "heads": ("data/evaluate/heads.csv", "evaluate"),
+    "roles": ("data/evaluate/roles.csv", "evaluate"),
+    "ablation": ("data/evaluate/ablation.csv", "evaluate"),
+    "greedy": ("data/evaluate/greedy.csv", "evaluate"),
     "attention": ("data/evaluate/attention.npz", "evaluate"),
+    "moments": ("data/evaluate/moments.npz", "evaluate"),
     "beams": ("data/beam_bench/outputs.csv", "beam_bench"),
     "accum_micro_steps": ("plots/accum_micro_steps.csv", "accum_sweep"),
     "accum_updates": ("plots/accum_updates.csv", "accum_sweep"),
@@ -29,7 +34,24 @@ FILES = {  # name: (path, the stage that writes it)
 }
 
 Rows = list[dict[str, str]]
-Sentence = tuple[list[str], np.ndarray]  # words (T,), maps (layers, heads, T, T)
+_ASKED = {"moments": ("train", "keep_epochs"), "greedy": ("evaluate", "greedy")}  # made where this parameter asks
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentence:
+    """Attention over a sentence: words (T,), maps (layers, heads, T, T); the likeliest next token where known."""
+
+    words: list[str]
+    maps: np.ndarray
+    next: str | None = None
+    probability: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment(Sentence):
+    """The same sentence after so many epochs of training."""
+
+    epochs: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +94,20 @@ class Run:
         return {name: row for name, row in self.mapping(name, key).items() if isinstance(row, dict)}
 
     def sentences(self) -> list[Sentence]:
-        """Words and attention maps of each drawn sentence."""
+        """Attention over each drawn sentence."""
         return self.found.get("attention", [])
+
+    def moments(self) -> list[Moment]:
+        """Attention over one sentence at several moments of training."""
+        return self.found.get("moments", [])
+
+    def token(self) -> str:
+        """What one token of this run is called: word or token."""
+        return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
+
+    def asks_for(self, name: str) -> bool:
+        """Whether the parameters ask for this file at all; most are always made."""
+        return name not in _ASKED or self.param(*_ASKED[name]) not in (None, 0, [])
 
 
 def as_number(value: Any) -> float | None:
@@ -99,16 +133,33 @@ def long_series(rows: Rows, x: str) -> dict[str, tuple[list[float], list[float]]
     return curves
 
 
-def _read_sentences(path: Path) -> list[Sentence]:
-    sentences: list[Sentence] = []
-    with np.load(path, allow_pickle=False) as arrays:
-        for number in sorted(int(name[6:]) for name in arrays.files if name.startswith("words_")):
-            maps = arrays[f"maps_{number}"]  # (layers, heads, T, T)
-            words = [str(word) for word in arrays[f"words_{number}"]]
-            if maps.ndim != 4 or maps.shape[2:] != (len(words), len(words)):
-                raise ValueError(f"maps_{number} has shape {maps.shape} for {len(words)} words")
-            sentences.append((words, maps))
+def _checked(words: np.ndarray, maps: np.ndarray, what: str) -> tuple[list[str], np.ndarray]:
+    if maps.ndim != 4 or maps.shape[2:] != (len(words), len(words)):
+        raise ValueError(f"{what} has shape {maps.shape} for {len(words)} words")
+    return [str(word) for word in words], maps
+
+
+def _prediction(next_token: Any, probability: Any) -> tuple[str | None, float | None]:
+    number = as_number(probability)
+    return (None, None) if number is None else (str(next_token), number)
+
+
+def _read_sentences(arrays: Mapping[str, np.ndarray]) -> list[Sentence]:
+    sentences = []
+    for number in sorted(int(name[6:]) for name in arrays if name.startswith("words_")):
+        words, maps = _checked(arrays[f"words_{number}"], arrays[f"maps_{number}"], f"maps_{number}")
+        known = arrays.get(f"next_{number}"), arrays.get(f"next_prob_{number}")
+        sentences.append(Sentence(words, maps, *_prediction(*known)))
     return sentences
+
+
+def _read_moments(arrays: Mapping[str, np.ndarray]) -> list[Moment]:
+    moments, all_maps = [], arrays["maps"]  # (M, layers, heads, T, T)
+    for number, epochs in enumerate(arrays["epochs"]):
+        words, maps = _checked(arrays["words"], all_maps[number], "maps")
+        known = _prediction(arrays["next"][number], arrays["next_prob"][number])
+        moments.append(Moment(words, maps, *known, epochs=float(epochs)))
+    return moments
 
 
 def _read(path: Path) -> Any:
@@ -119,19 +170,21 @@ def _read(path: Path) -> Any:
             raise ValueError(f"holds {type(value).__name__}; allowed: {expected.__name__}")
         return value
     if path.suffix == ".npz":
-        return _read_sentences(path)
+        with np.load(path, allow_pickle=False) as arrays:
+            return (_read_moments if path.stem == "moments" else _read_sentences)(arrays)
     return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
 
 
 def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`, never raised."""
-    found, problems = {}, {}
+    run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
-            found[name] = _read(Path(folder) / path)
+            run.found[name] = _read(Path(folder) / path)
         except FileNotFoundError:
-            problems[name] = f"{path} is missing; dvc repro {stage} makes it"
-        except (OSError, ValueError, KeyError, EOFError, RecursionError, zipfile.BadZipFile) as error:
+            if run.asks_for(name):
+                run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
+        except (OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             line = (str(error).splitlines() or [type(error).__name__])[0]
-            problems[name] = f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"
-    return Run(params, found, problems)
+            run.problems[name] = f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"
+    return run

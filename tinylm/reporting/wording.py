@@ -4,9 +4,10 @@ import math
 import unicodedata
 from typing import Any
 
-from tinylm.reporting.sources import as_number
+from tinylm.reporting.sources import Sentence, as_number
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+_LONGEST = 14  # letters of a token as a label
 _VISIBLE = {"\n": "\n", "\t": " "}
 
 
@@ -18,6 +19,12 @@ def visible(text: Any) -> str:
         else character
         for character in str(text)
     )
+
+
+def short(token: str) -> str:
+    """A token as a label of at most 14 letters."""
+    text = visible(token)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def figure(value: Any, digits: int = 3) -> str:
@@ -33,6 +40,12 @@ def figure(value: Any, digits: int = 3) -> str:
     return f"{number:,.{max(digits - 1 - magnitude, 0)}f}".replace("-", MINUS)
 
 
+def exact(value: Any) -> str:
+    """A number as it was set, without rounding that shows: 3e-05, 0.0003, 0.98, 20."""
+    number = as_number(value)
+    return ABSENT if number is None else f"{number:g}".replace("-", MINUS)
+
+
 def count(value: Any) -> str:
     """A whole number, thousands set apart."""
     number = as_number(value)
@@ -40,8 +53,8 @@ def count(value: Any) -> str:
 
 
 def many(value: Any, thing: str) -> str:
-    """A whole number of things: 1 layer, 4 layers."""
-    return f"{count(value)} {thing}{'' if as_number(value) == 1 else 's'}"
+    """A whole number of things: 1 layer, 4 layers, 2 batches."""
+    return f"{count(value)} {thing}{'' if as_number(value) == 1 else 'es' if thing.endswith('ch') else 's'}"
 
 
 def loss(value: Any) -> str:
@@ -50,10 +63,16 @@ def loss(value: Any) -> str:
     return ABSENT if number is None else f"{number:,.3f}".replace("-", MINUS)
 
 
-def share(value: Any) -> str:
-    """A share of one as a percentage with one decimal."""
+def share(value: Any, digits: int = 1) -> str:
+    """A share of one as a percentage with so many decimals."""
     number = as_number(value)
-    return ABSENT if number is None else f"{100 * number:.1f} %".replace("-", MINUS)
+    return ABSENT if number is None else f"{100 * number:.{digits}f} %".replace("-", MINUS)
+
+
+def percent(value: Any) -> str:
+    """A share of one as a bare number of percent, small ones told from none: 93, <1."""
+    number = as_number(value)
+    return ABSENT if number is None else "<1" if 0 < number < 0.005 else f"{100 * number:.0f}"
 
 
 def seconds(value: Any) -> str:
@@ -108,6 +127,13 @@ def with_interval(value: Any, digits: int = 3) -> str:
     ends = interval(value)
     text = figure(value.get("value"), digits)
     return f"{text} ({figure(ends[0], digits)} to {figure(ends[1], digits)})" if ends else text
+
+
+def prediction(sentence: Sentence) -> str:
+    """What the model expects after a sentence: next: “there” (93.1 %); empty where that was not kept."""
+    if sentence.probability is None:
+        return ""
+    return f"next: “{short(str(sentence.next))}” ({share(sentence.probability)})"
 
 
 def name_of(key: str) -> str:

@@ -1,24 +1,29 @@
-"""Write the report: the page and the pictures as files."""
+"""Write the report: the page, the paper and the pictures as files."""
 
 from pathlib import Path
 
 from tinylm.files import atomic_write
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
+from tinylm.reporting.paper import build_paper
 from tinylm.reporting.pictures import draw_pictures, page_svgs, sentence_pictures
+from tinylm.reporting.run_sections import subtitle
+from tinylm.reporting.sections import write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run
 
-PAGE, PICTURES = Path("report/index.html"), Path("plots/pictures")
+PAGE, PAPER, PICTURES = Path("report/index.html"), Path("report/report.pdf"), Path("plots/pictures")
 
 
 def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> int:
-    """Write report/index.html and plots/pictures/*.png below `folder`; returns the number of pictures."""
-    pictures = draw_pictures(run)
+    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns how many pictures."""
+    pictures, parts = draw_pictures(run), write_parts(run, settings)
     with atomic_write(Path(folder) / PAGE) as page:
-        page.write(build_page(run, settings, page_svgs(pictures)))
-    pictures |= sentence_pictures(run)
-    for name, picture in pictures.items():
+        page.write(build_page(parts, settings.title, page_svgs(pictures)))
+    pngs = {name: to_png(picture.figure) for name, picture in (pictures | sentence_pictures(run)).items()}
+    for name, png in pngs.items():
         with atomic_write(Path(folder) / PICTURES / f"{name}.png", "wb") as target:
-            target.write(to_png(picture.figure))
-    return len(pictures)
+            target.write(png)
+    with atomic_write(Path(folder) / PAPER, "wb") as paper:
+        paper.write(build_paper(parts, settings.title, subtitle(run), pngs))
+    return len(pngs)

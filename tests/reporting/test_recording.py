@@ -1,0 +1,38 @@
+"""A run as it is recorded: every metric, thin curves, and what expressions see of it."""
+
+from tinylm.reporting.expressions import evaluate
+from tinylm.reporting.recording import POINTS, gather, of_run, thin
+from tinylm.reporting.sources import STAGES, read_run
+
+
+def test_everything_measured_is_kept(run_folder, params):
+    entry = gather(read_run(run_folder, params))
+    assert set(entry["metrics"]) == {*STAGES, *(f"{stage}_time" for stage in STAGES)}
+    assert entry["conditions"]["cpu"] == "Example CPU"
+    assert [point[0] for point in entry["curves"]["held_out"]] == [50, 100]
+    assert len(entry["samples"]) == 3
+    assert {row["method"] for row in entry["beams"]} == {"sampling", "greedy", "beam 1", "beam 5", "beam 10"}
+
+
+def test_what_a_run_lacks_is_left_out(tmp_path, params):
+    entry = gather(read_run(tmp_path, params))
+    assert entry["metrics"] == {}
+    assert entry["curves"] == {"train": [], "held_out": []}
+    assert entry["beams"] == []
+
+
+def test_curves_are_thinned_but_keep_their_end_and_the_validated_steps():
+    points = [[step, 10 * step, 1.0] for step in range(1, 1001)]
+    found = [point[0] for point in thin(points, {77, 500})]
+    assert len(found) <= POINTS + 3
+    assert {1, 77, 500, 1000} <= set(found)
+    assert found == sorted(found)
+    assert thin([]) == []
+    assert thin(points[:5]) == points[:5]
+
+
+def test_expressions_see_metrics_params_and_curves(run_folder, params):
+    names = {"ours": of_run(read_run(run_folder, params))}
+    assert evaluate("low(ours.train.parameters)", names) == 944384
+    assert evaluate("low(ours.params.train.batch_size)", names) == params["train"]["batch_size"]
+    assert 1.5 < evaluate("low(at(ours.curves.held_out, 100))", names) < 2.5

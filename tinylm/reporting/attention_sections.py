@@ -1,0 +1,204 @@
+"""Sections on the attention heads: maps of sentences, maps over training, what each head does and what it is worth."""
+
+from collections.abc import Sequence
+
+from tinylm.reporting.blocks import (
+    Blocks,
+    Maps,
+    bullets,
+    facts,
+    fold,
+    gallery,
+    heading,
+    joined,
+    paragraph,
+    picture,
+    table,
+)
+from tinylm.reporting.heads import best_by_role, heads
+from tinylm.reporting.sources import Moment, Run
+from tinylm.reporting.tendencies import tendencies
+from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
+
+_NARROW = 4  # heads whose names a picture of the usual width has room for
+_MAPS_ON_PAPER = 48  # of attention over training
+
+
+def attention(run: Run) -> Blocks:
+    """Every head of every layer for the drawn sentences."""
+    found = []
+    for number, sentence in enumerate(run.sentences()):
+        after = prediction(sentence)
+        maps: Blocks = [
+            Maps(
+                sentence.words,
+                [
+                    (f"layer {layer}, head {head}{f' · {after}' if after else ''}", weights)
+                    for head, weights in enumerate(heads, start=1)
+                ],
+            )
+            for layer, heads in enumerate(sentence.maps, start=1)
+        ]
+        title = " ".join(map(visible, sentence.words)) + (f" → {after}" if after else "")
+        found.append(fold(title, maps, is_open=number == 0))
+    if not found:
+        return []
+    note = (
+        f"Each row is a {run.token()} that asks, each column one that it looks at; a row's weights sum to one. Colour "
+        f"is the square root of the weight, so that small weights can be seen. Each sees itself and "
+        "what came before, hence the triangle."
+    )
+    predicted = any(sentence.probability is not None for sentence in run.sentences())
+    more = "Titles name the token that the model holds likeliest after the last one, with its probability."
+    return heading("Maps of single sentences") + paragraph(note, more if predicted else "") + joined(found)
+
+
+def moments(run: Run) -> Blocks:
+    """The same heads at several moments of training, side by side."""
+    found: Sequence[Moment] = run.moments()
+    if not found:
+        return []
+    layers, width = found[0].maps.shape[:2]
+    few = len(found) * layers * width <= _MAPS_ON_PAPER
+    folds = []
+    for layer in range(layers):
+        rows: Blocks = [
+            Maps(
+                found[0].words,
+                [(_moment_title(moment, layer + 1, head + 1), moment.maps[layer, head]) for moment in found],
+            )
+            for head in range(width)
+        ]
+        folds.append(fold(f"Layer {layer + 1}", rows, is_open=layer == 0, on_paper=few or layer == 0))
+    note = (
+        "The same sentence, seen by the weights as they stood after so many epochs; each row is one head, from early "
+        "to late in training."
+    )
+    return heading("Attention over training") + paragraph(note) + joined(folds)
+
+
+def _moment_title(moment: Moment, layer: int, head: int) -> str:
+    after = prediction(moment)
+    return f"epoch {moment.epochs:g} · layer {layer}, head {head}{f' · {after}' if after else ''}"
+
+
+def head_roles(run: Run) -> Blocks:
+    """Each head's role beside what position alone scores, and what the model loses without it."""
+    known = heads(run)
+    if not known:
+        return []
+    rows = [
+        [
+            f"{head.layer}, {head.head}",
+            ", ".join(head.claimed() or [f"({role.name})" for role in head.roles[:1]]) or ABSENT,
+            figure(head.roles[0].score, 2) if head.roles else ABSENT,
+            figure(head.roles[0].baseline, 2) if head.roles else ABSENT,
+            loss(head.increase),
+            f"{loss(head.low)} to {loss(head.high)}" if head.low is not None and head.high is not None else ABSENT,
+            head.verdict(),
+        ]
+        for head in known
+    ]
+    best = [
+        [
+            role.name,
+            f"{role.layer}, {role.head}",
+            figure(role.score, 2),
+            figure(role.baseline, 2),
+            count(role.positions),
+            flag(role.claimed),
+        ]
+        for role in best_by_role(run).values()
+    ]
+    ablation, margin = run.mapping("evaluate", "heads", "ablation"), run.get("evaluate", "heads", "margin")
+    missing = run.mapping("evaluate", "heads", "not_measured")
+    return (
+        heading("What each head does, and what it is worth")
+        + paragraph(
+            "A role says where a head looks from a given kind of token; its score is measured over evaluation "
+            "sentences. Many roles lie at fixed distances, so each score stands beside that of a head which knows "
+            f"position only; it counts from {figure(margin, 2)} above that, where the interval of the difference lies "
+            "above 0 too. The loss added is that of the model with this one head switched off minus the whole "
+            "model's; where its interval holds 0 the head is idle. Scores are those of the role named first; "
+            "in brackets the one that comes closest where none stands out."
+        )
+        + picture(
+            "head_roles",
+            "Colour and number: what the loss rises by, in nats a token, when this head is switched off. Words: the "
+            "role that stands out, or idle.",
+            wide=max(head.head for head in known) > _NARROW,
+        )
+        + table(
+            "Heads: best role, and loss without the head",
+            ["layer, head", "role", "score", "position alone", "loss added", "95 % interval", "without it"],
+            rows,
+            prose=["role", "without it"],
+        )
+        + table(
+            "Roles: the head that fits each best",
+            ["role", "layer, head", "score", "position alone", "places", "stands out"],
+            best,
+        )
+        + (paragraph("Not measured:") + bullets(f"{role}: {why}" for role, why in missing.items()) if missing else [])
+        + facts(
+            [
+                ("passages that roles are measured on", count(run.get("evaluate", "heads", "passages"))),
+                ("of their words classified", share(run.get("evaluate", "heads", "classified_share"))),
+                ("stories scored without each head", count(ablation.get("stories"))),
+                ("loss of the whole model on them", loss(ablation.get("nats_per_token"))),
+                ("idle heads", f"{count(sum(head.idle for head in known))} of {count(len(known))}"),
+            ]
+        )
+    )
+
+
+def _interpretations(run: Run) -> Blocks:
+    layers: dict[str, list[list[str]]] = {}
+    for row in run.rows("heads"):
+        line = [str(row.get("head")), row.get("interpretation", ABSENT)]
+        layers.setdefault(str(row.get("layer")), []).append(line)
+    return gallery(
+        *(
+            table(
+                f"What the heads of layer {layer} attend to", ["head", "interpretation"], rows, prose=["interpretation"]
+            )
+            for layer, rows in layers.items()
+        )
+    )
+
+
+def head_tendencies(run: Run) -> Blocks:
+    """What every head tends to look at: a matrix a figure, and one line of interpretation a head."""
+    found = tendencies(run)
+    drawn = gallery(
+        *(
+            picture(
+                f"heads_{name}",
+                f"Spread evenly over what it sees, a head would have "
+                f"{(share if tendency.is_weight else figure)(tendency.even)}.",
+            )
+            for name, tendency in found.items()
+        )
+    )
+    names = ["layer, head", *(tendency.words for tendency in found.values())]
+    rows = [
+        [
+            f"{row.get('layer')}, {row.get('head')}",
+            *((share if tendency.is_weight else figure)(row.get(name)) for name, tendency in found.items()),
+        ]
+        for row in run.rows("heads")
+    ]
+    if not rows:
+        return []
+    sentences = run.param("evaluate", "tendency_sentences")
+    over = f" over up to {count(sentences)} stories" if sentences is not None else ""
+    return (
+        heading("What the heads tend to do")
+        + paragraph(
+            f"Means{over} of the evaluation split. A {run.token()} early in a story sees few others, so that each "
+            "figure stands beside its value for attention spread evenly."
+        )
+        + drawn
+        + _interpretations(run)
+        + fold("All figures of every head", table("Figures of every head", names, rows))
+    )

@@ -1,0 +1,139 @@
+"""Sections on the published systems: their figures beside ours, our studies of their questions, the ledger."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tinylm.config import InputError
+from tinylm.reporting.blocks import Blocks, fold, heading, joined, paragraph, table
+from tinylm.reporting.expressions import fill
+from tinylm.reporting.ledger import counts, entries, names_for
+from tinylm.reporting.library import SYSTEMS, library, recorded_studies
+from tinylm.reporting.references import COLUMNS, ReferenceTable, headlines, recorded_tables, run_tables
+from tinylm.reporting.sources import Run
+from tinylm.reporting.wording import ABSENT, count, many
+
+AGAIN = "as above"
+LIBRARY, STUDIES, ENTRIES = "library", "studies", "ledger"  # names in Run.found
+
+
+def with_library(run: Run, folder: str | Path) -> Run:
+    """The run with what is published and recorded in `folder`; what cannot be read is named in its problems."""
+    found, problems = dict(run.found), dict(run.problems)
+    try:
+        found[LIBRARY] = library(folder)
+        found[STUDIES] = recorded_studies(folder)
+        found[ENTRIES] = entries(folder, found[LIBRARY])
+    except InputError as error:
+        problems[ENTRIES] = str(error).splitlines()[0]
+    return dataclasses.replace(run, found=found, problems=problems)
+
+
+def _rows(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A row's last cell is not said twice in a row."""
+    found: list[tuple[str, ...]] = []
+    said = ""
+    for *cells, last in rows:
+        found.append((*cells, AGAIN if last == said and last != ABSENT else last))
+        said = last
+    return found
+
+
+def _tables(tables: list[ReferenceTable]) -> Blocks:
+    return joined(
+        table(part.title, COLUMNS, _rows(row.cells() for row in part.rows), prose=COLUMNS[-1:]) for part in tables
+    )
+
+
+def _own(run: Run, known: Mapping[str, Any]) -> Blocks:
+    tables = run_tables(run, known)
+    if not tables:
+        return []
+    note = "A dash stands where a figure was not printed, or not measured in this run."
+    return heading(f"This run beside the {tables[0].kind}") + paragraph(note) + _tables(tables)
+
+
+def _recorded(known: Mapping[str, Any]) -> Blocks:
+    heads = ("source", *COLUMNS)
+    rows = _rows((kind, *row.cells()) for kind, row in headlines(known))
+    board = table("Headline figures of the five", heads, rows, prose=("source", COLUMNS[0], COLUMNS[-1]))
+    parts: Blocks = []
+    for system in SYSTEMS:
+        preset = known["published"][system]["preset"]
+        if preset in known["runs"]:
+            tables = recorded_tables(system, known)
+            parts += fold(f"{tables[0].kind}, beside preset {preset}", _tables(tables))
+    missing = [s for s in SYSTEMS if known["published"][s]["preset"] not in known["runs"]]
+    note = f"Not recorded yet: {', '.join(known['published'][s]['preset'] for s in missing)}." if missing else ""
+    return (
+        heading("The published systems beside our recorded runs")
+        + paragraph("Ours is the mean over seeds, ± the standard deviation where there are several.", note)
+        + board
+        + parts
+    )
+
+
+def _study_rows(settings: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+    for name, row in settings.items():
+        mean, spread = row["mean"], row["spread"]
+
+        def cell(key: str, form: str, mean: dict = mean, spread: dict = spread) -> str:
+            if key not in mean:
+                return ABSENT
+            return f"{mean[key]:{form}}" + (f" ± {spread[key]:{form}}" if key in spread else "")
+
+        diverged = "diverged" if mean.get("diverged") else ""
+        figures = cell("held_out_loss", ".3f"), cell("held_out_perplexity", ".2f"), cell("train_loss", ".3f")
+        yield name, count(len(row["runs"])), *figures, count(mean.get("tokens")), diverged or ABSENT
+
+
+def studies(run: Run) -> Blocks:
+    """Every recorded study as a table, with its question, the published answer and the command."""
+    known = run.mapping(LIBRARY)
+    heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "tokens", "failed")
+    parts: Blocks = []
+    for name, study in run.mapping(STUDIES).items():
+        answer, system = study.get("answer"), study.get("system")
+        said = ""
+        if answer and system in known.get("published", {}):
+            said = f"Answer of the {known['published'][system]['kind']}: {fill(answer, names_for(system, known))}."
+        measured = study["conditions"]
+        how = (
+            f"Preset {study['preset']}, {many(len(study['seeds']), 'seed')}, on {measured['cores']} cores with "
+            f"{many(measured['threads'], 'thread')}, {study['date']}: {study['commands'][-1]}."
+        )
+        parts += table(f"Study {name}: {study['question']}", heads, _study_rows(study["settings"]))
+        parts += paragraph(said, how, kind="note")
+    return heading("Questions asked with several settings") + parts if parts else []
+
+
+def published(run: Run) -> Blocks:
+    """This run beside the system that it follows, all five beside our recorded runs, and the studies."""
+    known = run.mapping(LIBRARY)
+    return _own(run, known) + _recorded(known) + studies(run) if known else []
+
+
+def ledger(run: Run) -> Blocks:
+    """Claims with status, evidence and the command that makes it, by source."""
+    found = run.found.get(ENTRIES) or []
+    if not found:
+        return []
+    numbers = ", ".join(f"{number} {status}" for status, number in counts(found).items())
+    note = (
+        f"{many(len(found), 'claim')} of the published systems: {numbers}. Every status follows from a rule over "
+        "recorded and published figures (docs/ledger.yaml), every number in the evidence is read from them."
+    )
+    heads = ("claim", "status", "evidence", "made by")
+    parts = joined(
+        table(
+            f"Claims of the {kind}",
+            heads,
+            _rows((entry.claim, entry.status, entry.evidence or ABSENT, entry.command) for entry in group),
+            prose=heads,
+            stacked=True,
+        )
+        for kind, group in groupby(found, key=lambda entry: entry.kind)
+    )
+    return paragraph(note) + parts

@@ -1,0 +1,97 @@
+"""The sections of a report and the files that each is made of; page.py and paper.py set the same ones."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+
+from tinylm.reporting import (
+    attention_sections,
+    cost_sections,
+    method_sections,
+    quality_sections,
+    reference_sections,
+    run_sections,
+)
+from tinylm.reporting.blocks import Blocks, joined, paragraph
+from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.sources import STAGES, Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """One section; `sources` are the files it is made of (names of sources.FILES)."""
+
+    anchor: str
+    short: str  # in the page's contents bar
+    title: str
+    sources: tuple[str, ...]
+    content: Callable[[Run], Blocks]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A section as it was written for one run."""
+
+    anchor: str
+    short: str
+    title: str
+    blocks: Blocks
+
+
+def write_parts(run: Run, settings: ReportSettings) -> list[Part]:
+    """Every section that has something to say, after one line for each file that it had to do without."""
+    parts = []
+    for section in sections(settings):
+        missing = [run.problems[name] for name in section.sources if name in run.problems]
+        notes = joined(paragraph(f"Not shown: {line}.", kind="missing") for line in missing)
+        parts.append(Part(section.anchor, section.short, section.title, notes + section.content(run)))
+    return [part for part in parts if part.blocks]
+
+
+def sections(settings: ReportSettings) -> tuple[Section, ...]:
+    """The page from top to bottom."""
+    method, quality, cost, whole = method_sections, quality_sections, cost_sections, run_sections
+    samples = partial(quality.samples, shown=settings.samples)
+    times = tuple(f"{stage}_time" for stage in STAGES)
+    curves = ("train", "train_time", "loss", "perplexity", "learning_rate", "grad_norm")
+    beams = ("beam_bench", "beam_bench_time", "beams")
+    heads = ("attention", "moments", "roles", "ablation", "heads")
+    sweep = ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps")
+    return (
+        Section("summary", "Summary", "Summary", ("train", "evaluate"), whole.summary),
+        Section("data", "Data", "What was trained on what", ("download", "vocab"), method.data),
+        Section("model", "Model", "The model", ("train",), method.model),
+        Section("training", "Training", "How it was trained", (), method.training),
+        Section("curves", "Curves", "How training went", curves, whole.curves),
+        Section("learns", "Stories", "It learns: stories during training", ("stories",), whole.stories),
+        Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
+        Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy"), samples),
+        Section("beams", "Beams", "Beam search beside sampling", beams, quality.beams),
+        Section("attention", "Attention", "What the heads look at", heads, _attention),
+        Section("cache", "Cache", "Key-value cache", ("kv_bench", "kv_bench_time"), cost.cache),
+        Section("accumulation", "Accumulation", "Gradient accumulation", sweep, cost.accumulation),
+        Section(
+            "checkpointing",
+            "Checkpointing",
+            "Gradient checkpointing",
+            ("ckpt_bench", "ckpt_bench_time"),
+            cost.recomputation,
+        ),
+        Section("budget", "Time", "Where the time went", times, whole.budget),
+        Section(
+            "conclusions",
+            "Findings",
+            "What the numbers of this run say, and what they do not say",
+            (),
+            whole.conclusions,
+        ),
+        Section("published", "Published", "Beside the published systems", (), reference_sections.published),
+        Section("ledger", "Ledger", "Claims of the published systems", ("ledger",), reference_sections.ledger),
+        Section("settings", "Settings", "Settings", (), whole.settings),
+        Section("literature", "Literature", "Literature", (), method.literature),
+    )
+
+
+def _attention(run: Run) -> Blocks:
+    part = attention_sections
+    return part.head_roles(run) + part.attention(run) + part.moments(run) + part.head_tendencies(run)
