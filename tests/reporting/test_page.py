@@ -147,6 +147,16 @@ def test_outputs_stand_side_by_side_and_equal_methods_share_a_column(run_folder,
     assert heads == ["prompt", "how it went on", "sampling", "greedy, beam 1", "beam 5", "beam 10"]
 
 
+def test_a_stream_that_was_cut_says_what_evaluation_is(full, params):
+    run = read_run(full[0], params | {"data": params["data"] | {"held_out": "tokens"}})
+    run.found["vocab"]["split"] = {"by": "tokens", "notes": ["overlap 50", "evaluation is the held-out tokens"]}
+    page = _page(run, {})
+    assert "The one stream of tokens was cut: overlap 50; evaluation is the held-out tokens." in page
+    assert "text of its own, or the held-out tokens" in page
+    assert "text that training never sees" not in page
+    assert "text that training never sees" in full[1]
+
+
 def test_protocol_sequence_length_and_coverage_are_said(full):
     assert "Protocol: 50 starts of stories, 5 tokens each, continued at temperature 0.8." in full[1]
     assert "<dt>tokens a story, mean</dt><dd>94.2</dd>" in full[1]

@@ -9,6 +9,10 @@ SPLIT_USES = {
     "held_out": "a share of train kept apart, for early stopping and every choice",
     "evaluation": "text that training never sees, read by evaluate and the benches only",
 }
+STREAM_USES = SPLIT_USES | {
+    "held_out": "the end of the train text's tokens, for early stopping and every choice",
+    "evaluation": "what evaluate and the benches read: text of its own, or the held-out tokens",
+}
 _TOKENIZERS = {
     "bpe": "Tokens are byte-level BPE pieces, learnt from the train split.",
     "gpt2": "Tokens are those of GPT-2: byte-level BPE with its own vocabulary.",
@@ -64,7 +68,7 @@ def data(run: Run) -> Blocks:
             count(row.get("words")),
             count(run.get("vocab", "tokens", name)),
             share(run.get("vocab", "unknown_share", name)),
-            SPLIT_USES.get(name, ABSENT),
+            (STREAM_USES if run.param("data", "held_out") == "tokens" else SPLIT_USES).get(name, ABSENT),
         ]
         for name, row in run.table("download", "splits").items()
     ]
@@ -72,8 +76,12 @@ def data(run: Run) -> Blocks:
     unknown = as_number(run.get("vocab", "unknown_share", "train"))
     lengths = run.mapping("vocab", "sequence_length")
     heads = ["split", "stories", "words", "tokens", "<unk>", "use"]
+    notes = run.get("vocab", "split", "notes")
+    cut = (
+        f"The one stream of tokens was cut: {'; '.join(map(str, notes))}." if isinstance(notes, list) and notes else ""
+    )
     return (
-        paragraph(_text_prose(run) if rows else "")
+        paragraph(_text_prose(run) if rows else "", cut)
         + table("The three splits", heads, rows, prose=["use"], stacked=True)
         + facts(
             [
