@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from dvc.cli import DvcParserError, parse_args
 
+from tinylm.bench.study_plan import read_studies
 from tinylm.cli.arguments import make_parser
 from tinylm.config import load_params, parse_yaml
 from tinylm.presets.write import names
@@ -94,8 +95,9 @@ def problem(words: list[str], stages: list[str]) -> str | None:
             arguments = make_parser().parse_args(rest)
         except SystemExit as stop:
             return f"tinylm does not understand it: exit code {stop.code}"
+        known = {"preset": names(), "study": list(read_studies())}.get(rest[0], [])
         name = getattr(arguments, "name", None)
-        return None if name is None or name in names() else f"no preset {name}"
+        return None if not known or name is None or name in known else f"no {rest[0]} {name}"
     if tool == "make":
         made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
         missing = [word for word in stages_of(rest) if word not in made]

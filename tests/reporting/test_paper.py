@@ -150,6 +150,7 @@ def test_maps_fit_the_page_and_none_is_left_out(tokens, maps):
     panels = [(f"layer 1, head {number}", np.eye(tokens)) for number in range(maps)]
     rows = map_rows(blocks.Maps(["fourteenletter"] * tokens, panels), WIDTH)
     assert all(row.width <= WIDTH + 0.01 and row.height < 700 for row in rows)
+    assert all(row._cell >= 4 or len(row._panels) == 1 for row in rows)  # points: smaller is not seen
     assert sum(len(row._panels) for row in rows) == maps
 
 
