@@ -82,7 +82,7 @@ def ruled_table(block: blocks.Table, total: float) -> Flowable:
         ("LINEBELOW", (0, 0), (-1, 0), 0.8, SOFT_COLOUR),
         ("LINEBELOW", (0, 1), (-1, -1), 0.4, RULE_COLOUR),
     ]
-    return _Rows(body, colWidths=widths, style=style, repeatRows=0, splitInRow=1, hAlign="LEFT", spaceBefore=2)
+    return _Rows(body, colWidths=widths, style=style, repeatRows=1, splitInRow=1, hAlign="LEFT", spaceBefore=2)
 
 
 def _clipped(head: str) -> str:
