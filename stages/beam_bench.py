@@ -31,7 +31,7 @@ def main() -> None:
     beam.check_widths(settings, config["vocab_size"])
     check_vocabulary("models", "data/vocab/tokenizer.json")
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings, tokenizer.sos_id is not None)
+    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings, tokenizer.sos_id)
     print(f"conditions: {measured_on}", flush=True)
 
     tasks = beam.make_tasks(

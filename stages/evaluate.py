@@ -8,7 +8,7 @@ import pandas as pd
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import atomic_write, read_json, write_json
+from tinylm.files import atomic_write, discard, read_json, write_json
 from tinylm.model.storage import check_vocabulary, load_model, load_moments
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
@@ -60,8 +60,8 @@ def main() -> None:
 
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
     write_arrays("data/evaluate/attention.npz", sentence_arrays(model, tokenizer.tokens, drawn))
-    moments = moment_arrays(load_moments("models", device), tokenizer.tokens, drawn[0])
-    if moments:
+    discard("data/evaluate/moments.npz", "data/evaluate/greedy.csv")
+    if moments := moment_arrays(load_moments("models", device), tokenizer.tokens, drawn[0]):
         write_arrays("data/evaluate/moments.npz", moments)
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
@@ -72,8 +72,8 @@ def main() -> None:
 
     write_json("metrics/evaluate.json", scored)
     stage_time("evaluate", start, conditions(device, runtime.threads))
-    ngram = scored["baselines"]["kneser_ney"]["perplexity"]
-    print(f"evaluation perplexity {scored['perplexity']:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")
+    model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]
+    print(f"evaluation perplexity {model_once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")
 
 
 if __name__ == "__main__":

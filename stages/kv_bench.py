@@ -28,7 +28,7 @@ def main() -> None:
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(decode.seed, runtime.threads)
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model, tokenizer.sos_id is not None)
+    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model, tokenizer.sos_id)
     print(f"conditions: {measured_on}")
 
     tasks = kv.make_tasks(

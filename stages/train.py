@@ -7,14 +7,14 @@ import time
 import torch
 
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import PARAMS_FILE, load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import generate_text
+from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.files import exclusive_lock, sha256, write_json
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.runtime import RuntimeSettings, conditions, pick_device, visible
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -29,8 +29,7 @@ SAMPLE_TOKENS = 60
 DATA = [
     "data/vocab/tokenizer.json",
     "data/vocab/embedding.safetensors",
-    "data/tokens/train.ids",
-    "data/tokens/held_out.ids",
+    *(f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")),
 ]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
 # fixed, so that samples of different runs compare
@@ -45,6 +44,7 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     device = pick_device(runtime.device)
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
+    encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
     stores = {split: TokenStore("data/tokens", split) for split in ("train", "held_out")}
     matrix = torch.from_numpy(load_matrix("data/vocab/embedding.safetensors"))
     made = assemble(model_settings, settings, matrix, stores, tokenizer.pad_id, device, runtime.threads)
@@ -55,7 +55,7 @@ def main() -> None:
 
     def sample(_: int, tokens: int) -> str:
         (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
-        print(f"sample after {tokens:,} tokens: {text}")
+        print(f"sample after {tokens:,} tokens: {visible(text)}")
         return text
 
     logged = {f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()}

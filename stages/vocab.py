@@ -36,8 +36,9 @@ def main() -> None:
     tokenizer.save(VOCAB / "tokenizer.json")
     for split in SPLITS:
         write_store(TOKENS, split, (tokenizer.encode_story(text) for text in texts(split)), len(tokenizer))
-    by_tokens = data.held_out == "tokens"
-    split_by = cut_stream(TOKENS, data.held_out_share, data.overlap) if by_tokens else {"by": data.held_out}
+    split_by = {"by": data.held_out}
+    if data.held_out == "tokens":
+        split_by = cut_stream(TOKENS, data.held_out_share, data.overlap, vectors=embedding.source == "skipgram")
     stores = {split: TokenStore(TOKENS, split) for split in SPLITS}
     marks = tokenizer.specials - {tokenizer.unk_id}
     known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}

@@ -7,9 +7,11 @@ import pytest
 import torch
 import yaml
 
+from stages import train
 from tinylm.cli import main
-from tinylm.cli.check import known_vocab_size
+from tinylm.cli.check import find, known_vocab_size
 from tinylm.cli.generate import _Stream
+from tinylm.command import guard
 from tinylm.config import load_params, read_section
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import save_model
@@ -96,3 +98,36 @@ def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer, caps
     assert capsys.readouterr().out == "a😀c"
     stream.end()
     assert capsys.readouterr().out == "\ufffd\n"
+
+
+@pytest.mark.parametrize("prompts", [["a"], ["a", "c"]])
+@pytest.mark.parametrize("options", [[], ["--beams", "3"]])
+@pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
+def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, monkeypatch, prompts, options):
+    hostile = [prompt + "\x1b]0;x\x07\u202e é" for prompt in prompts]
+    assert main(["generate", *hostile, "--max-tokens", "0", *options]) == 0
+    shown = [prompt + "⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é" for prompt in prompts]
+    assert capsys.readouterr().out == "\n\n".join(shown) + "\n"
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
+def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back(tokenizer, capsys):
+    ids = tokenizer.encode_story("a\x1b\u202e😀")
+    stream = _Stream(tokenizer, ids[:1])
+    for token in ids[1:-2]:
+        stream.add(0, token)
+    assert capsys.readouterr().out == "a⟨U+001B⟩⟨U+202E⟩"
+    stream.add(0, ids[-2])
+    assert capsys.readouterr().out == "😀"
+
+
+def test_check_and_training_refuse_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
+    params = load_params()
+    params["train"]["sample_prompt"] = " \n" if tokenizer.kind == "bpe" else ""
+    Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    named = "params.yaml: train.sample_prompt is empty, and this vocabulary has no token that opens a text"
+    opens = tokenizer.sos_id is not None
+    found = [finding for finding in find() if finding.what == "train.sample_prompt"]
+    assert [named in finding.problem for finding in found] == [not opens]
+    assert guard(train.main) == 2  # there are no ids to train on
+    assert (named in capsys.readouterr().err) is not opens

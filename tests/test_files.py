@@ -119,6 +119,12 @@ def test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "taken"]
 
 
+def test_discard_removes_what_is_there(tmp_path):
+    (tmp_path / "old").touch()
+    files.discard(tmp_path / "none", tmp_path / "old")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_json_keeps_the_order_and_has_no_nan(tmp_path):
     path = tmp_path / "a.json"
     value = {"z": math.nan, "a": [math.inf, np.float32(0.5), np.int64(3)], "m": {1: (-math.inf, True, None, "é")}}

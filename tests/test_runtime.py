@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.runtime import Progress, conditions, pick_device
+from tinylm.runtime import Progress, conditions, pick_device, visible
 
 
 def test_device_auto_falls_back_to_cpu(monkeypatch):
@@ -59,3 +59,10 @@ def test_stages_share_the_cores_before_torch_is_loaded(wish):
         [sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True
     )
     assert shown.stdout.split() == [wish or "1000", "False"]
+
+
+def test_what_a_terminal_would_obey_is_spelt_out():
+    text = "a\x1b[2J\u202eb\u200d\x07\x9b\r\u2028\udc80"
+    expected = "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+200D⟩⟨U+0007⟩⟨U+009B⟩⟨U+000D⟩⟨U+2028⟩⟨U+DC80⟩"
+    assert visible(text) == "".join(map(visible, text)) == expected
+    assert visible("one\ntwo\tthree é 日 \ufffd") == "one\ntwo three é 日 \ufffd"

@@ -5,6 +5,7 @@ import importlib
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,6 +150,20 @@ def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
     assert maps.sum(-1) == pytest.approx(np.ones(maps.shape[:3]), abs=1e-5)
 
 
+def test_evaluate_keeps_no_table_or_maps_of_an_earlier_run(pipeline, tmp_path, monkeypatch):
+    shutil.copytree(pipeline, tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    params = small_params()
+    params["evaluate"]["greedy"] = 0
+    plant(tmp_path, params)
+    old = [tmp_path / "data/evaluate" / name for name in ("moments.npz", "greedy.csv")]
+    for path in old:
+        path.write_bytes(b"of an earlier run")
+    shutil.rmtree(tmp_path / "models/moments", ignore_errors=True)
+    assert run("evaluate") == 0
+    assert [path for path in old if path.exists()] == []
+
+
 def test_benches_measured_every_setting(pipeline):
     beams = read(pipeline / "metrics/beam_bench.json")["methods"]
     assert list(beams) == ["sampling", "greedy", "beam 1", "beam 2"]
@@ -285,3 +300,12 @@ def test_a_stage_as_a_command_of_its_own(empty):
     assert failed.stderr.startswith("error: ")
     assert "stories.jsonl" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
+
+
+def test_a_run_is_known_by_the_borders_of_its_stories_too():
+    """A vocabulary without marks gives other stories the same ids: their borders must part the runs."""
+    from stages.train import DATA
+
+    assert {f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")} <= set(
+        DATA
+    )

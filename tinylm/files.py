@@ -81,6 +81,12 @@ def _clean(value: Any) -> Any:
     return value
 
 
+def discard(*paths: str | Path) -> None:
+    """Remove files that an earlier run made and this one may not make again; a missing one is no error."""
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """Write JSON: indented, keys in the given order, NaN and infinities as null, newline at the end."""
     with atomic_write(path) as handle:

@@ -6,9 +6,12 @@ import os
 import platform
 import sys
 import time
+import unicodedata
 from typing import Any
 
 from tinylm.config import InputError, setting
+
+_VISIBLE = {"\n": "\n", "\t": " "}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +44,19 @@ def pick_device(name: str) -> Any:
     if name == "cuda" and not available:
         raise InputError("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)")
     return torch.device("cuda" if name != "cpu" and available else "cpu")
+
+
+def visible(text: Any) -> str:
+    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out.
+
+    For a terminal, which obeys them, and for pages; each character by itself, so that pieces of a text may be given.
+    """
+    return "".join(
+        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+        else character
+        for character in str(text)
+    )
 
 
 class Progress:

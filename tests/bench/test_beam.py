@@ -123,7 +123,7 @@ def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
 
 def test_references_are_the_stories_own_next_tokens(trained):
     store = beam.TokenStore("data/tokens", "evaluation")
-    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, True, False, 1), True)
+    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, True, False, 1), 0)
     stories = [store.story(index).tolist() for index in range(len(store))]
     for prompt in prompts:
         assert (len(prompt.ids), prompt.ids[0]) == (4, 0)

@@ -169,7 +169,7 @@ def test_only_the_window_is_penalised(model, settings):
     strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=3)
     apart = set()
     for one in generate(
-        model, [[SOS, word] for word in range(4, 12)], strong, 30, EOS, banned=BANNED, stop_at_eos=False
+        model, [[SOS, word] for word in range(4, 12)], strong, 30, EOS, banned=[*BANNED, EOS], stop_at_eos=False
     ):
         places = {}
         for place, word in enumerate(one.ids):
@@ -250,13 +250,24 @@ def test_repetition_penalty_looks_at_the_rows_own_tokens(model, prompts, setting
     """A penalty beyond every score turns greedy decoding into one that never repeats a word."""
     shifted = [prompt for prompt in prompts if len(prompt) < 6]
     strong = settings(temperature=0.0, repetition_penalty=1000.0)
-    for prompt, one in zip(
-        shifted, generate(model, shifted, strong, 12, EOS, banned=BANNED, stop_at_eos=False), strict=True
-    ):
+    for prompt, one in zip(shifted, generate(model, shifted, strong, 12, EOS, banned=[*BANNED, EOS]), strict=True):
         assert len(set(prompt) & set(one.ids)) == 0
         assert len(set(one.ids)) == len(one.ids) == 12
     weak = generate(model, shifted, settings(temperature=0.0), 12, EOS, banned=BANNED, stop_at_eos=False)
     assert any(len(set(one.ids)) < 12 for one in weak)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_the_end_is_never_a_repetition(make_model, settings, window):
+    """<eos> in the prompt, as where the same id opens a text, costs it nothing, nor does one in the text."""
+    model, words = make_model(end=60.0), range(4, 12)
+    strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=window)
+    found = generate(model, [[EOS, word] for word in words], strong, 1, EOS, banned=BANNED)
+    assert [one.ids for one in found] == [[EOS]] * len(words)
+    on = generate(model, [[SOS, word] for word in words], strong, 5, EOS, banned=BANNED, stop_at_eos=False)
+    assert max(one.ids.count(EOS) for one in on) > 1
+    unknown = generate(model, [[EOS, word] for word in words], strong, 1, None, banned=BANNED)
+    assert [EOS] not in [one.ids for one in unknown]
 
 
 def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, settings):

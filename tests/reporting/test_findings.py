@@ -46,6 +46,28 @@ def test_beating_kneser_ney_depends_on_the_interval(other, expected, claim):
     assert finding.claim is claim
 
 
+ONCE = {"perplexity": 6.0, "nats_per_token": 1.792, "perplexity_interval": [5.9, 6.1]}
+
+
+@pytest.mark.parametrize(("other", "expected"), [(9.1, "factor 1.52"), (6.5, "beats"), (5.0, "not"), (6.05, "5.90 to")])
+def test_windows_meet_the_baselines_with_each_target_scored_once(other, expected):
+    (finding,) = compare_with_baselines(
+        _evaluate(once=ONCE, baselines={"kneser_ney": {"order": 5, "perplexity": other}})
+    )
+    assert expected in finding.text
+    assert "each target scored once; the 7.00 over every window of stride 1" in finding.text
+    (finding,) = compare_with_floor(_evaluate(once=ONCE))
+    assert "0.092 nats" in finding.text
+
+
+def test_the_same_text_is_not_called_different_stories():
+    run = Run({}, _evaluate().found | {"train": {"held_out_loss_best": 1.0}}, {})
+    assert "different stories" in _text(limits(run))
+    run.found["vocab"] = {"split": {"notes": ["evaluation is the held-out tokens"]}}
+    assert "the same text" in _text(limits(run))
+    assert "different stories" not in _text(limits(run))
+
+
 @pytest.mark.parametrize(
     ("floor", "expected"), [(1.70, "well above"), (1.90, "close to"), (2.2, "below the generator's own floor")]
 )

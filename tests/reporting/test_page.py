@@ -12,12 +12,14 @@ import pytest
 
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
-from tinylm.reporting.pictures import PICTURES, draw_pictures, page_svgs
+from tinylm.reporting.pictures import PICTURES, baseline_rows, draw_pictures, page_svgs
 from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.sections import sections, write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import FILES, Run, read_run
 from tinylm.reporting.writing import write_report
+from tinylm.text.stream_cut import cut_stream
+from tinylm.text.token_store import write_store
 
 ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
 SETTINGS = ReportSettings("A title", "none", 8)
@@ -155,6 +157,32 @@ def test_a_stream_that_was_cut_says_what_evaluation_is(full, params):
     assert "text of its own, or the held-out tokens" in page
     assert "text that training never sees" not in page
     assert "text that training never sees" in full[1]
+
+
+def test_a_lead_does_not_call_the_held_out_end_of_the_stream_unseen(full, params, tmp_path):
+    run = read_run(full[0], params)
+    assert "On text that it never saw" in _page(run, {})
+    for split, evaluation in (("train", [[0, 5, 6, 7, 8, 1]] * 9), ("evaluation", [])):
+        write_store(tmp_path, split, evaluation, 9)
+    run.found["vocab"]["split"] = cut_stream(tmp_path, 0.4, 2, vectors=True)
+    page = _page(run, {})
+    assert "never saw" not in page
+    lead = "the held-out split as well, the vocabulary was made with it in view, windows straddle the cut by 2 tokens"
+    assert f"On the end of the token stream (which is {lead}) its perplexity is 7.10" in page
+
+
+def test_windows_stand_beside_the_baselines_with_targets_scored_once(full, params):
+    run = read_run(full[0], params)
+    assert "scored once" not in _page(run, {})
+    run.found["evaluate"]["once"] = {"perplexity": 8.2, "nats_per_token": 2.104, "tokens": 900}
+    assert dict(baseline_rows(run))["this model"]["perplexity"] == 8.2
+    page = _page(run, page_svgs(draw_pictures(run)))
+    assert "its perplexity is 7.10: " in page
+    assert "windows that do not overlap, each word scored once, it is 8.20; for comparison, scored once as well" in page
+    assert "over every window of stride 1 it is 7.10" in page
+    alt = draw_pictures(run)["baselines"].alt
+    assert alt.startswith("Perplexity on evaluation, each target scored once")
+    assert "this model 8.20" in alt
 
 
 def test_protocol_sequence_length_and_coverage_are_said(full):

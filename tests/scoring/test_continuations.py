@@ -46,7 +46,7 @@ def test_token_log_probs_of_nothing(model):
 @pytest.fixture
 def rows(corpus, model):
     folder, tokenizer = corpus
-    prompts = choose_prompts(TokenStore(folder / "tokens", "evaluation"), 3, 2, 9)
+    prompts = choose_prompts(TokenStore(folder / "tokens", "evaluation"), 3, 2, 9, sos_id=0)
     return prompts, continue_stories(model, tokenizer, prompts, SETTINGS, DECODE)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tinylm.model.lm import TinyLM
+from tinylm.scoring.baselines import baselines
 from tinylm.scoring.bits_per_byte import Spelling
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import score_split
@@ -124,3 +125,8 @@ def test_windows_score_each_token_in_each_window_but_pay_its_bytes_once(subwords
     assert low < found["perplexity"] < high
     once = score_split(model, tokenizer, store, "stream", folder / "stories", SETTINGS)
     assert found["bits_per_byte"] == once["bits_per_byte"]
+    assert found["once"] == {
+        key: once[key] for key in ("perplexity", "perplexity_interval", "nats_per_token", "tokens")
+    }
+    assert found["once"]["tokens"] == baselines(store, store, "windows", 2)["kneser_ney"]["tokens"]
+    assert "once" not in once

@@ -11,38 +11,51 @@ def store(folder, lengths):
 
 
 def test_prompts_are_cut_behind_their_words_and_references_cut_to_length(tmp_path):
-    (prompt,) = choose_prompts(store(tmp_path, [9]), 5, 3, 4)
+    (prompt,) = choose_prompts(store(tmp_path, [9]), 5, 3, 4, sos_id=0)
     assert prompt.ids == [0, 4, 5, 6]
     assert prompt.reference == [7, 8, 9, 10]
-    (whole,) = choose_prompts(TokenStore(tmp_path, "evaluation"), 5, 3, None)
+    (whole,) = choose_prompts(TokenStore(tmp_path, "evaluation"), 5, 3, None, sos_id=0)
     assert whole.reference == [7, 8, 9, 10, 11, 12, 1]
 
 
 def test_stories_without_a_word_behind_the_prompt_are_passed_over(tmp_path):
-    found = choose_prompts(store(tmp_path, [3, 4, 2, 5, 0, 6]), 9, 3, None)
+    found = choose_prompts(store(tmp_path, [3, 4, 2, 5, 0, 6]), 9, 3, None, sos_id=0)
     assert [len(prompt.reference) for prompt in found] == [2, 3, 4]
-    assert choose_prompts(TokenStore(tmp_path, "evaluation"), 9, 30, None) == []
+    assert choose_prompts(TokenStore(tmp_path, "evaluation"), 9, 30, None, sos_id=0) == []
 
 
 def test_prompts_are_spread_over_the_split(tmp_path):
     lengths = range(10, 31)
-    found = choose_prompts(store(tmp_path, lengths), 3, 5, None)
+    found = choose_prompts(store(tmp_path, lengths), 3, 5, None, sos_id=0)
     assert [len(prompt.reference) for prompt in found] == [6, 16, 26]
 
 
 def test_a_reference_across_stories_goes_on_in_the_stream(tmp_path):
-    first, second = choose_prompts(store(tmp_path, [5, 4]), 2, 3, 6, across=True)
+    first, second = choose_prompts(store(tmp_path, [5, 4]), 2, 3, 6, across=True, sos_id=0)
     assert first.ids == [0, 4, 5, 6]
     assert first.reference == [7, 8, 1, 0, 4, 5]
     assert second.reference == [7, 1]  # the stream ends
-    whole, _ = choose_prompts(TokenStore(tmp_path, "evaluation"), 2, 3, None, across=True)
+    whole, _ = choose_prompts(TokenStore(tmp_path, "evaluation"), 2, 3, None, across=True, sos_id=0)
     assert whole.reference == [7, 8, 1]
 
 
 def test_stories_without_marks_are_cut_behind_their_own_tokens(tmp_path):
-    write_store(tmp_path, "evaluation", [[5, 6, 7, 8], [9, 9, 9], [1, 2, 3, 4, 5]], 100)
-    found = choose_prompts(TokenStore(tmp_path, "evaluation"), 3, 3, 9, marked=False)
+    write_store(tmp_path, "evaluation", [[2, 2, 2, 2], [5, 6, 7, 8], [9, 9, 9], [1, 2, 3, 4, 5]], 100)
+    found = choose_prompts(TokenStore(tmp_path, "evaluation"), 3, 3, 9, sos_id=None)
     assert [(prompt.ids, prompt.reference) for prompt in found] == [([5, 6, 7], [8]), ([1, 2, 3], [4, 5])]
+
+
+def test_the_tail_of_a_story_that_the_split_was_cut_in_is_no_prompt(tmp_path):
+    write_store(tmp_path, "evaluation", [[5, 6, 7, 8, 9, 1], [0, 4, 5, 6, 7, 1]], 100)
+    tokens = TokenStore(tmp_path, "evaluation")
+    assert [prompt.ids for prompt in choose_prompts(tokens, 9, 3, 9, sos_id=0)] == [[0, 4, 5, 6]]
+    assert [prompt.ids for prompt in choose_prompts(tokens, 9, 3, 9, sos_id=None)] == [[0, 4, 5]]
+
+
+def test_without_marks_a_splits_only_piece_has_to_do(tmp_path):
+    write_store(tmp_path, "evaluation", [[5, 6, 7, 8]], 100)
+    (found,) = choose_prompts(TokenStore(tmp_path, "evaluation"), 9, 3, 9, sos_id=None)
+    assert found.ids == [5, 6, 7]
 
 
 def test_cuts_of_the_stream_run_across_stories(tmp_path):

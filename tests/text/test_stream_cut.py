@@ -52,6 +52,13 @@ def test_evaluation_is_the_held_out_tokens_where_the_data_has_none(tmp_path):
     assert info["notes"][-1] == "evaluation has stories of its own"
 
 
+def test_notes_name_what_saw_the_whole_stream(tmp_path):
+    write_store(tmp_path, "evaluation", [], 30)
+    for vectors, expected in ((False, "a vocabulary made here"), (True, "a vocabulary and word vectors made here")):
+        write_store(tmp_path, "train", STORIES, 30)
+        assert f"{expected} saw the whole stream" in cut_stream(tmp_path, 0.4, 2, vectors=vectors)["notes"]
+
+
 def test_windows_are_cut_at_the_same_share(tmp_path):
     """The published cut: 423,593 windows of 50 at stride 1 are 338,874 in train and 84,719 in held-out."""
     _, stores = cut(tmp_path, 0.2, 50, stories=[np.arange(423_643) % 30])

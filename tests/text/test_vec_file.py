@@ -31,7 +31,7 @@ def vec(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.vec", "a.vec.gz", "A.VEC.GZ"])
 def test_rows_of_known_words(vec, name):
-    path = vec("4 2\nthe 0.5 -1 \n, 1e-3 2\nother nan x\n\u00a0é 1 1\n", name.lower())
+    path = vec("4 2\nthe 0.5 -1 \n, 1e-3 2\nother x 1e39\n\u00a0é 1 1\n", name.lower())
     assert read(path, ["the", ",", "cat"]) == ({"the": [0.5, -1], ",": [np.float32(1e-3), 2]}, [])
 
 
@@ -68,6 +68,10 @@ def test_first_of_equal_words_wins_and_it_is_said(vec):
         ("2 2\na 1 nan\n", ", line 2: holds a value that is not finite"),
         ("2 2\na 1 -inf\n", ", line 2: holds a value that is not finite"),
         ("2 2\na 1 1e39\n", ", line 2: holds a value that is not finite"),
+        ("2 2\na 1 1_0\n", ", line 2: holds a value that is not finite or no plain number"),
+        ("2 2\nother 1 1_0\na 1 1\n", ", line 2: holds a value that is not finite or no plain number"),
+        ("2 2\nother nan 1\na 1 1\n", ", line 2: holds a value that is not finite"),
+        ("2 2\nother 1 INF\na 1 1\n", ", line 2: holds a value that is not finite"),
         ("2 2\na 1 x\n", ", line 2: could not convert"),
         ("2 2\na 1  1\n", ", line 2: 3 values"),
         ("1 2\na 1 1\nb 2 2\n", ", line 3: a row past the 1 that line 1 promises"),

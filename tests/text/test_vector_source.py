@@ -163,6 +163,15 @@ def test_a_hub_file_needs_its_revision():
     assert settings(hub_id="a/b", source="random").hub_id == "a/b"
 
 
+@pytest.mark.parametrize("source", ["file", "random"])
+def test_an_empty_hub_id_is_refused(source):
+    with pytest.raises(
+        InputError, match=r"embedding\.hub_id = ''; allowed: null, or a repository of the hub$"
+    ) as caught:
+        settings(hub_id="", source=source)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_word_has_equal_rows_in_both_formats(train_bin, tmp_path):
     path = train_bin()
     words = ["the", "日本語", "cats"]

@@ -169,6 +169,15 @@ def test_every_tokenizer_gets_a_matrix(train_bin, name, size, source):
         assert info["covered"] == len(used)
 
 
+@pytest.mark.parametrize("name", ["bpe", "longest_match"])
+def test_tokens_that_no_text_holds_are_not_covered_by_their_parts(name):
+    rule = dataclasses.replace(RULE, tokenizer=name, max_size={"bpe": 300, "longest_match": 40}[name])
+    made, _ = make_tokenizer(rule, lambda: TEXTS)
+    short = ["The cat sat"] * 30
+    _, info = embedding_matrix(dataclasses.replace(SETTINGS, min_n=1, max_n=3), made, lambda: short)
+    assert info["covered"] == len(set(made.encode(short[0])) - made.specials) < info["words"] / 2
+
+
 def test_zeros_in_a_file_leave_the_others_at_the_settings_scale(tmp_path):
     (tmp_path / "a.vec").write_text("1 4000\nthe" + " 0" * 4000 + "\n")
     vectors, _ = matrix(source="file", path=str(tmp_path / "a.vec"), width=4000, std=0.5)

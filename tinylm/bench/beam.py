@@ -141,17 +141,17 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     return results
 
 
-def story_prompts(store: TokenStore, settings: BeamBenchSettings, marked: bool) -> list[Prompt]:
+def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | None) -> list[Prompt]:
     """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
 
-    Raises InputError where no story is long enough; where fewer are than asked for, all are taken. marked: as for
+    Raises InputError where no story is long enough; where fewer are than asked for, all are taken. sos_id: as for
     `choose_prompts`.
     """
-    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens, marked=marked)
+    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id)
     if not prompts:
         raise InputError(
             f"{PARAMS_FILE}: beam_bench.prompt_tokens = {settings.prompt_tokens}; allowed: less than the words of the "
-            f"longest evaluation story"
+            f"longest whole evaluation story"
         )
     return prompts
 

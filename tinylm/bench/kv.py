@@ -119,20 +119,25 @@ def cache_bytes(model: TinyLM, task: Task) -> int:
     return session.cache_bytes
 
 
-def choose_batch(store: TokenStore, settings: KvBenchSettings, model: ModelSettings, marked: bool) -> list[list[int]]:
-    """The first tokens of `batch` stories, <sos> before them where `marked`. Raises InputError where stories or context are too short."""
+def choose_batch(
+    store: TokenStore, settings: KvBenchSettings, model: ModelSettings, sos_id: int | None
+) -> list[list[int]]:
+    """The first tokens of `batch` stories, <sos> before them where there is one.
+
+    Raises InputError where stories or context are too short.
+    """
     longest = model.context - 2
     if settings.prompt_tokens > longest:
         raise InputError(
             f"{PARAMS_FILE}: kv_bench.prompt_tokens = {settings.prompt_tokens}; allowed: at most {longest}, "
             f"two less than model.context"
         )
-    chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, marked=marked)
+    chosen = choose_prompts(store, settings.batch, settings.prompt_tokens, 1, sos_id=sos_id)
     prompts = [prompt.ids for prompt in chosen]
     if len(prompts) < settings.batch:
         raise InputError(
-            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, the evaluation "
-            f"stories of more than {settings.prompt_tokens} words"
+            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, the whole "
+            f"evaluation stories of more than {settings.prompt_tokens} words"
         )
     return prompts
 

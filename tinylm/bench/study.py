@@ -31,7 +31,8 @@ from tinylm.training.trainer import TrainingFailed, TrainSettings
 
 FOLDER = Path("runs/study")
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
-DATA = [TOKENIZER, EMBEDDING, "data/tokens/train.ids", "data/tokens/held_out.ids"]
+TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
+DATA = [TOKENIZER, EMBEDDING, *TOKENS]
 CODE = ["tinylm/model", "tinylm/training", "tinylm/text", "tinylm/bench/study.py"]
 POINTS = 60  # of a curve that are kept
 

@@ -1,15 +1,24 @@
 """tinylm check: everything that can be known before the first stage runs."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.cli.arguments import VOCAB
 from tinylm.cli.machine import check_files, check_machine
 from tinylm.cli.sections import Finding, Read, check_rules, read_sections
 from tinylm.config import PARAMS_FILE, InputError, load_params
+from tinylm.decoding.texts import encode_prompt
 from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 from tinylm.text.tokens.words import SPECIALS
+
+
+def _made(read: Read) -> Tokenizer | None:
+    """The vocabulary that the vocab stage made, where it is of the kind that section vocab names."""
+    made = open_tokenizer(VOCAB) if Path(VOCAB).exists() else None
+    vocab = read.get("vocab")
+    return None if made is None or (vocab is not None and made.kind != vocab.tokenizer) else made
 
 
 def known_vocab_size(read: Read) -> int | None:
@@ -18,10 +27,22 @@ def known_vocab_size(read: Read) -> int | None:
     limit = None if vocab is None else GPT2_SIZE if vocab.tokenizer == "gpt2" else vocab.max_size
     if vocab is not None and vocab.tokenizer == "words" and limit is not None:
         limit += len(SPECIALS)  # which the other tokenizers count within
-    made = open_tokenizer(VOCAB) if Path(VOCAB).exists() else None
-    if made is None or (vocab is not None and made.kind != vocab.tokenizer):
+    made = _made(read)
+    if made is None:
         return limit
     return len(made) if limit is None else min(len(made), limit)
+
+
+def check_sample_prompt(read: Read) -> Iterator[Finding]:
+    """Whether training can begin a text with its sample prompt, once the vocabulary is made."""
+    made, train = _made(read), read.get("train")
+    if made is None or train is None:
+        return
+    key = "train.sample_prompt"
+    try:
+        yield Finding(key, f"{len(encode_prompt(made, train.sample_prompt, f'{PARAMS_FILE}: {key}'))} tokens")
+    except InputError as error:
+        yield Finding(key, repr(train.sample_prompt), str(error))
 
 
 def find() -> list[Finding]:
@@ -32,6 +53,7 @@ def find() -> list[Finding]:
         read, findings = {}, [Finding(PARAMS_FILE, "", str(error))]
     try:
         vocab_size = known_vocab_size(read)
+        findings += check_sample_prompt(read)
     except InputError as error:
         vocab_size = None
         findings.append(Finding(VOCAB, "", str(error)))

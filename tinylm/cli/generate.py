@@ -11,6 +11,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompts, unspeakable
 from tinylm.model.lm import TinyLM
+from tinylm.runtime import visible
 from tinylm.scoring.continuations import token_log_probs
 from tinylm.text.tokens.tokenizer import Tokenizer
 
@@ -81,7 +82,7 @@ class _Stream:
         self._print(self.tokenizer.decode(self.ids).rstrip("\ufffd"))  # the next token may complete a character
 
     def _print(self, text: str) -> None:
-        print(text[self.shown :], end="", flush=True)
+        print(visible(text[self.shown :]), end="", flush=True)
         self.shown = len(text)
 
     def end(self) -> None:
@@ -97,7 +98,7 @@ class _Stream:
 
 def _print_log_probs(tokenizer: Tokenizer, ids: Sequence[int], log_probs: Sequence[float]) -> None:
     for token, log_prob in zip(ids, log_probs, strict=True):
-        print(f"{log_prob:10.4f}  {tokenizer.tokens[token]}")
+        print(f"{log_prob:10.4f}  {visible(tokenizer.tokens[token])}")
     print(f"{sum(log_probs):10.4f}  nats in all, {len(ids)} tokens")
 
 
@@ -126,7 +127,7 @@ def _sample(
         if stream:
             stream.end()
         else:
-            print(tokenizer.decode([*prompt, *new.ids]))
+            print(visible(tokenizer.decode([*prompt, *new.ids])))
         if arguments.log_probs:
             _print_log_probs(tokenizer, new.ids, new.log_probs)
 
@@ -156,7 +157,7 @@ def _search(
         for rank, hypothesis in enumerate(hypotheses, start=1):
             ids = [*prompt, *hypothesis.ids]
             several = f"{rank}. score {hypothesis.score:.4f}: " if arguments.n_best else ""
-            print(several + tokenizer.decode(ids))
+            print(several + visible(tokenizer.decode(ids)))
             if arguments.log_probs:
                 log_probs = token_log_probs(model, ids, len(prompt), settings.slide).tolist()
                 _print_log_probs(tokenizer, hypothesis.ids, log_probs)

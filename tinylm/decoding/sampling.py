@@ -87,6 +87,8 @@ def generate(
 
     banned: ids that are never generated. on_token(prompt, token) is called as each token falls, step by step and
     prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
+    <eos> is never penalised as a repetition, in the prompt or of a text before: a text ends once, and a vocabulary may
+    open texts with the same id.
     streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt,
     stream and `max_new_tokens` (along which the temperature may change), not on what else is in the batch.
     """
@@ -99,7 +101,7 @@ def generate(
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
         session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
-        state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens))
+        state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
         for step in range(max_new_tokens):
             tokens = state.step(step, with_log_probs)
             if on_token is not None:
@@ -113,9 +115,11 @@ def generate(
 class _Run:
     """Tables of one run: a row a prompt, a column a step; `alive` are the prompts still in the session."""
 
-    def __init__(self, session: Session, settings: DecodeSettings, banned: Sequence[int], u: Tensor) -> None:
+    def __init__(
+        self, session: Session, settings: DecodeSettings, banned: Sequence[int], u: Tensor, eos_id: int | None
+    ) -> None:
         device = session.lengths.device
-        self.session, self.settings, self.banned = session, settings, banned
+        self.session, self.settings, self.banned, self.eos_id = session, settings, banned, eos_id
         self.u = u.to(device)  # (B, steps)
         self.alive = torch.arange(session.rows, device=device)
         self.counts = torch.zeros_like(self.alive)
@@ -130,6 +134,8 @@ class _Run:
             longest = self.session.longest
             recent = self.session.recent(min(self.settings.repetition_window or longest, longest))
             seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, recent, True)
+            if self.eos_id is not None:
+                seen[:, self.eos_id] = False
             logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
         logits = filters.ban(logits, self.banned)
         temperature = self.settings.temperature_at(column, self.u.shape[1])

@@ -19,38 +19,47 @@ NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats a token: below these, "close", 
 
 def compare_with_baselines(run: Run) -> list[Finding]:
     """Does the model predict better than counting words does, and by which factor?"""
-    model = as_number(run.get("evaluate", "perplexity"))
+    figures = run.scored_once()
+    model = as_number(figures.get("perplexity"))
     other = as_number(run.get("evaluate", "baselines", "kneser_ney", "perplexity"))
     order = run.get("evaluate", "baselines", "kneser_ney", "order")
-    ends = interval(run.get("evaluate", "perplexity_interval"))
+    ends = interval(figures.get("perplexity_interval"))
     if model is None or other is None or model <= 0 or other <= 0:
         return []
     name = f"the Kneser-Ney {count(order)}-gram model"
+    protocol = _protocol(run)
     if ends and ends[0] <= other <= ends[1]:
         return [
             not_said(
                 f"Whether the model beats {name} is open: the baseline's perplexity {figure(other)} lies "
-                f"inside the model's interval of {figure(ends[0])} to {figure(ends[1])}."
+                f"inside the model's interval of {figure(ends[0])} to {figure(ends[1])}{protocol}."
             )
         ]
     if model < other:
         return [
             said(
                 f"The model beats {name}: perplexity {figure(model)} against {figure(other)}, lower by the "
-                f"factor {figure(other / model)}. It has learnt more than short word sequences."
+                f"factor {figure(other / model)}{protocol}. It has learnt more than short word sequences."
             )
         ]
     return [
         said(
             f"The model does not beat {name}: perplexity {figure(model)} against {figure(other)}, higher by the "
-            f"factor {figure(model / other)}. Counting short word sequences predicts this text better."
+            f"factor {figure(model / other)}{protocol}. Counting short word sequences predicts this text better."
         )
     ]
 
 
+def _protocol(run: Run) -> str:
+    if not run.mapping("evaluate", "once"):
+        return ""
+    every = figure(run.get("evaluate", "perplexity"))
+    return f" (each target scored once; the {every} over every window of stride 1 is another protocol)"
+
+
 def compare_with_floor(run: Run) -> list[Finding]:
     """How far is the model from the generator that wrote the text?"""
-    model = as_number(run.get("evaluate", "nats_per_token"))
+    model = as_number(run.scored_once().get("nats_per_token"))
     floor = as_number(run.get("evaluate", "baselines", "floor", "nats_per_token"))
     if model is None:
         return []
@@ -147,10 +156,12 @@ def limits(run: Run) -> list[Finding]:
         )
         held_out = as_number(run.get("train", "held_out_loss_best"))
         if held_out is not None and abs(math.log(perplexity) - held_out) > GAP:
+            same = run.evaluates_held_out()
+            why = "they are the same text, scored differently" if same else "they are different stories"
             found.append(
                 not_said(
                     f"Why held-out ({loss(held_out)}) and evaluation ({loss(math.log(perplexity))} nats a "
-                    "token) differ: they are different stories."
+                    f"token) differ: {why}."
                 )
             )
     return found

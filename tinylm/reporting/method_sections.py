@@ -55,6 +55,8 @@ def _text_prose(run: Run) -> str:
     else:
         tokens = _TOKENIZERS.get(tokenizer, "")
     vectors = _SOURCES.get(str(run.param("embedding", "source")), "")
+    if run.param("data", "held_out") == "tokens":
+        vectors = vectors.replace("the train split alone", "the whole train text, before the cut")
     tuned = {"tuned": "tuned with the model", "frozen": "kept frozen"}.get(str(run.param("model", "embedding")), "")
     return " ".join(part for part in (tokens, f"{vectors}, {tuned}." if vectors and tuned else "") if part)
 

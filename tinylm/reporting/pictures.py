@@ -49,23 +49,24 @@ def _baselines(run: Run) -> Picture | None:
     known = [(name, value) for name, value in found if value is not None and value > 0]
     if not known:
         return None
-    title = "Perplexity on evaluation (lower is better)"
+    once = ", each target scored once" if run.mapping("evaluate", "once") else ""
+    title = f"Perplexity on evaluation{once} (lower is better)"
     drawn = bars.draw_bars(known, title, "perplexity, log scale", figure, log_x=True, strong="this model")
     return Picture(drawn, f"{title}: " + "; ".join(f"{name} {figure(value)}" for name, value in known) + ".")
 
 
 def baseline_rows(run: Run) -> list[tuple[str, dict]]:
-    """Name and figures of each baseline and of the model, from knowing nothing to knowing the generator."""
+    """Baselines and model by name, each target scored once, from knowing nothing to knowing the generator."""
     baselines = run.mapping("evaluate", "baselines")
     order = run.get("evaluate", "baselines", "kneser_ney", "order")
     rows = [
         ("uniform", baselines.get("uniform")),
         ("unigram", baselines.get("unigram")),
         (f"Kneser-Ney of order {order}" if order else "Kneser-Ney", baselines.get("kneser_ney")),
-        ("this model", run.get("evaluate")),
+        ("this model", run.scored_once()),
         ("the generator's floor", baselines.get("floor")),
     ]
-    return [(name, row) for name, row in rows if isinstance(row, dict)]
+    return [(name, row) for name, row in rows if isinstance(row, dict) and row]
 
 
 def _beams(quality: str, y_label: str) -> Draw:

@@ -30,7 +30,7 @@ def evaluation(run: Run) -> Blocks:
             picture(
                 "baselines",
                 "Uniform: every token equally likely. Unigram: tokens by how often they occur. "
-                "Kneser-Ney: smoothed counts of short sequences. Floor: the generator's own uncertainty.",
+                "Kneser-Ney: smoothed counts of short sequences. Floor: the generator's own uncertainty." + _once(run),
             ),
             record_table("Perplexity beside the baselines", "predictor", rows, ["perplexity", "nats a token"]),
         )
@@ -42,6 +42,15 @@ def evaluation(run: Run) -> Blocks:
                 (f"<unk> among the {run.token()}s", share(run.get("evaluate", "unknown_share"))),
             ]
         )
+    )
+
+
+def _once(run: Run) -> str:
+    if not run.mapping("evaluate", "once"):
+        return ""
+    return (
+        " This model stands here with its perplexity over windows that do not overlap, each target scored once as "
+        f"for the baselines; over every window of stride 1 it is {figure(run.get('evaluate', 'perplexity'))}."
     )
 
 

@@ -31,11 +31,27 @@ def _verdict(run: Run) -> str:
         if name != "this model" and (value := as_number(row.get("perplexity"))) is not None
     ]
     text = (
-        f"On text that it never saw its perplexity is {figure(perplexity)}: at each {run.token()} it is as unsure as "
+        f"{_where(run)} its perplexity is {figure(perplexity)}: at each {run.token()} it is as unsure as "
         f"if it had to choose among {figure(perplexity, 2)} equally likely ones."
     )
     compared = ", ".join(f"{figure(value)} ({name})" for name, value in others)
+    once = as_number(run.get("evaluate", "once", "perplexity"))
+    if compared and once is not None:
+        return (
+            f"{text} That is over every window of stride 1, in which a {run.token()} counts once for each window that "
+            f"holds it. Over windows that do not overlap, each {run.token()} scored once, it is {figure(once)}; for "
+            f"comparison, scored once as well: {compared}."
+        )
     return f"{text} For comparison: {compared}." if compared else text
+
+
+def _where(run: Run) -> str:
+    if not run.evaluates_held_out():
+        return "On text that it never saw"
+    overlap = as_number(run.get("vocab", "split", "overlap"))
+    straddle = f", windows straddle the cut by {many(overlap, 'token')}" if overlap else ""
+    made_here = "" if run.param("vocab", "tokenizer") == "gpt2" else ", the vocabulary was made with it in view"
+    return f"On the end of the token stream (which is the held-out split as well{made_here}{straddle})"
 
 
 def subtitle(run: Run) -> str:

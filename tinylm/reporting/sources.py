@@ -34,6 +34,7 @@ FILES = {  # name: (path, the stage that writes it)
 }
 
 Rows = list[dict[str, str]]
+SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note of stage vocab
 _ASKED = {"moments": ("train", "keep_epochs"), "greedy": ("evaluate", "greedy")}  # made where this parameter asks
 
 
@@ -104,6 +105,15 @@ class Run:
     def token(self) -> str:
         """What one token of this run is called: word or token."""
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
+
+    def scored_once(self) -> dict[str, Any]:
+        """The model's figures on the targets of the baselines, each once: those of evaluate but in layout windows."""
+        return self.mapping("evaluate", "once") or self.mapping("evaluate")
+
+    def evaluates_held_out(self) -> bool:
+        """Whether evaluation is the held-out end of the train stream and no text of its own."""
+        notes = self.get("vocab", "split", "notes")
+        return isinstance(notes, list) and SAME_AS_HELD_OUT in notes
 
     def asks_for(self, name: str) -> bool:
         """Whether the parameters ask for this file at all; most are always made."""

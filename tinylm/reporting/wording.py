@@ -1,24 +1,13 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
 import math
-import unicodedata
 from typing import Any
 
 from tinylm.reporting.sources import Sentence, as_number
+from tinylm.runtime import visible
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label
-_VISIBLE = {"\n": "\n", "\t": " "}
-
-
-def visible(text: Any) -> str:
-    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out."""
-    return "".join(
-        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-        else character
-        for character in str(text)
-    )
 
 
 def short(token: str) -> str:

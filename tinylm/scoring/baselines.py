@@ -20,9 +20,11 @@ def _figures(nats: float, tokens: int) -> dict[str, Any]:
 
 
 def baselines(train: TokenStore, evaluation: TokenStore, layout: str, order: int) -> dict[str, Any]:
-    """Perplexity of the evaluation split by uniform, unigram and Kneser-Ney, on just the tokens the model is scored on.
+    """Perplexity of the evaluation split by uniform, unigram and Kneser-Ney, each of its tokens scored once.
 
-    Counted on the train split; a sequence's first token is context only, as for the model.
+    Counted on the train split; a sequence's first token is context only, as for the model. In the layouts "stories"
+    and "stream" these are just the tokens the model is scored on. In layout "windows" the model scores a token in
+    each window that holds it, and only its figures "once" (`split_score`) are of the same tokens.
     """
     size = train.vocab_size
     counted, scored = sequences(train, layout), sequences(evaluation, layout)

@@ -57,9 +57,8 @@ def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: Evalua
         allowed = f"fewer than the evaluation split's {len(store.ids)} tokens"
     else:
         cut = new if settings.reference == "cut" else None
-        marked = tokenizer.sos_id is not None
-        found = choose_prompts(store, count, tokens, cut, marked=marked, across=not settings.stop_at_eos)
-        allowed = "fewer than the words of the longest evaluation story"
+        found = choose_prompts(store, count, tokens, cut, sos_id=tokenizer.sos_id, across=not settings.stop_at_eos)
+        allowed = "fewer than the words of the longest whole evaluation story"
     if not found:
         raise InputError(f"{PARAMS_FILE}: evaluate.prompt_tokens = {tokens}; allowed: {allowed}")
     return found

@@ -20,8 +20,9 @@ BATCH_ROWS = 32
 PROTOCOL = {
     "stream": "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> is given",
-    "windows": "every window of {context} tokens at stride 1, each of its tokens scored (bits per byte: windows that "
-    "do not overlap); the interval draws blocks of {context} windows",
+    "windows": "every window of {context} tokens at stride 1, each of its tokens scored (bits per byte, and the "
+    "perplexity held against the baselines: windows that do not overlap); the interval draws blocks of {context} "
+    "windows",
 }
 
 
@@ -35,6 +36,8 @@ def score_split(
 ) -> dict[str, Any]:
     """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words.
 
+    Layout "windows" scores a token in each window that holds it; "once" then has the figures of layout "stream",
+    which scores just the targets of the baselines, each once. The other layouts do so anyway and have no "once".
     Bits per byte is None where the text has no bytes, or unknown words that nobody can name any more.
     """
     context = model.settings.context
@@ -46,21 +49,28 @@ def score_split(
     if layout == "windows":  # neighbours score the same tokens
         once = losses("stream")
         rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
-    nats, tokens = float(rows[:, 0].sum()), int(rows[:, 1].sum())
     known = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
     n_bytes, unknown = _modelled_text(tokenizer, store, stories)
     spelling = Spelling(filter(None, map(tokenizer.word_of, range(len(tokenizer)))) if unknown else ())
     priced = n_bytes > 0 and len(unknown) == known["unknown"]
-    interval = bootstrap_interval(rows, pooled_perplexity, settings.bootstrap, settings.seed)
     return {
-        "perplexity": perplexity(nats, tokens),
-        "perplexity_interval": list(interval),
-        "nats_per_token": nats / tokens,
-        "tokens": tokens,
+        **_figures(rows, settings),
         "bits_per_byte": bits_per_byte(float(once[:, 0].sum()), unknown, n_bytes, spelling) if priced else None,
         "bytes": n_bytes,
         "unknown_share": known["unknown_share"],
         "protocol": PROTOCOL[layout].format(context=context),
+        **({"once": _figures(once, settings)} if layout == "windows" else {}),
+    }
+
+
+def _figures(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
+    """Perplexity, its interval, nats a token and tokens of rows of (nats, tokens): rows (R, 2)."""
+    nats, tokens = float(rows[:, 0].sum()), int(rows[:, 1].sum())
+    return {
+        "perplexity": perplexity(nats, tokens),
+        "perplexity_interval": list(bootstrap_interval(rows, pooled_perplexity, settings.bootstrap, settings.seed)),
+        "nats_per_token": nats / tokens,
+        "tokens": tokens,
     }
 
 

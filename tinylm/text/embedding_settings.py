@@ -28,6 +28,8 @@ class EmbeddingSettings:
         found = []
         if self.min_n > self.max_n:
             found.append(f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}")
-        if self.source == "file" and self.hub_id is not None and not self.hub_revision:
+        if self.hub_id == "":
+            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+        elif self.source == "file" and self.hub_id is not None and not self.hub_revision:
             found.append("hub_revision is empty; needed with hub_id: a commit of its repository")
         return found

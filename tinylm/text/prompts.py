@@ -22,17 +22,23 @@ def choose_prompts(
     prompt_tokens: int,
     reference_tokens: int | None,
     *,
-    marked: bool = True,
+    sos_id: int | None,
     across: bool = False,
 ) -> list[Prompt]:
     """Stories spread evenly over the split, cut behind `prompt_tokens` tokens; too short ones are passed over.
 
-    marked: stories stand between <sos> and <eos>, and a prompt begins with <sos>, which is not counted. The reference
-    is the story's next `reference_tokens`, <eos> included where it is reached, or the whole rest where that is None;
-    across: the stream's next `reference_tokens`, beyond the story's end.
+    sos_id: stories stand between <sos> and <eos>, and a prompt begins with <sos>, which is not counted; None: they
+    have no marks. A split that was cut from the token stream may begin within a story, which is passed over: one that
+    does not begin with <sos>, or without marks the split's first, where there are others.
+    The reference is the story's next `reference_tokens`, <eos> included where it is reached, or the whole rest where
+    that is None; across: the stream's next `reference_tokens`, beyond the story's end.
     """
-    marks = int(marked)
+    marks = int(sos_id is not None)
     long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2 * marks)  # a word at least is left to tell
+    if sos_id is not None:
+        long_enough = long_enough[store.ids[store.offsets[long_enough]] == sos_id]
+    elif len(store) > 1:
+        long_enough = long_enough[long_enough > 0]
     if not len(long_enough):
         return []
     picked = long_enough[np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)]

@@ -18,14 +18,15 @@ def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
         yield store.ids[start:end]
 
 
-def cut_stream(folder: str | Path, share: float, overlap: int) -> dict[str, Any]:
+def cut_stream(folder: str | Path, share: float, overlap: int, *, vectors: bool = False) -> dict[str, Any]:
     """Cut the store `train`, which holds the whole stream, into the stores `train` and `held_out`.
 
     N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out = ids[cut:]. With overlap =
     context, the windows of context + 1 ids at stride 1 are cut at the same share: int((1 - share) * windows) start
     in train, the rest in held_out. Where the store `evaluation` is empty it becomes the same as held_out.
 
-    Returns where the cut is. Raises InputError where a side has nothing to predict or nothing of its own.
+    Returns where the cut is, and in notes what crosses it; `vectors`: skip-gram vectors are trained on this text too.
+    Raises InputError where a side has nothing to predict or nothing of its own.
     """
     whole = TokenStore(folder, "train")
     tokens = len(whole.ids)
@@ -42,7 +43,7 @@ def cut_stream(folder: str | Path, share: float, overlap: int) -> dict[str, Any]
     write_store(folder, "train", _pieces(whole, 0, cut + overlap), whole.vocab_size)
     notes = [
         f"train is ids[:{cut + overlap}], held out ids[{cut}:]: windows straddle the cut by {overlap} tokens",
-        "a vocabulary that was made here saw the whole stream",
+        f"a vocabulary{' and word vectors' if vectors else ''} made here saw the whole stream",
         "evaluation is the held-out tokens" if same else "evaluation has stories of its own",
     ]
     return {"by": "tokens", "stream_tokens": tokens, "cut": cut, "overlap": overlap, "notes": notes}

@@ -1,6 +1,8 @@
 """fastText's text format, `.vec` or `.vec.gz`: a line "count width", then a word and its numbers a line.
 
-Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file.
+Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file. Of every row are
+checked: its length, the number of its values, and that no value is spelt nan or inf (any "n") or has an underscore.
+Only a row that is kept is parsed, so that in the others a value that is no number in another way ("x", 1e39) passes.
 """
 
 import gzip
@@ -58,6 +60,8 @@ def _rows(path: Path, width: int) -> Iterator[tuple[int, str, bytes]]:
                 fields = values.count(b" ") + 1 if values else 0
                 if fields != width:
                     raise InputError(f"{path}, line {number}: {fields} values after the word; allowed: {width}")
+                if b"n" in values or b"N" in values or b"_" in values:
+                    raise InputError(f"{path}, line {number}: holds a value that is not finite or no plain number")
                 yield number, word.decode("utf-8", "replace"), values
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}, after line {number}: damaged or truncated gzip file ({error})") from None

@@ -4,7 +4,7 @@ In every matrix `<pad>` is all zero (where it is an id of its own), and the othe
 without a vector are random rows of the known rows' scale.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,18 @@ def embedding_matrix(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, what it was made of: words, covered, coverage, standard deviation, warnings).
 
-    `words` counts the tokens that are text. `texts` gives the train split's stories, raw or normalised; only
-    skip-gram reads them. Raises InputError for a file that does not fit.
+    `words` counts the tokens that are text. With skip-gram, `covered` counts of them those that occur in the training
+    text: the vector that fastText composes for any other was never trained. `texts` gives the train split's stories,
+    raw or normalised; only skip-gram reads them. Raises InputError for a file that does not fit.
     """
     size = len(tokenizer)
     matrix = np.zeros((size, settings.width), dtype=np.float32)
     covered: np.ndarray = np.zeros(size, dtype=bool)
+    trained: np.ndarray = np.ones(size, dtype=bool)
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     warnings: list[str] = []
     if settings.source == "skipgram":
-        _train(settings, tokenizer, texts, matrix)
+        trained = _train(settings, tokenizer, texts, matrix)
         covered[:] = matrix.any(axis=1)
     elif settings.source == "file":
         found = _look_up(settings, tokenizer, matrix, covered)
@@ -38,7 +40,8 @@ def embedding_matrix(
         info |= found
     info["words"] = count = size - len(tokenizer.specials)
     if settings.source != "random":
-        info |= {"covered": int(covered.sum()), "coverage": int(covered.sum()) / count if count else 0.0}
+        number = int((covered & trained).sum())
+        info |= {"covered": number, "coverage": number / count if count else 0.0}
     std = float(matrix[covered].std()) or settings.std if covered.any() else settings.std
     rng = np.random.default_rng(derive_seed(settings.seed, "embedding"))
     drawn = rng.normal(0.0, std, size=matrix.shape).astype(np.float32)
@@ -48,13 +51,22 @@ def embedding_matrix(
     return matrix, info | {"std": round(float(matrix.std()), 6), "warnings": warnings}
 
 
-def _train(settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, matrix: np.ndarray) -> None:
-    """Skip-gram over the texts as tokens; fills the rows of the tokens that are text."""
+def _train(settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, matrix: np.ndarray) -> np.ndarray:
+    """Skip-gram over the texts as tokens; fills the rows of the tokens that are text. (V,): which of them occur."""
     from tinylm.text.skipgram import train_skipgram
 
-    lines = (" ".join(tokenizer.split(text)) for text in texts())
     ids = [index for index in range(len(tokenizer)) if index not in tokenizer.specials]
-    matrix[ids] = train_skipgram(lines, [tokenizer.tokens[index] for index in ids], settings)
+    known = {tokenizer.tokens[index] for index in ids}
+    seen: set[str] = set()
+
+    def lines() -> Iterator[str]:
+        for text in texts():
+            pieces = tokenizer.split(text)
+            seen.update(known.intersection(pieces))
+            yield " ".join(pieces)
+
+    matrix[ids] = train_skipgram(lines(), [tokenizer.tokens[index] for index in ids], settings)
+    return np.array([token in seen for token in tokenizer.tokens])
 
 
 def _look_up(

@@ -145,9 +145,9 @@ class _Watch:
             self.run.curves.samples.append((*at, self.on_sample(*at)))
             trainer.model.train()
 
-    def keep(self, before: int, now: int) -> None:
-        """Keep the weights for the chosen epochs reached after `before` tokens and by `now`."""
-        for epoch in self.moments.between(before, now):
+    def keep(self, epochs: list[float]) -> None:
+        """Keep the weights as those of the given epochs."""
+        for epoch in epochs:
             if self.snapshots is not None:
                 self.snapshots.keep(f"{epoch:g}", self.run.trainer.model.state_dict())
 
@@ -157,7 +157,7 @@ class _Watch:
         due = trainer.updates % settings.validate_every == 0
         if due or self.moments.ends_an_epoch(before, trainer.tokens):
             self.validate(counts=due)
-        self.keep(before, trainer.tokens)
+        self.keep(self.moments.between(before, trainer.tokens))
         if self.logger is not None and self.logger.due():
             self.logger.send(trainer.updates, self.run.curves.newest())
         if trainer.updates % settings.sample_every == 0:
@@ -166,8 +166,14 @@ class _Watch:
             self.snapshots.save(trainer.updates, *self.run.snapshot())
 
     def end(self) -> None:
-        """The last validation and sample, where the last update did not make them."""
+        """The last validation and sample, where the last update did not make them, and the chosen epochs left."""
         trainer = self.run.trainer
+        reached = self.moments.nearly(trainer.tokens, trainer.end)
+        self.keep(reached)
+        for epoch in self.moments.between(trainer.tokens, trainer.end):
+            if epoch not in reached:
+                done = trainer.tokens / self.moments.tokens_per_epoch
+                self.progress.write(f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights kept")
         if self.run.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         if trainer.updates % trainer.settings.sample_every:
@@ -210,7 +216,6 @@ def train(
             tokens = sum(batch.tokens for batch in upcoming)
             if before + tokens > trainer.end:
                 _refuse_none(trainer, tokens)
-                watch.keep(before, trainer.end)  # the next update would pass them
                 break
             loss = run.update(upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")

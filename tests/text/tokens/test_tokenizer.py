@@ -83,6 +83,8 @@ def test_a_missing_file_names_the_stage(tmp_path):
         ({"tokenizer": "longest_match"}, "vocab.max_size = null; allowed with tokenizer: longest_match"),
         ({"tokenizer": "gpt2"}, "vocab.path is empty"),
         ({"tokenizer": "gpt2", "hub_id": "a/b"}, "vocab.hub_revision is empty"),
+        ({"tokenizer": "gpt2", "hub_id": ""}, "vocab.hub_id = ''; allowed: null, or a repository of the hub"),
+        ({"hub_id": ""}, "vocab.hub_id = ''; allowed: null, or a repository of the hub"),
         ({"tokenizer": "wordpiece"}, "allowed: words | bpe | gpt2 | longest_match"),
     ],
 )

@@ -40,7 +40,8 @@ class Gpt2Tokenizer(MergedTokens):
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
     """The vocabulary that `path` or `hub_id` names. Raises InputError for what cannot be read or is not GPT-2's."""
-    path = _from_hub(settings.hub_id, settings.hub_revision or "main") if settings.hub_id else Path(settings.path)
+    hub_id, revision = settings.hub_id, settings.hub_revision or "main"
+    path = Path(settings.path) if hub_id is None else _from_hub(hub_id, revision)
     tokens, merges = read_local(path)
     return Gpt2Tokenizer.from_parts([*tokens, END_OF_TEXT], merges, path)
 

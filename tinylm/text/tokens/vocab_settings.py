@@ -29,8 +29,10 @@ class VocabSettings:
         if least and (self.max_size or 0) < least:
             size = "null" if self.max_size is None else self.max_size
             found.append(f"max_size = {size}; allowed with tokenizer: {self.tokenizer}: a whole number >= {least}")
-        if self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
+        if self.hub_id == "":
+            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+        elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
             found.append("hub_revision is empty; needed with hub_id")
-        if self.tokenizer == "gpt2" and not self.hub_id and not self.path:
+        if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:
             found.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
         return found
