@@ -170,8 +170,8 @@ def test_roles_are_named_where_they_stand_out_from_position_alone():
         {"layer": "1", "head": "2", "role": "subject-verb", "score": "0.40", "baseline": "0.35"},
     ]
     text = _text(judge_roles(Run({}, {"roles": rows}, {})))
-    assert "previous token (layer 1, head 2: 0.50 against 0.30 by position alone)" in text
-    assert "No head fits these roles better than position alone: subject-verb." in text
+    assert "previous token (layer 1, head 2: 0.50 against a baseline of 0.30)" in text
+    assert "No head fits these roles better than that baseline: subject-verb." in text
 
 
 def _ablated(low: float, high: float) -> Run:

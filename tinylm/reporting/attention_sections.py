@@ -83,7 +83,7 @@ def _moment_title(moment: Moment, layer: int, head: int) -> str:
 
 
 def head_roles(run: Run) -> Blocks:
-    """Each head's role beside what position alone scores, and what the model loses without it."""
+    """Each head's role beside its baseline, and what the model loses without it."""
     known = heads(run)
     if not known:
         return []
@@ -117,9 +117,10 @@ def head_roles(run: Run) -> Blocks:
         + paragraph(
             "A role says where a head looks from a given kind of token; its score is measured over evaluation "
             "sentences. Many roles lie at fixed distances, so each score stands beside that of a head which knows "
-            f"position only; it counts from {figure(margin, 2)} above that, where the interval of the difference lies "
-            "above 0 too. The loss added is that of the model with this one head switched off minus the whole "
-            "model's; where its interval holds 0 the head is idle. Scores are those of the role named first; "
+            f"position only (previous token, a position itself: of one that attends evenly); it counts from "
+            f"{figure(margin, 2)} above that baseline, where the interval of the difference lies above 0 too. "
+            "The loss added is that of the model with this one head switched off minus the whole model's; where its "
+            "interval holds 0 the head is idle. Scores are those of the role named first; "
             "in brackets the one that comes closest where none stands out."
         )
         + picture(
@@ -130,13 +131,13 @@ def head_roles(run: Run) -> Blocks:
         )
         + table(
             "Heads: best role, and loss without the head",
-            ["layer, head", "role", "score", "position alone", "loss added", "95 % interval", "without it"],
+            ["layer, head", "role", "score", "baseline", "loss added", "95 % interval", "without it"],
             rows,
             prose=["role", "without it"],
         )
         + table(
             "Roles: the head that fits each best",
-            ["role", "layer, head", "score", "position alone", "places", "stands out"],
+            ["role", "layer, head", "score", "baseline", "places", "stands out"],
             best,
         )
         + (paragraph("Not measured:") + bullets(f"{role}: {why}" for role, why in missing.items()) if missing else [])

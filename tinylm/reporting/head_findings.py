@@ -35,7 +35,7 @@ def judge_heads(run: Run) -> list[Finding]:
 
 
 def judge_roles(run: Run) -> list[Finding]:
-    """Which of the described roles some head fits better than its position alone would."""
+    """Which of the described roles some head fits better than its baseline, position alone or even attention."""
     best = best_by_role(run)
     if not best:
         return []
@@ -45,12 +45,17 @@ def judge_roles(run: Run) -> list[Finding]:
     if found:
         named = "; ".join(
             f"{role.name} (layer {role.layer}, head {role.head}: {figure(role.score, 2)} against "
-            f"{figure(role.baseline, 2)} by position alone)"
+            f"a baseline of {figure(role.baseline, 2)})"
             for role in found
         )
-        findings.append(said(f"Roles that a head fits better than its position explains: {named}."))
+        findings.append(
+            said(
+                "Roles that a head fits better than position alone explains (previous token: than even attention): "
+                f"{named}."
+            )
+        )
     if absent:
-        findings.append(said(f"No head fits these roles better than position alone: {', '.join(absent)}."))
+        findings.append(said(f"No head fits these roles better than that baseline: {', '.join(absent)}."))
     return findings
 
 

@@ -9,7 +9,10 @@ STANDS_OUT = 0.10  # weight above even attention, as in the table of heads
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """How well one head fits one description, beside what its position alone would score; claimed: it stands out."""
+    """How well one head fits one description, beside its baseline's score; claimed: it stands out.
+
+    The baseline is what position alone would score; for "previous token", what even attention would.
+    """
 
     name: str
     layer: int
