@@ -171,6 +171,13 @@ def test_a_lead_does_not_call_the_held_out_end_of_the_stream_unseen(full, params
     assert f"On the end of the token stream (which is {lead}) its perplexity is 7.10" in page
 
 
+def test_a_run_that_was_told_to_stop_did_not_run_to_its_budget(full, params):
+    assert "ran to its budget" in full[1]
+    page = _page(read_run(full[0], params | {"train": params["train"] | {"stop_after": 1000}}), {})
+    assert "ended at stop_after" in page
+    assert "ran to its budget" not in page
+
+
 def test_windows_stand_beside_the_baselines_with_targets_scored_once(full, params):
     run = read_run(full[0], params)
     assert "scored once" not in _page(run, {})

@@ -81,7 +81,8 @@ def summary(run: Run) -> Blocks:
 def curves(run: Run) -> Blocks:
     """Losses, perplexity and learning rate."""
     train = run.mapping("train")
-    stopped = {"yes": "stopped early", "no": "ran to its budget"}.get(flag(train.get("stopped_early")), ABSENT)
+    end = "ran to its budget" if run.param("train", "stop_after") is None else "ended at stop_after"
+    stopped = {"yes": "stopped early", "no": end}.get(flag(train.get("stopped_early")), ABSENT)
     return facts(
         [
             ("updates", count(train.get("updates"))),
