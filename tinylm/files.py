@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,32 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with atomic_path(path) as temporary, open(temporary, mode, **text) as handle:  # type: ignore[call-overload]
         yield handle
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path`; on success it takes the place of what stands there, on failure it goes.
+
+    A folder cannot be renamed over another: for a moment, in which nothing but two renames happens, `path` is missing.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old"))
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if target.exists():
+            os.rename(target, old)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            if old.exists():
+                os.rename(old, target)
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def reserve(handle: IO[bytes], size: int) -> None:
