@@ -68,17 +68,18 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        if target.exists():
-            os.rename(target, old)
+        if not target.exists():
+            os.rename(temporary, target)
+            return
+        os.rename(target, old)
         try:
             os.rename(temporary, target)
         except OSError:
-            if old.exists():
-                os.rename(old, target)
+            os.rename(old, target)
             raise
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def reserve(handle: IO[bytes], size: int) -> None:
