@@ -111,9 +111,7 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 def export_of(tmp_path, words, decode_settings) -> Callable[..., Path]:
     """The folder of an export of a model over `words` or another tokenizer."""
 
-    def export(
-        model: TinyLM, form: str = "transformers", tokenizer: Tokenizer | None = None, **decode: Any
-    ) -> Path:
+    def export(model: TinyLM, form: str = "transformers", tokenizer: Tokenizer | None = None, **decode: Any) -> Path:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
         own = tokenizer or words
         own.save(vocab)

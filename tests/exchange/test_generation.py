@@ -73,9 +73,7 @@ def test_greedy_and_beams_give_our_ids_and_scores(speaking_model, read_export, w
     kind, settings = FORMS[form]
     model = speaking_model(**settings)
     read, tokenizer = read_export(model, kind, length_penalty=0.6)
-    ours = generate(
-        model, prompt_ids(words), decode_settings().greedy(), NEW, words.eos_id, banned=unspeakable(words)
-    )
+    ours = generate(model, prompt_ids(words), decode_settings().greedy(), NEW, words.eos_id, banned=unspeakable(words))
     assert elsewhere(read, tokenizer)[0] == [row.ids for row in ours]
     lengths = set()
     for width, alpha in ((1, 0.0), (5, 0.6), (10, 0.6), (5, 0.0), (10, 1.0)):
@@ -181,7 +179,9 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
 
 def test_a_text_token_is_never_named_as_padding(decode_settings):
     """longest_match pads with id 0, which is text: generate() would hide it wherever it stands in a prompt."""
-    own = train_longest_match(["the cat sat on a mat"], VocabSettings("longest_match", False, "keep", 1, 40, "", None, None))
+    own = train_longest_match(
+        ["the cat sat on a mat"], VocabSettings("longest_match", False, "keep", 1, 40, "", None, None)
+    )
     assert own.pad_id == 0
     content = generation_config(own, decode_settings(), 64)
     assert not {"bos_token_id", "eos_token_id", "pad_token_id", "suppress_tokens"} & content.keys()

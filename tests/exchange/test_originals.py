@@ -33,7 +33,10 @@ def places(tmp_path):
 
 def contents(*folders):
     return {
-        path.relative_to(folder): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder): path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -226,7 +229,11 @@ def test_what_the_replaced_model_left_behind_goes_with_it(exported, places):
     assert (models / "samples.json").exists()
     vocab.write_text("{}")
     restore(exported, *places, replace=True)
-    assert {path.name for path in models.rglob("*") if path.is_file()} == {"model.safetensors", "config.json", "notes.txt"}
+    assert {path.name for path in models.rglob("*") if path.is_file()} == {
+        "model.safetensors",
+        "config.json",
+        "notes.txt",
+    }
 
 
 def test_a_file_that_changes_while_it_is_copied_appears_nowhere(exported, places, monkeypatch):

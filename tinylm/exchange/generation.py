@@ -42,7 +42,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:
-    """The settings in force that `generate()` of `transformers` lacks, a line each, with what it does in their place."""
+    """The settings in force that `generate()` of `transformers` lacks, a line each, and what it does in their place."""
     found = []
     if decode.temperature_end not in (None, decode.temperature):
         place = "greedy" if decode.temperature == 0.0 else f"temperature {decode.temperature:g} throughout"

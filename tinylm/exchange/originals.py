@@ -51,7 +51,9 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
     others = [name for name, path in targets.items() if path.exists() and sha256(path) != sums[name]]
     if others and not replace:
         taken = " and ".join(str(targets[name]) for name in others)
-        raise InputError(f"{taken}: another model is there; --force replaces it, --models and --vocab name other places")
+        raise InputError(
+            f"{taken}: another model is there; --force replaces it, --models and --vocab name other places"
+        )
     if others:
         discard(*(Path(models) / MOMENTS).glob("*.safetensors"), Path(models) / SAMPLES)
     for name, target in targets.items():  # the config last: it names the weights that it is valid for

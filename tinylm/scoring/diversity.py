@@ -38,7 +38,7 @@ def bootstrap_interval(
     `pooled_perplexity`, `scoring.bleu_counts.corpus_bleu`, or any function of column means.
     """
     low, high = bootstrap_intervals(values, statistic, resamples, seed, level)
-    return float(low), float(high)
+    return float(f"{low:.10g}"), float(f"{high:.10g}")  # the last digits depend on how a CPU orders sums
 
 
 def bootstrap_intervals(
