@@ -65,11 +65,11 @@ def test_copies_stand_beside_what_the_stories_share_with_train(run):
     assert blocks[0].text == "Words as the model has them. Train has 19,600 stories."
     rows = {row[0]: row[1:] for row in table(blocks, "Shared with train").rows}
     assert rows["longest run, mean"] == ("9.00 (8.55 to 9.45)", "6.00 (5.70 to 6.30)")
-    assert rows["texts that stand in train as a whole"] == ("1", "0")
-    assert rows["share that the nearest story holds"] == ("20.0 % (19.0 % to 21.0 %)",) * 2
+    assert rows["whole texts in train"] == ("1", "0")
+    assert rows["nearest story holds"] == ("20.0 % (19.0 to 21.0)",) * 2
     grams = table(blocks, "n-grams that train lacks").rows
-    assert [row[0] for row in grams] == [f"{n} words" for n in range(1, 9)]
-    assert grams[3][1] == "40.0 % (38.0 % to 42.0 %)"
+    assert [row[0] for row in grams] == ["1 word", *(f"{n} words" for n in range(2, 9))]
+    assert grams[3][1] == "40.0 % (38.0 to 42.0)"
     assert "continuations from 10.0 to 80.0" in new_ngrams(run).alt
 
 

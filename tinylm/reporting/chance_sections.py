@@ -69,11 +69,11 @@ def memorised(run: Run) -> Blocks:
         "longest run, mean": both("longest_run", with_interval),
         "longest run, median": both("longest_run_median", figure),
         "longest run of all": both("longest_run_largest", count),
-        "texts that stand in train as a whole": both("whole", count),
-        "share that the nearest story holds": both("overlap", _share_with_interval),
+        "whole texts in train": both("whole", count),
+        "nearest story holds": both("overlap", _share_with_interval),
     }
     orders = sorted({n for side in sides for n in side.get("new", {})}, key=int)
-    new = {f"{n} words": [_share_with_interval(side.get("new", {}).get(n)) for side in sides] for n in orders}
+    new = {many(int(n), "word"): [_share_with_interval(side.get("new", {}).get(n)) for side in sides] for n in orders}
     return (
         paragraph(protocol, f"Train has {stories} stories." if stories != ABSENT else "")
         + gallery(
@@ -91,7 +91,10 @@ def _share_with_interval(value: Any) -> str:
         return share(value)
     ends = interval(value)
     text = share(value.get("value"))
-    return f"{text} ({share(ends[0])} to {share(ends[1])})" if ends else text
+    if not ends:
+        return text
+    low, high = (share(end).removesuffix(" %") for end in ends)
+    return f"{text} ({low} to {high})"
 
 
 def _closest(rows: Sequence[dict[str, Any]]) -> Blocks:
