@@ -9,7 +9,7 @@ from typing import Any
 from tinylm.bench import seeds, tables
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
-from tinylm.files import read_json, require, write_json
+from tinylm.files import keep_only, read_json, require, write_json
 from tinylm.runtime import RuntimeSettings, conditions
 
 
@@ -42,6 +42,7 @@ def main() -> None:
         by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
         curves[seed] = run["held_out"]
         costs[seed] = {name: run[name] for name in ("train_s", "tokens_per_s", "conditions")}
+    keep_only("data/seeds", {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
     write_json("metrics/seeds.json", merged)
     tables.write_csv("plots/seeds.csv", ("step", "tokens", "series", "value"), seeds.curves(curves))

@@ -17,6 +17,7 @@ from tinylm.files import (
     atomic_write,
     check_sha256,
     exclusive_lock,
+    keep_only,
     read_json,
     require,
     reserve,
@@ -290,3 +291,13 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_old_one(tmp_path, monkeypatc
     with pytest.raises(PermissionError), atomic_folder(tmp_path / "made") as folder:
         (folder / "new").write_text("new")
     assert [path.name for path in tmp_path.rglob("*")] == ["made", "old"]
+
+
+def test_outputs_of_settings_that_are_no_longer_asked_for_go(tmp_path):
+    for name in ("train.json", "2.json", "2/model.safetensors", "3.json", "3/model.safetensors"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    keep_only(tmp_path, {"train", "2"})
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert found == ["2.json", "2/model.safetensors", "train.json"]
+    assert not (tmp_path / "3").exists()

@@ -18,7 +18,8 @@ def md5(path):
 
 
 def folder_md5(path):
-    rows = [{"md5": md5(file), "relpath": file.relative_to(path).as_posix()} for file in sorted(path.rglob("*.*"))]
+    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.*"))
+    rows = [{"md5": md5(path / name), "relpath": name} for name in names]
     return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
 
 
@@ -35,6 +36,7 @@ def lock(folder, stages):
 def trained(tmp_path):
     write(tmp_path, "models/model.safetensors", "weights")
     write(tmp_path, "models/moments/1.safetensors", "earlier weights")
+    write(tmp_path, "models/moments.json", "DVC sorts by text: moments.json before moments/1.safetensors")
     lock(tmp_path, {"train": {"outs": [{"path": "models", "md5": folder_md5(tmp_path / "models")}]}})
     return tmp_path
 

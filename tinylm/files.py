@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -113,6 +113,21 @@ def discard(*paths: str | Path) -> None:
     """Remove files that an earlier run made and this one may not make again; a missing one is no error."""
     for path in paths:
         Path(path).unlink(missing_ok=True)
+
+
+def keep_only(folder: str | Path, stems: Collection[str]) -> None:
+    """Remove what a folder of several stages' outputs holds beside those named, suffixes left out.
+
+    A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them
+    among what the folder's reader depends on: a clone that pulls the others would run the reader again.
+    """
+    for path in Path(folder).iterdir():
+        if path.stem in stems:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -22,11 +22,11 @@ def test_mean_sd_and_what_a_difference_has_to_exceed():
     assert merged["by_seed"]["2"] == figures(1.2)
 
 
-@pytest.mark.parametrize(("n", "t"), [(2, 12.706), (17, 2.120), (18, 1.960), (60, 1.960)])
+@pytest.mark.parametrize(("n", "t"), [(2, 12.706), (17, 2.120), (18, 2.1098), (31, 2.0423), (121, 1.9799)])
 def test_the_factor_follows_the_number_of_seeds(n, t):
     values = {seed: figures(1.0 + seed % 2) for seed in range(n)}
     sd = statistics.stdev(row["perplexity"] for row in values.values())
-    assert merge(values)["perplexity"]["difference"] == pytest.approx(t * 2**0.5 * sd)
+    assert merge(values)["perplexity"]["difference"] == pytest.approx(t * 2**0.5 * sd, rel=1e-4)
 
 
 def test_95_of_100_differences_of_two_runs_stay_below_it():

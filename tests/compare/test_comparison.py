@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tinylm.compare.comparison import compare, what_differs
+from tinylm.compare.figures import FIGURES
 
 SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1, "difference": 0.5}, "bits_per_byte": {"mean": 1.0}}
 
@@ -21,7 +22,7 @@ def test_a_learning_rate_that_helps_is_seen_to_help(make_run):
     assert found["perplexity"].difference.second == pytest.approx(
         np.exp(second.stories.nats.sum() / second.stories.tokens.sum())
     )
-    assert found["perplexity"].verdict.says == "better; what seeds give is not known"
+    assert found["perplexity"].verdict.says == "better over these texts; whether seeds alone give as much is not known"
     assert found["bits_per_byte"].verdict.kind == "better"
     assert found["bits_per_byte"].difference.value == pytest.approx(-0.1 * 1.5 / 5, rel=0.1)
 
@@ -138,3 +139,29 @@ def test_stories_of_other_vocabularies_change_in_bits_a_byte(make_run):
     changed = compare([first, second]).against[0].changed
     assert {one.unit for one in changed} == {"bits a byte"}
     assert changed[0].change == pytest.approx(-0.1 * 1.5 / 5)
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, "unclear"), (4, "unclear"), (5, "better")])
+def test_few_stories_show_no_difference(make_run, count, kind):
+    texts = [f"text {i}" for i in range(count)]
+    first, second = make_run("a", texts=texts), make_run("b", {"train.lr": 0.01}, texts=texts, shift=-0.5)
+    found = {finding.metric: finding.verdict for finding in compare([first, second]).against[0].findings}
+    assert found["perplexity"].kind == kind
+
+
+def test_losses_that_are_not_finite_show_no_difference(make_run):
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, second = make_run("a"), make_run("b", {"train.lr": 9.0}, shift=1e6)
+        found = {finding.metric: finding.verdict for finding in compare([second, first]).against[0].findings}
+    assert found["perplexity"].says == "no difference is shown: a figure is not finite"
+
+
+def test_equal_runs_have_no_story_that_changed(make_run):
+    assert compare([make_run("a"), make_run("b")]).against[0].changed == []
+    told = compare([make_run("a"), make_run("b", told="the dog sat")]).against[0].changed
+    assert {(story.change, story.second_continuation) for story in told} == {(0.0, "the dog sat")}
+
+
+def test_figures_of_another_schema_are_absent(make_run):
+    run = make_run("a", metrics={"train": {"train_loss": "low", "tokens": [1]}, "evaluate": {"perplexity": {}}})
+    assert {figure.of(run)[0] for figure in FIGURES} == {None}

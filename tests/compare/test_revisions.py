@@ -120,7 +120,7 @@ def test_what_the_cache_lacks_is_told_apart_from_what_was_never_made(here, tmp_p
             shutil.move(tmp_path / path.name, path)
 
 
-@pytest.mark.parametrize("name", ["nobody", "", "refs/heads/none", "--all"])
+@pytest.mark.parametrize("name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"])
 def test_names_that_lead_nowhere(here, name):
     with pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"), opened([name]):
         pass

@@ -93,8 +93,30 @@ def test_a_damaged_table_of_stories_is_told(revision, text):
         assert len(run.stories) == 0
 
 
-def test_samples_of_before_that_do_not_name_their_story_are_told(revision):
-    run = read_run(revision(**{"data/evaluate/samples.csv": "prompt,continuation\na,b\n"}))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt,reference,continuation\na,b,c\n",
+        "story,prompt,continuation\n1,a,b\n",
+        "story,prompt,reference,continuation\n1,a\n",
+        "story,prompt,reference,continuation\n²,a,b,c\n",
+        "story,prompt,reference,continuation\n3,a,b,c\n",
+    ],
+)
+def test_samples_that_do_not_name_their_story_and_texts_are_told(revision, text):
+    run = read_run(revision(**{"data/evaluate/samples.csv": text}))
     assert run.samples == []
     assert "does not say of which stories" in run.notes[0]
     assert not math.isnan(run.stories.nats.sum())
+
+
+def test_a_text_as_long_as_a_book_is_read(revision):
+    row = f"1,a,{'b' * 200_000},c"
+    run = read_run(revision(**{"data/evaluate/samples.csv": f"story,prompt,reference,continuation\n{row}\n"}))
+    assert len(run.samples[0]["reference"]) == 200_000
+
+
+@pytest.mark.parametrize("stage", [3, None, {"deps": 3}, {"deps": [3, {"path": ["a"]}]}])
+def test_a_lock_of_another_schema_names_no_inputs(revision, lock, stage):
+    lock["stages"]["vocab"] = stage
+    assert read_run(revision(**{"dvc.lock": lock})).inputs["tinylm/model"] == "m1.dir"

@@ -6,11 +6,24 @@ SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1, "difference": 0.61}}
 
 
 def test_a_runs_own_seeds_come_first(make_run):
-    run, twin = make_run("a", metrics={"seeds": SEEDS}), make_run("b", {"train.seed": 2}, shift=1.0)
+    theirs = {"n": 5, "perplexity": {"mean": 8.0, "sd": 0.2, "difference": 0.8}}
+    run = make_run("a", metrics={"seeds": SEEDS})
+    twin = make_run("b", {"train.seed": 2}, metrics={"seeds": theirs}, shift=1.0)
     noise = Noise([run, twin])
     assert noise.of(run, "perplexity") == Spread(0.61, 3)
-    assert noise.of(twin, "perplexity").seeds == 2
+    assert noise.of(twin, "perplexity") == Spread(0.8, 5)
     assert noise.of(run, "bits_per_byte") is None
+
+
+@pytest.mark.parametrize("seeds", [{"n": None}, {"perplexity": {"difference": "much"}}, {"perplexity": 3}])
+def test_a_summary_of_another_schema_tells_nothing(make_run, seeds):
+    assert Noise([run := make_run("a", metrics={"seeds": SEEDS | seeds})]).of(run, "perplexity") is None
+
+
+@pytest.mark.parametrize("seed", [None, "one", "(none)"])
+def test_a_run_without_a_seed_is_in_no_group_of_seeds(make_run, seed):
+    runs = [make_run("a", {"train.seed": seed}), make_run("b", {"train.seed": 2}, shift=0.1)]
+    assert Noise(runs).of(runs[1], "perplexity") is None
 
 
 def test_runs_of_other_seeds_among_those_compared_tell_too(make_run):
@@ -22,6 +35,11 @@ def test_runs_of_other_seeds_among_those_compared_tell_too(make_run):
     assert noise.of(runs[0], "perplexity").difference == pytest.approx(expected, rel=1e-3)
     assert noise.of(runs[1], "perplexity") == noise.of(runs[0], "perplexity")
     assert noise.of(runs[2], "perplexity") is None
+
+
+def test_seeds_of_a_run_of_the_same_settings_tell_before_the_runs_themselves(make_run):
+    runs = [make_run("a"), make_run("b", {"train.seed": 2}, shift=0.1), make_run("c", metrics={"seeds": SEEDS})]
+    assert [Noise(runs).of(run, "perplexity") for run in runs] == [Spread(0.61, 3)] * 3
 
 
 def test_the_same_seed_twice_tells_nothing(make_run):

@@ -105,16 +105,19 @@ def test_an_export_that_fails_leaves_the_earlier_one(new_trained, tmp_path, monk
 
 def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path):
     trained = new_trained()
-    mine, mixed, link = (tmp_path / name for name in ("mine", "mixed", "link"))
+    mine, mixed, inside, link = (tmp_path / name for name in ("mine", "mixed", "inside", "link"))
     mine.mkdir()
     (mine / "config.json").write_text("{}")
     export_folder(mixed, trained, "transformers")
     (mixed / "README.md").write_text("mine")
+    export_folder(inside, trained, "transformers")
+    (inside / "tinylm/notes.txt").write_text("mine")
     link.symlink_to(mixed)
     (tmp_path / "file").write_text("mine")
     for folder, reason in [
         (mine, "holds config.json, which no export wrote"),
         (mixed, "holds README.md, which no export wrote"),
+        (inside, r"holds tinylm/notes\.txt, which no export wrote"),
         (link, "not a folder"),
         (tmp_path / "file", "not a folder"),
         (tmp_path / "models", "holds config.json"),

@@ -13,7 +13,7 @@ from tinylm.config import setting
 FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss")
 # 97.5 % points of Student's t by degrees of freedom
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
-_T_NORMAL = 1.960
+_Z = 1.959964  # of the normal distribution
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
@@ -46,10 +46,19 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         merged[name] = {"mean": statistics.fmean(values)}
         if len(values) > 1:
             sd = statistics.stdev(values)
-            t = _T[len(values) - 2] if len(values) - 2 < len(_T) else _T_NORMAL
-            merged[name] |= {"sd": sd, "difference": t * math.sqrt(2) * sd}
+            merged[name] |= {"sd": sd, "difference": _t(len(values) - 1) * math.sqrt(2) * sd}
     merged["by_seed"] = {str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()}
     return merged
+
+
+def _t(freedom: int) -> float:
+    """97.5 % point of Student's t; beyond the table by an expansion (Abramowitz and Stegun 26.7.5), right to 1e-4."""
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    first = (_Z**3 + _Z) / 4
+    second = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
+    third = (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384
+    return _Z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:

@@ -42,8 +42,8 @@ def _md5(path: Path) -> str | None:
         return hashlib.md5(path.read_bytes()).hexdigest()
     if not path.is_dir():
         return None
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    rows = [{"md5": _md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
+    files = {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+    rows = [{"md5": _md5(files[name]), "relpath": name} for name in sorted(files)]
     return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
 
 

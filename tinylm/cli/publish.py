@@ -57,10 +57,10 @@ def _data(arguments: argparse.Namespace) -> Any:
 
 
 def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> None:
-    from huggingface_hub import constants
+    from tinylm.exchange.hub import endpoint
 
     kind = "private" if arguments.private else "public where it is new"
-    print(f"not published: it would be one commit of {constants.ENDPOINT}/{arguments.repo}, {kind}")
+    print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
     if not known_licence:
         print("the licence of the data is not known: to publish, say it with --data-license NAME")
 

@@ -28,6 +28,11 @@ class ChangedStory:
         """second - first: below 0 the second run finds the story likelier."""
         return self.second - self.first
 
+    @property
+    def differs(self) -> bool:
+        """Whether loss or continuation is another."""
+        return self.change != 0 or self.first_continuation != self.second_continuation
+
 
 def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> list[ChangedStory]:
     """The `shown` stories that changed most among those that both continued, the largest change first.
@@ -44,7 +49,7 @@ def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> l
         story, same = int(one["story"]), int(other["story"])
         texts = one["prompt"], one["reference"], one["continuation"], other["continuation"]
         found.setdefault(story, ChangedStory(story, unit, float(losses[0][story]), float(losses[1][same]), *texts))
-    known = [changed for changed in found.values() if np.isfinite(changed.change)]
+    known = [changed for changed in found.values() if np.isfinite(changed.change) and changed.differs]
     return sorted(known, key=lambda changed: -abs(changed.change))[:shown]
 
 

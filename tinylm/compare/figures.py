@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from tinylm.compare.runs import Run
+from tinylm.reporting.sources import as_number
 from tinylm.reporting.wording import ABSENT, count, figure, interval, loss
 
 
@@ -21,8 +22,7 @@ class Figure:
         """(value, its own 95 % interval), None where the run lacks it."""
         found = run.value(self.stage, *self.keys)
         ends = interval(run.value(self.stage, *self.ends) if self.ends else found)
-        value = found.get("value") if isinstance(found, dict) else found
-        return value, ends
+        return as_number(found.get("value") if isinstance(found, dict) else found), ends
 
     def cell(self, run: Run) -> str:
         """The value with its interval as text."""

@@ -85,6 +85,8 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
             f"revision {name!r}; allowed: a commit, branch, tag or experiment of this repository (dvc exp show lists "
             f"them), or {WORKSPACE}"
         ) from None
+    except AttributeError:  # what git knows by that name is a tree or a file
+        raise InputError(f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment") from None
     except DvcException as error:
         raise InputError(f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}") from None
 

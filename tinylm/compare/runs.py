@@ -25,6 +25,7 @@ _DECIDING = (
     "decode",
     "evaluate",
 )  # sections; the others change no figure
+LONGEST_FIELD = 1 << 27  # characters of a text in a table
 _STAGES = ("download", "vocab", "train", "evaluate")  # what a run's figures come of
 
 
@@ -85,7 +86,10 @@ def read_run(revision: Revision) -> Run:
     if found is None:
         raise InputError(f"revision {revision.name!r}: {notes[0]}")
     params = parse_yaml(found, f"{PARAMS_FILE} of {revision.name}")
-    lock = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get("stages") or {}
+    stages = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get("stages")
+    lock = (
+        {name: stage for name, stage in stages.items() if isinstance(stage, dict)} if isinstance(stages, dict) else {}
+    )
     metrics, written = {}, {}
     for name in METRICS:
         before = len(notes)
@@ -112,7 +116,12 @@ def _mapping(text: str) -> dict[str, Any]:
 
 
 def _rows(text: str | None) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline=""))) if text else []
+    """The rows of a table; [] where it is none."""
+    csv.field_size_limit(LONGEST_FIELD)
+    try:
+        return list(csv.DictReader(io.StringIO(text, newline=""))) if text else []
+    except csv.Error:
+        return []
 
 
 def _stories(text: str | None, notes: list[str]) -> Stories | None:
@@ -131,15 +140,21 @@ def _stories(text: str | None, notes: list[str]) -> Stories | None:
 
 def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[str, str]]:
     rows = _rows(text)
-    if all(row.get("story", "").isdigit() and int(row["story"]) < len(stories) for row in rows):
+    if all(_is_sample(row, len(stories)) for row in rows):
         return rows
     notes.append("data/evaluate/samples.csv: does not say of which stories; check the revision out and run dvc repro")
     return []
 
 
+def _is_sample(row: dict[str, str], stories: int) -> bool:
+    texts = (row.get(key) for key in ("story", "prompt", "reference", "continuation"))
+    return all(isinstance(text, str) for text in texts) and row["story"].isdecimal() and int(row["story"]) < stories
+
+
 def _entries(lock: dict[str, Any], stage: str, key: str) -> dict[str, str]:
-    rows = (lock.get(stage) or {}).get(key) or []
-    return {row["path"]: str(row.get("md5", "")) for row in rows if isinstance(row, dict) and "path" in row}
+    rows = lock.get(stage, {}).get(key)
+    rows = rows if isinstance(rows, list) else []
+    return {str(row["path"]): str(row.get("md5", "")) for row in rows if isinstance(row, dict) and "path" in row}
 
 
 def _inputs(lock: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinylm.bench.seeds import FIGURES, merge
 from tinylm.compare.runs import Run
+from tinylm.reporting.sources import as_number
 
 SEED = "train.seed"
 
@@ -20,8 +21,8 @@ class Spread:
 
 
 class Noise:
-    """What seeds give for each run of a comparison: from its metrics/seeds.json, else from runs among those compared
-    that differ from it in train.seed alone."""
+    """What seeds give for each run of a comparison: from its metrics/seeds.json, else from that of a run among those
+    compared of the same settings, else from such runs themselves where their seeds differ."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._groups: dict[str, list[Run]] = {}
@@ -30,16 +31,21 @@ class Noise:
 
     def of(self, run: Run, metric: str) -> Spread | None:
         """Of two runs like this one that differ in their seed; None where it is not known."""
-        for summary in (run.metrics.get("seeds", {}), self._summary(run)):
+        merged = [other.metrics.get("seeds", {}) for other in (run, *self._groups[_settings(run)])]
+        for summary in (*merged, self._summary(run)):
             found = summary.get(metric)
-            if isinstance(found, dict) and found.get("difference") is not None:
-                return Spread(float(found["difference"]), int(summary["n"]))
+            reach = as_number(found.get("difference")) if isinstance(found, dict) else None
+            seeds = as_number(summary.get("n"))
+            if reach is not None and seeds is not None:
+                return Spread(reach, int(seeds))
         return None
 
     def _summary(self, run: Run) -> dict[str, Any]:
         """The runs of one group as metrics/seeds.json has them, each seed once."""
         group = {
-            int(other.params[SEED]): other for other in self._groups[_settings(run)] if "evaluate" in other.metrics
+            seed: other
+            for other in self._groups[_settings(run)]
+            if "evaluate" in other.metrics and isinstance(seed := other.params.get(SEED), int)
         }
         return merge({seed: {name: other.value("evaluate", name) for name in FIGURES} for seed, other in group.items()})
 

@@ -26,12 +26,17 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
     """
     first = runs[0]
     pairs = {run.name: pair_up(first, run) for run in runs}
-    alike = [run for run in runs if first.stories and len(pairs[run.name].stories) == len(first.stories)]
+    alike = [run for run in runs if _same_stories(first, run, len(pairs[run.name].stories))]
     unit = NATS if all(pairs[run.name].same_tokens for run in alike) else BITS
     rows = [_point(run, "nats_per_token" if unit == NATS else "bits_per_byte") for run in alike]
     rows = [row for row in rows if row["loss"] is not None]
     names = {row["name"] for row in rows}
     return Scaling(fit(rows, unit), [run.name for run in runs if run.name not in names])
+
+
+def _same_stories(first: Run, run: Run, shared: int) -> bool:
+    """Whether both were scored on these and no others: a run's loss is over all of its stories."""
+    return bool(first.stories and run.stories) and shared == len(first.stories or ()) == len(run.stories or ())
 
 
 def _point(run: Run, loss: str) -> dict[str, Any]:

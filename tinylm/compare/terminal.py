@@ -14,7 +14,7 @@ _NARROWEST = 80
 def to_text(sections: Sections, width: int | None = None) -> str:
     """Sections one after another; `width` in letters, by default the terminal's."""
     width = max(width or shutil.get_terminal_size().columns, _NARROWEST)
-    parts = [f"{title}\n{'-' * len(title)}\n{_blocks(blocks, width)}" for title, blocks in sections]
+    parts = [f"{visible(title)}\n{'-' * len(visible(title))}\n{_blocks(blocks, width)}" for title, blocks in sections]
     return "\n\n".join(parts)
 
 

@@ -1,10 +1,12 @@
 """What may be said of a difference, in one word and in one sentence."""
 
 import dataclasses
+import math
 
 from tinylm.compare.seed_noise import Spread
 from tinylm.compare.statistics import Difference
 
+FEWEST = 5  # stories or prompts; the bootstrap interval of fewer is too narrow, of one it has no width
 BETTER, WORSE = "better", "worse"
 EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, WITHIN_SEEDS = (
     "equal",
@@ -36,13 +38,18 @@ def judge(difference: Difference, lower_is_better: bool, noise: Spread | None, d
         return Verdict(SEEDS_ONLY, "no difference is claimed: only seeds differ, and this is what they give")
     if differs == "":
         return Verdict(NOTHING_DIFFERS, "no difference is claimed: nothing that decides a result differs")
+    if not math.isfinite(difference.value):
+        return Verdict(UNCLEAR, "no difference is shown: a figure is not finite")
+    if difference.count < FEWEST:
+        return Verdict(UNCLEAR, f"no difference is shown: an interval wants {FEWEST} texts or more")
     if difference.holds_zero:
         return Verdict(UNCLEAR, "no difference is shown: the interval holds 0")
     if noise is not None and abs(difference.value) <= noise.difference:
         return Verdict(WITHIN_SEEDS, f"the difference is smaller than what seeds give ({_told(noise)})")
     kind = BETTER if (difference.value < 0) == lower_is_better else WORSE
-    beside = f"more than what seeds give ({_told(noise)})" if noise is not None else "what seeds give is not known"
-    return Verdict(kind, f"{kind}; {beside}")
+    if noise is None:
+        return Verdict(kind, f"{kind} over these texts; whether seeds alone give as much is not known")
+    return Verdict(kind, f"{kind}; more than what seeds give ({_told(noise)})")
 
 
 def _told(noise: Spread) -> str:

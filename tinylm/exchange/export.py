@@ -10,7 +10,7 @@ import torch
 from tinylm.config import InputError
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
-from tinylm.exchange.originals import FOLDER, is_export, write_originals
+from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
 from tinylm.files import atomic_folder, atomic_path, write_json
@@ -21,6 +21,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 FORMATS = ("transformers", "tinylm")
 MODELING = "modeling_tinylm.py"
 NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, FOLDER}  # of all that is written
+ORIGINALS = {f"{FOLDER}/{name}" for name in (CONFIG, SUMS, TOKENIZER, WEIGHTS)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,9 @@ def export_folder(folder: Path, trained: Trained, form: str) -> StockForm:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder}: not a folder; {allowed}")
     held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    strange = sorted(held - NAMES if is_export(folder) else held)
+    if is_export(folder):
+        held = (held - NAMES) | {f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()} - ORIGINALS
+    strange = sorted(held)
     if strange:
         raise InputError(f"{folder}: holds {strange[0]}, which no export wrote; {allowed}")
     with atomic_folder(folder.resolve()) as new:

@@ -8,6 +8,7 @@ import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from tinylm.command import CommandFailed
 from tinylm.config import InputError
@@ -33,25 +34,40 @@ def find_token() -> str:
     return token
 
 
+def endpoint() -> str:
+    """The hub's address, without a name and password that may stand in it. Raises InputError where it is none."""
+    from huggingface_hub import constants
+
+    try:
+        parts = urlsplit(constants.ENDPOINT)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # brackets or a port that cannot be
+        known = False
+    if not known:
+        raise InputError("HF_ENDPOINT is no address of a hub; allowed: http:// or https:// and a host")
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+
+
 def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> Published:
     """Make the repository's head hold the files of `folder`, in one commit; files of its own beside them stay.
 
     Raises InputError where the token, the name or the repository is not fit for it, CommandFailed where the hub or the
     way to it failed. No message holds the token.
     """
-    from huggingface_hub import HfApi, constants, logging
+    from huggingface_hub import HfApi, logging
     from huggingface_hub.utils import disable_progress_bars
 
     logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
     if not sys.stderr.isatty():
         disable_progress_bars()
+    host = endpoint()
     api = HfApi(token=token)
     try:
         return _upload(api, folder, repo, private, message)
     except InputError:
         raise
     except Exception as error:  # whatever the library and those below it raise becomes one line
-        raise _told(error, repo, constants.ENDPOINT, token) from None
+        raise _told(error, repo, host, token) from None
 
 
 def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> Published:

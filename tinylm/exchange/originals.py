@@ -75,7 +75,8 @@ def _checked_sums(folder: Path) -> dict[str, str]:
     if not is_export(folder):
         raise InputError(f"{folder}: not an export ({path} is missing); allowed: a folder that tinylm export wrote")
     _check_size(path)
-    sums: Any = read_json(path)
+    with _named(path):
+        sums: Any = read_json(path)
     names = {WEIGHTS, CONFIG, TOKENIZER}
     digest = re.compile(r"[0-9a-f]{64}")
     if (

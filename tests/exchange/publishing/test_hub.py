@@ -10,7 +10,7 @@ from huggingface_hub import logging
 
 from tinylm.command import CommandFailed
 from tinylm.config import InputError
-from tinylm.exchange.hub import find_token, upload
+from tinylm.exchange.hub import endpoint, find_token, upload
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "hf_" + "Secret" * 6
@@ -200,3 +200,24 @@ def test_the_token_is_where_huggingface_hub_keeps_it(monkeypatch, tmp_path):
     assert find_token() == TOKEN
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     assert find_token() == "hf_other"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://hub.example.org/", "https://hub.example.org"),
+        ("http://user:secret@[::1]:8000/hub", "http://[::1]:8000/hub"),
+    ],
+)
+def test_the_address_of_the_hub_is_shown_without_a_password(monkeypatch, address, shown):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    assert endpoint() == shown
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "ftp://hub", "hub.example.org", "http://", "http://hub:port", "http://:0"]
+)
+def test_what_is_no_address_of_a_hub(monkeypatch, address):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    with pytest.raises(InputError, match="HF_ENDPOINT is no address"):
+        endpoint()
