@@ -24,8 +24,8 @@ def _terminate(*_: object) -> None:
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return f"no space left on the disk while writing {error.filename or 'a file'}; free some and run again"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space left on the disk for {error.filename or 'a file'} ({error.strerror}); free some, run again"
     if isinstance(error, MemoryError) or "not enough memory" in str(error) or "out of memory" in str(error):
         return "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
     if isinstance(error, OSError):
