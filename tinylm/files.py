@@ -34,9 +34,10 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def _named(error: OSError, target: Path, needed: int = 0) -> OSError:
+def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OSError:
     """A disk's error with the file it is about; a full one's also with the bytes that were needed and that are free."""
-    if error.errno in (errno.EIO, errno.EFBIG) and not error.filename:
+    ours = error.filename == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
+    if ours and error.errno not in _FULL:
         return OSError(error.errno, error.strerror, str(target))
     if error.errno not in _FULL or str(error.strerror).startswith(DISK_FULL):
         return error
@@ -62,7 +63,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         os.replace(temporary, target)
         _sync_folder(target.parent)
     except OSError as error:
-        raise _named(error, target) from None
+        raise _named(error, target, temporary) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -78,7 +79,7 @@ def atomic_write(path: str | Path, mode: str = "w", size: int = 0) -> Iterator[I
         try:
             reserve(handle, size)
         except OSError as error:
-            raise _named(error, Path(path), size) from None
+            raise _named(error, Path(path), temporary, size) from None
         yield handle
 
 

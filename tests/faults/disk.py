@@ -24,7 +24,7 @@ def tree(folder: Path) -> dict[str, Path]:
 
 def remake(folder: Path, source: Path, put: Callable[[Path, Path], object]) -> None:
     """Make the files below `folder` those below `source`; put(from, to) brings one that is missing."""
-    for name, path in tree(folder).items():
+    for path in tree(folder).values():
         path.unlink()
     for name, path in tree(source).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +42,7 @@ class Disk:
     def __init__(self, folder: Path, aside: Path, look: Callable[[], None], failed: Callable[..., None]) -> None:
         self.folder, self.aside, self.look, self.failed = folder, aside, look, failed
         self.calls: list[str] = []
+        self.errors: tuple[tuple[int, ...], ...] = (ERRORS,)  # of the calls in turn
         self.keep, self.state = 0, aside / "state"
         self.error: OSError | None = None  # in a fork
 
@@ -80,7 +81,7 @@ class Disk:
         self.look()
         if len(self.calls) == self.keep:
             shutil.copytree(self.folder, self.state, symlinks=True)
-        for number in ERRORS:
+        for number in self.errors[len(self.calls) % len(self.errors)]:
             self._fail(OSError(number, os.strerror(number)), name)
 
     def _fail(self, error: OSError, name: str) -> None:
