@@ -108,15 +108,16 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        if not target.exists():
-            os.rename(temporary, target)
-            return
-        os.rename(target, old)
+        replaces = target.exists()
+        if replaces:
+            os.rename(target, old)
         try:
             os.rename(temporary, target)
         except OSError:
-            os.rename(old, target)
+            if replaces:
+                os.rename(old, target)
             raise
+        _sync_folder(target.parent)
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

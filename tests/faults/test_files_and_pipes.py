@@ -114,6 +114,47 @@ def test_fault_13_a_disk_too_small_for_the_model_says_needed_and_free(folder):
     assert stage(folder, "train").returncode == 0
 
 
+DVC = """\
+stages:
+  download:
+    cmd: {python} -m stages.download
+    deps: [stories.jsonl]
+    outs: [data/stories]
+"""
+
+
+@mounts
+def test_fault_15_dvc_names_a_full_cache_and_runs_the_stage_again_later(folder):
+    (folder / "dvc.yaml").write_text(DVC.format(python=sys.executable), encoding="utf-8")
+    environment = os.environ | {
+        "DVC_NO_ANALYTICS": "1",
+        "PYTHONPATH": str(folder),
+        **{
+            f"DVC_{kind}": str(folder.parent / kind)
+            for kind in ("GLOBAL_CONFIG_DIR", "SYSTEM_CONFIG_DIR", "SITE_CACHE_DIR")
+        },
+    }
+
+    def dvc(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+
+    assert dvc(sys.executable, "-m", "dvc", "init", "--no-scm").returncode == 0
+    (folder / ".dvc/cache").mkdir(exist_ok=True)
+    full = dvc(*NAMESPACE, 'mount -t tmpfs -o size=4k none .dvc/cache; exec "$0" -m dvc repro', sys.executable)
+    told = full.stdout + full.stderr
+    assert full.returncode == 0, told  # DVC's own choice, for an output that is a folder
+    assert "ERROR: failed to transfer" in told
+    assert "No space left on device" in told
+    whole = {path.name: path.read_bytes() for path in (folder / "data/stories").iterdir()}
+    assert set(whole) == {"train.jsonl", "held_out.jsonl", "evaluation.jsonl", "sha256.json"}
+    again = dvc(sys.executable, "-m", "dvc", "repro")
+    assert again.returncode == 0
+    assert "Running stage 'download'" in again.stdout  # since the cache lacks its outputs
+    shutil.rmtree(folder / "data/stories")
+    assert dvc(sys.executable, "-m", "dvc", "checkout").returncode == 0
+    assert {path.name: path.read_bytes() for path in (folder / "data/stories").iterdir()} == whole
+
+
 @pytest.mark.skipif(not allowed("unshare", "-rm", "true"), reason="no mounts of one's own here")
 @pytest.mark.parametrize("place", ["metrics", "data"])
 def test_fault_16_a_read_only_folder_is_named(folder, place):
