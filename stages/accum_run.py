@@ -61,7 +61,7 @@ def main() -> None:
             f"peak {result['peak_mib'] or 0:.1f} MiB"
         )
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
-    write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on})
+    write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on}, sealed=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from tinylm.bench import beam, measure, tables
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import read_json, write_json
+from tinylm.files import read_json, write_json, write_sums
 from tinylm.model.storage import check_vocabulary
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.seeding import seed_everything
@@ -49,6 +49,7 @@ def main() -> None:
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
     tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
+    write_sums("data/beam_bench")
     write_json(
         "metrics/beam_bench.json", {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     )

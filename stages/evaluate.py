@@ -8,7 +8,7 @@ import pandas as pd
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import atomic_write, discard, read_json, write_json
+from tinylm.files import atomic_write, discard, read_json, write_json, write_sums
 from tinylm.model.storage import check_vocabulary, load_model, load_moments
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
@@ -59,8 +59,9 @@ def main() -> None:
         with atomic_write(f"data/evaluate/{name}.csv") as handle:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
+    write_sums("data/evaluate")
     write_json("metrics/evaluate.json", scored)
-    write_json("data/seeds/train.json", headline(scored))  # where those of further seeds stand
+    write_json("data/seeds/train.json", headline(scored), sealed=True)  # where those of further seeds stand
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]
     print(f"evaluation perplexity {model_once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")

@@ -29,7 +29,7 @@ def main() -> None:
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     evaluation = TokenStore("data/tokens", "evaluation")
     split = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
-    write_json(f"data/seeds/{seed}.json", headline(split.figures))
+    write_json(f"data/seeds/{seed}.json", headline(split.figures), sealed=True)
     print(f"seed {seed}: evaluation perplexity {split.figures['perplexity']:.3f}")
 
 

@@ -8,7 +8,7 @@ import torch
 
 from tinylm.command import guard
 from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
-from tinylm.files import exclusive_lock, sha256, write_json
+from tinylm.files import exclusive_lock, sha256, write_json, write_sums
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
@@ -67,6 +67,7 @@ def main() -> None:
         "conditions": conditions(device, runtime.threads),
     }
     write_json(f"data/seeds/{seed}/run.json", run)
+    write_sums(f"data/seeds/{seed}")
     snapshots.clear()
     print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
 

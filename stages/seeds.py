@@ -9,7 +9,7 @@ from typing import Any
 from tinylm.bench import seeds, tables
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
-from tinylm.files import keep_only, read_json, require, write_json
+from tinylm.files import check_sums, keep_only, read_json, require, write_json
 from tinylm.runtime import RuntimeSettings, conditions
 
 
@@ -37,7 +37,8 @@ def main() -> None:
     curves = {first: held_out_curve()}
     costs = {}
     for seed in more:
-        run = read_json(f"data/seeds/{seed}/run.json", f"seed_train@{seed}")
+        check_sums(f"data/seeds/{seed}/run.json", f"seed_train@{seed}")
+        run = read_json(f"data/seeds/{seed}/run.json")
         score = read_json(f"data/seeds/{seed}.json", f"seed_score@{seed}")
         by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
         curves[seed] = run["held_out"]

@@ -10,7 +10,7 @@ from tinylm.command import guard, stage_time
 from tinylm.config import PARAMS_FILE, load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
-from tinylm.files import exclusive_lock, sha256, write_json
+from tinylm.files import exclusive_lock, sha256, write_json, write_sums
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
@@ -19,7 +19,7 @@ from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.assembly import assemble
-from tinylm.training.curves import run_figures, write_curves
+from tinylm.training.curves import run_figures, write_curves, write_samples
 from tinylm.training.loggers import open_logger
 from tinylm.training.loop import train
 from tinylm.training.snapshot import Snapshots, fingerprint
@@ -66,8 +66,8 @@ def main() -> None:
         result = train(model, batches, made.held_out, settings, runtime.log_every_s, sample, snapshots, logger)
         save_model("models", model, layout=settings.layout, tokenizer_sha256=sha256(DATA[0]))
         snapshots.copy_kept("models")
-        samples = [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in result.curves.samples]
-        write_json("models/samples.json", samples)
+        write_samples("models/samples.json", result.curves)
+        write_sums("models")
         write_curves("plots", result.curves)
     figures = summary(model, settings.optimizer) | run_figures(result, batches)
     write_json("metrics/train.json", {"seed": settings.seed, **figures})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
-from tinylm.files import write_json
+from tinylm.files import write_json, write_sums
 from tinylm.runtime import RuntimeSettings, conditions
 from tinylm.text.data_settings import DataSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
@@ -44,6 +44,7 @@ def main() -> None:
     known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}
     matrix, covered = embedding_matrix(embedding, tokenizer, texts)
     save_matrix(VOCAB / "embedding.safetensors", matrix)
+    write_sums(VOCAB)
     metrics = {
         "size": len(tokenizer),
         **seen,

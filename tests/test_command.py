@@ -23,7 +23,7 @@ def raising(error):
     [
         (InputError("a\nb"), 2, "error: a\nerror: b\n"),
         (CommandFailed("loss is no number"), 1, "error: loss is no number\n"),
-        (OSError(errno.ENOSPC, "No space", "x.bin"), 1, "error: no space left on the disk while writing x.bin"),
+        (OSError(errno.ENOSPC, "No space", "x.bin"), 1, "error: no space left on the disk for x.bin (No space)"),
         (MemoryError(), 1, "error: out of memory"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/a"), 1, "error: runs/a: Permission denied\n"),
         (ZeroDivisionError("division by zero"), 1, "error: ZeroDivisionError: division by zero"),

@@ -200,8 +200,9 @@ def test_reserve_on_a_full_disk_names_file_need_and_free_space(tmp_path, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with open(tmp_path / "a", "wb") as handle, pytest.raises(OSError, match=r"1,234 bytes needed, [\d,]+ free.*/a"):
-        reserve(handle, 1234)
+    with pytest.raises(OSError, match=r"disk full: 1,234 bytes needed, [\d,]+ free.*/a'"):
+        files.write_bytes(tmp_path / "a", bytes(1234))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reserve_does_without_where_the_file_system_cannot(tmp_path, monkeypatch):

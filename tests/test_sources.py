@@ -42,7 +42,17 @@ WRITERS = {
     "savez",
     "savez_compressed",
     "savetxt",
+    "to_pickle",
+    "to_excel",
+    "write_table",
+    "save_pretrained",
+    "save_to_disk",
+    "extractall",
+    "urlretrieve",
     "copyfile",
+    "copyfileobj",
+    "copy2",
+    "hardlink_to",
     "copytree",
     "move",
     "symlink_to",
@@ -129,7 +139,12 @@ def bare_writes(source: str) -> list[str]:
             continue
         text_replace = name == "replace" and not dotted(call.func, {}).startswith(("os.", "Path"))
         as_text = name.startswith("to_") and not call.args  # DataFrame.to_csv() returns the text
-        writes = (name in WRITERS and not text_replace and not as_text) or (name in OPENERS and opens_for_writing(call))
+        library_save = dotted(call.func, {}) in ("np.save", "numpy.save", "torch.save", "pickle.dump", "shutil.copy")
+        writes = (
+            library_save
+            or (name in WRITERS and not text_replace and not as_text)
+            or (name in OPENERS and opens_for_writing(call))
+        )
         if writes and not guarded:
             found.append(f"line {call.lineno}: {ast.unparse(call.func)}")
     return found
@@ -185,6 +200,12 @@ def test_the_search_finds_finished_parts(source):
         "from safetensors.torch import save_model\nsave_model(m, p)",
         "os.replace(a, b)",
         "np.memmap(p, np.uint16, 'w+')",
+        "torch.save(model, p)",
+        "np.save(p, array)",
+        "shutil.copy(a, b)",
+        "archive.extractall(p)",
+        "model.save_pretrained(p)",
+        "with atomic_folder(p) as new:\n    (new / 'a').write_text('x')",
     ],
 )
 def test_the_search_finds_bare_writes(source):
@@ -203,6 +224,7 @@ def test_the_search_finds_bare_writes(source):
         "print(frame.to_csv(index=False))",
         "target = io.BytesIO()\nfigure.savefig(target)",
         "os.open(os.devnull, os.O_WRONLY)",
+        "from tinylm.files import write_bytes\nwrite_bytes(p, safetensors.torch.save(tensors))",
         "from tinylm.model.storage import save_model\nsave_model('models', m)",
     ],
 )

@@ -1,12 +1,13 @@
 """The one writer: every file of the pipeline is written, checked and locked here.
 
-A file appears under its final name only when it is whole: temporary name in the same folder, fsync, rename,
-fsync of the folder. A reader therefore sees the old file or the new one, never a part.
+A file appears under its final name only when it is whole: temporary name in the same folder, space reserved where
+the size is known, fsync, rename, fsync of the folder. A reader sees the old file or the new one, never a part.
 """
 
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import json
 import math
@@ -19,15 +20,37 @@ from typing import IO, Any
 
 from tinylm.config import InputError
 
+SUMS, SEAL, DISK_FULL = "sha256.json", "sha256_of_the_rest", "disk full"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _UMASK = os.umask(0o022)  # the only way to ask for it is to set it
 os.umask(_UMASK)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OSError:
+    """A disk's error with the file it is about; a full one's also with the bytes that were needed and that are free."""
+    ours = error.filename == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
+    if ours and error.errno not in _FULL:
+        return OSError(error.errno, error.strerror, str(target))
+    if error.errno not in _FULL or str(error.strerror).startswith(DISK_FULL):
+        return error
+    disk = os.statvfs(target.parent)
+    wanted = f"{needed:,} bytes needed, " if needed else ""
+    return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and renamed, on failure removed.
 
-    For writers that want a file name (safetensors, matplotlib, pyarrow). Raises OSError as the system does.
+    For writers that want a file name. Raises OSError that names `path`, of a full disk with the bytes that are free.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -38,21 +61,38 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             os.fsync(handle.fileno())
             os.fchmod(handle.fileno(), 0o666 & ~_UMASK)  # some writers make files that only their owner may read
         os.replace(temporary, target)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise _named(error, target, temporary) from None
     finally:
         temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open `path` for writing ("w" UTF-8 text or "wb"); the file appears under its name only when complete."""
+def atomic_write(path: str | Path, mode: str = "w", size: int = 0) -> Iterator[IO[Any]]:
+    """Open `path` for writing ("w" UTF-8 text or "wb"); the file appears under its name only when complete.
+
+    size: bytes that it will hold where that is known; their space is reserved before the first is written.
+    """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with atomic_path(path) as temporary, open(temporary, mode, **text) as handle:  # type: ignore[call-overload]
+        try:
+            reserve(handle, size)
+        except OSError as error:
+            raise _named(error, Path(path), temporary, size) from None
         yield handle
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file whose whole content is at hand."""
+    with atomic_write(path, "wb", len(content)) as handle:
+        handle.write(content)
+
+
+def copy_file(source: str | Path, target: str | Path) -> None:
+    """Copy a file's bytes."""
+    with open(source, "rb") as old, atomic_write(target, "wb", os.fstat(old.fileno()).st_size) as new:
+        shutil.copyfileobj(old, new)
 
 
 @contextlib.contextmanager
@@ -68,31 +108,28 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        if not target.exists():
-            os.rename(temporary, target)
-            return
-        os.rename(target, old)
+        replaces = target.exists()
+        if replaces:
+            os.rename(target, old)
         try:
             os.rename(temporary, target)
         except OSError:
-            os.rename(old, target)
+            if replaces:
+                os.rename(old, target)
             raise
+        _sync_folder(target.parent)
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def reserve(handle: IO[bytes], size: int) -> None:
-    """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a SIGBUS later."""
+def reserve(handle: IO[Any], size: int) -> None:
+    """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a half-written file."""
     if size:
         try:
             os.posix_fallocate(handle.fileno(), 0, size)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
-                disk = os.fstatvfs(handle.fileno())
-                need = f"disk full: {size:,} bytes needed, {disk.f_bavail * disk.f_frsize:,} free"
-                raise OSError(errno.ENOSPC, need, handle.name) from None
-            if error.errno != errno.EOPNOTSUPP:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # file systems that cannot
                 raise
 
 
@@ -130,22 +167,36 @@ def keep_only(folder: str | Path, stems: Collection[str]) -> None:
             path.unlink()
 
 
-def write_json(path: str | Path, value: Any) -> None:
-    """Write JSON: indented, keys in the given order, NaN and infinities as null, newline at the end."""
-    with atomic_write(path) as handle:
-        json.dump(_clean(value), handle, indent=2, ensure_ascii=False, allow_nan=False)
-        handle.write("\n")
+def _digest(value: dict[str, Any]) -> str:
+    """SHA-256 of an object's content but for its seal, however the file is laid out."""
+    rest = {key: item for key, item in value.items() if key != SEAL}
+    return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
+
+
+def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
+    """Write JSON: indented, keys in the given order, NaN and infinities as null, newline at the end.
+
+    sealed: an object gets its own SHA-256 as its last key, which `read_json` checks and takes away.
+    """
+    value = _clean(value)
+    if sealed:
+        value |= {SEAL: _digest(value)}
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_bytes(path, text.encode())
 
 
 def read_json(path: str | Path, made_by: str = "") -> Any:
-    """Read a JSON file; InputError names the file, and the stage that makes it where it is missing."""
+    """Read a JSON file; InputError names the file, and the stage that makes it where it is missing or damaged."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = f": run dvc repro {made_by}" if made_by else ""
         raise InputError(f"{path} is missing{hint}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); remove it and run dvc repro") from None
+    if isinstance(value, dict) and SEAL in value and value.pop(SEAL) != _digest(value):
+        raise InputError(_damaged(path, made_by))
+    return value
 
 
 def require(path: str | Path, made_by: str) -> Path:
@@ -161,13 +212,37 @@ def sha256(path: str | Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def _damaged(path: str | Path, made_by: str) -> str:
+    again = f" -f -s {made_by}" if made_by else ""
+    return f"{path}: its SHA-256 is not the one it was written with; rm {path} and run dvc repro{again}"
+
+
 def check_sha256(path: str | Path, expected: str, made_by: str) -> None:
     """InputError if a file of ours is missing or its bytes are not those that were written (a damaged cache)."""
     require(path, made_by)
     if sha256(path) != expected:
-        raise InputError(
-            f"{path}: its SHA-256 is not the one it was written with; rm {path} and run dvc repro -f -s {made_by}"
-        )
+        raise InputError(_damaged(path, made_by))
+
+
+@functools.lru_cache(maxsize=64)
+def _check_once(_: str, expected: str, made_by: str, path: str, __: tuple[int, int]) -> None:
+    check_sha256(path, expected, made_by)
+
+
+def write_sums(folder: str | Path) -> None:
+    """Write folder/sha256.json: the SHA-256 of every other file in it. Call it when they are all there."""
+    files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."]
+    write_json(Path(folder) / SUMS, {path.name: sha256(path) for path in files if path.name != SUMS}, sealed=True)
+
+
+def check_sums(path: str | Path, made_by: str) -> None:
+    """InputError if the sha256.json beside a file names other bytes than it holds; nothing where there is none."""
+    require(path, made_by)
+    sums = Path(path).with_name(SUMS)
+    expected = read_json(sums, made_by).get(Path(path).name) if sums.exists() else None
+    if expected is not None:
+        state = os.stat(path)
+        _check_once(str(Path(path).absolute()), expected, made_by, str(path), (state.st_ino, state.st_ctime_ns))
 
 
 @contextlib.contextmanager

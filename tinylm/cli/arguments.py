@@ -211,10 +211,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _open_streams() -> None:
-    """Text that the terminal's encoding lacks is escaped, undecodable input replaced; neither stops a command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """Undecodable input is replaced and stops no command."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
@@ -245,4 +242,4 @@ def _run(words: Sequence[str] | None) -> None:
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
     share_cores()
-    return guard(lambda: _run(words))
+    return guard(lambda: _run(words), for_a_reader=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tinylm.cli.loading import load
 from tinylm.config import InputError
 from tinylm.decoding.texts import encode_prompt
-from tinylm.files import atomic_path
+from tinylm.files import atomic_write
 from tinylm.scoring.attention_maps import look
 
 SUFFIXES = (".png", ".svg")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8, pad=3)
         kind = path.suffix.lower()[1:]
         nothing = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-        with atomic_path(path) as temporary:
-            drawing.savefig(temporary, format=kind, dpi=150, facecolor="white", metadata=nothing)
+        with atomic_write(path, "wb") as target:
+            drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=nothing)
     shown = "1 head" if len(panels) == 1 else f"{len(panels)} heads"
     print(f"{path}: {shown}, {len(words)} tokens")

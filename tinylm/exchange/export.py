@@ -1,7 +1,6 @@
 """A trained model as a folder that the library `transformers` loads."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
-from tinylm.files import atomic_folder, atomic_path, write_json
+from tinylm.files import atomic_folder, copy_file, write_bytes, write_json
 from tinylm.model.lm import TinyLM
 from tinylm.model.storage import CONFIG, WEIGHTS
 from tinylm.text.tokens.tokenizer import Tokenizer
@@ -61,11 +60,10 @@ def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
 
 def _write_weights(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     """safetensors, float32; the metadata is what transformers knows PyTorch's files by."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     rounded = {name: tensor.float().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(rounded, temporary, metadata={"format": "pt"})
+    write_bytes(path, save(rounded, metadata={"format": "pt"}))
 
 
 def export(folder: Path, trained: Trained, form: str) -> StockForm:
@@ -86,8 +84,7 @@ def export(folder: Path, trained: Trained, form: str) -> StockForm:
     for name, content in files.items():
         write_json(folder / name, content)
     if own:
-        with atomic_path(folder / MODELING) as temporary:
-            shutil.copyfile(Path(__file__).with_name(MODELING), temporary)
+        copy_file(Path(__file__).with_name(MODELING), folder / MODELING)
     _write_weights(folder / WEIGHTS, made.tensors)
     write_originals(folder, trained.models, trained.vocab)
     return made

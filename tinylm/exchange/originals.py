@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ import torch
 
 from tinylm.config import InputError, read_section, setting
 from tinylm.exchange.tokenizer_files import TOKENIZER
-from tinylm.files import atomic_path, discard, read_json, sha256, write_json
+from tinylm.files import SUMS, discard, read_json, sha256, write_bytes, write_json
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
 from tinylm.text.tokens.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
 
-FOLDER, SUMS = "tinylm", "sha256.json"
+FOLDER = "tinylm"
 MAX_BYTES = {WEIGHTS: 1 << 37, CONFIG: 1 << 20, TOKENIZER: MAX_FILE_BYTES, SUMS: 1 << 16}
 SAMPLES = "samples.json"  # of the training, as MOMENTS are
 
@@ -55,7 +55,9 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
             f"{taken}: another model is there; --force replaces it, --models and --vocab name other places"
         )
     if others:
-        discard(*(Path(models) / MOMENTS).glob("*.safetensors"), Path(models) / SAMPLES)
+        discard(*(Path(models) / MOMENTS).glob("*"), Path(models) / SAMPLES, Path(models) / SUMS)
+    if TOKENIZER in others:
+        discard(Path(vocab).with_name(SUMS))  # of the tokenizer that was there
     for name, target in targets.items():  # the config last: it names the weights that it is valid for
         _copy(source / name, target, sums[name])
     return parameters, tokenizer
@@ -63,10 +65,10 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
 
 def _copy(source: Path, target: Path, expected: str) -> None:
     """Copy a file; it appears under its name only if its bytes are the expected ones."""
-    with atomic_path(target) as temporary:
-        shutil.copyfile(source, temporary)
-        if sha256(temporary) != expected:
-            raise InputError(f"{source}: changed while it was copied; start again")
+    content = source.read_bytes()
+    if hashlib.sha256(content).hexdigest() != expected:
+        raise InputError(f"{source}: changed while it was copied; start again")
+    write_bytes(target, content)
 
 
 def _checked_sums(folder: Path) -> dict[str, str]:

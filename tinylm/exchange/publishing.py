@@ -1,6 +1,5 @@
 """The folder of a publication: the exported model, its card, the report and what says how it was made."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from tinylm.config import PARAMS_FILE, InputError
 from tinylm.exchange.card import write_card
 from tinylm.exchange.publication import Publication
 from tinylm.exchange.repository import MARK, files_of
-from tinylm.files import atomic_folder, atomic_path, atomic_write
+from tinylm.files import atomic_folder, atomic_write, copy_file
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.pictures import draw_pictures
 from tinylm.reporting.sources import FILES, Run
@@ -16,11 +15,6 @@ from tinylm.reporting.sources import FILES, Run
 EXPORTS = Path("exports")
 REPORT = ("report/index.html", "report/report.pdf")
 CURVE = "loss_tokens"  # the training curve, in reporting.pictures
-
-
-def _copy(source: Path, target: Path) -> None:
-    with atomic_path(target) as temporary:
-        shutil.copyfile(source, temporary)
 
 
 def _figures(run: Run) -> list[str]:
@@ -46,9 +40,9 @@ def build(folder: Path, run: Run, publication: Publication, export: Callable[[Pa
                 target.write(to_png(drawn.figure))
             pictures[CURVE] = ("pictures/loss.png", drawn.alt)
         for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
-            _copy(root / name, new / "pipeline" / name)
+            copy_file(root / name, new / "pipeline" / name)
         for name in REPORT if publication.report else ():
-            _copy(root / name, new / name)
+            copy_file(root / name, new / name)
         with atomic_write(new / "README.md") as card:
             card.write(write_card(run, publication, pictures))
     return files_of(folder)

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from tinylm.config import PARAMS_FILE, InputError, read_section, setting
-from tinylm.files import atomic_path, check_sha256, read_json, require, sha256, write_json
+from tinylm.files import check_sha256, check_sums, read_json, require, sha256, write_bytes, write_json
 from tinylm.model.lm import ModelSettings, TinyLM
 
 WEIGHTS, CONFIG, MOMENTS = "model.safetensors", "config.json", "moments"
@@ -20,8 +20,7 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     """Write folder/model.safetensors, then folder/config.json with the settings, `extra` and the weights' SHA-256."""
     weights = Path(folder) / WEIGHTS
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic_path(weights) as temporary:
-        save_file(tensors, temporary)
+    write_bytes(weights, save(tensors))
     config = {
         "model": dataclasses.asdict(model.settings),
         "vocab_size": model.vocab_size,
@@ -50,6 +49,7 @@ class _Saved:
 
 
 def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
+    check_sums(path, "train")
     config = read_json(path, "train")
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
@@ -106,6 +106,7 @@ def load_moments(folder: str | Path, device: torch.device | str = "cpu") -> Iter
         except ValueError:
             raise InputError(f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors") from None
     for epoch, weights in sorted(kept.items()):
+        check_sums(weights, "train")
         yield epoch, _with_weights(weights, path, settings, saved).to(device).eval()
 
 

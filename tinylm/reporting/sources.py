@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tinylm.config import InputError
+from tinylm.files import check_sums
+
 STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds")
 
 FILES = {  # name: (path, the stage that writes it)
@@ -192,10 +195,14 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
-            run.found[name] = _read(Path(folder) / path)
+            found = _read(Path(folder) / path)
+            check_sums(Path(folder) / path, stage)
+            run.found[name] = found
         except FileNotFoundError:
             if run.asks_for(name):
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
+        except InputError as error:
+            run.problems[name] = str(error)
         except (OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             line = (str(error).splitlines() or [type(error).__name__])[0]
             run.problems[name] = f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tinylm.files import atomic_path
+from tinylm.files import atomic_write
 from tinylm.model.lm import TinyLM
 from tinylm.text.token_store import TokenStore
 
@@ -84,5 +84,5 @@ def moment_arrays(
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
     """One .npz file of named arrays."""
-    with atomic_path(path) as temporary:
-        np.savez(temporary, **arrays)  # type: ignore[arg-type]
+    with atomic_write(path, "wb") as handle:
+        np.savez(handle, **arrays)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.config import InputError
-from tinylm.files import atomic_write
+from tinylm.files import atomic_write, write_sums
 from tinylm.text.cleaning import clean_text
 from tinylm.text.data_settings import DataSettings
 from tinylm.text.sources import Row, Source, open_source
@@ -155,6 +155,7 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
         needed = SPLITS if settings.held_out == "hash" else ("train",)
         if not all(writer.tallies[split].stories for split in needed):
             raise _TooSmall(writer.smallest)
+    write_sums(folder)
     splits = {split: tally.report() for split, tally in writer.tallies.items()}
     return source.description | {"split": SPLIT_BY[settings.held_out], "splits": splits, "dropped": writer.dropped}
 

@@ -6,18 +6,17 @@ from pathlib import Path
 import numpy as np
 
 from tinylm.config import InputError
-from tinylm.files import atomic_path, require
+from tinylm.files import require, write_bytes
 
 TENSOR = "embedding"
 
 
 def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
     """Write the (V, D) matrix as safetensors, key "embedding", the data's SHA-256 among the metadata."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-    with atomic_path(path) as temporary:
-        save_file({TENSOR: matrix}, str(temporary), metadata={"sha256": hashlib.sha256(matrix.data).hexdigest()})
+    write_bytes(path, save({TENSOR: matrix}, metadata={"sha256": hashlib.sha256(matrix.data).hexdigest()}))
 
 
 def load_matrix(path: str | Path) -> np.ndarray:

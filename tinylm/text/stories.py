@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.config import InputError
-from tinylm.files import require
+from tinylm.files import check_sums, require
 
 SPLITS = ("train", "held_out", "evaluation")
 
 
 def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
-    """The rows of one split as written. Raises InputError, at once, where the file is missing."""
+    """The rows of one split as written. Raises InputError, at once, where the file is missing or damaged."""
     path = require(Path(folder) / f"{split}.jsonl", "download")
+    check_sums(path, "download")
 
     def rows() -> Iterator[dict[str, Any]]:
         with open(path, encoding="utf-8", newline="\n") as handle:

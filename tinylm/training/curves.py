@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tinylm.files import atomic_write
+from tinylm.files import atomic_write, write_json
 from tinylm.text.batches import TrainBatches
 from tinylm.training.loop import Curves, TrainResult
 
@@ -39,6 +39,11 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
     perplexity = [(step, tokens, series, math.exp(min(value, 700.0))) for step, tokens, series, value in loss]
     for name, rows in (("loss", loss), ("perplexity", perplexity), ("learning_rate", rate), ("grad_norm", norm)):
         _write(Path(folder) / f"{name}.csv", rows)
+
+
+def write_samples(path: str | Path, curves: Curves) -> None:
+    """Write what the model wrote on the way: a list of {update, tokens, text}."""
+    write_json(path, [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in curves.samples])
 
 
 def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.config import InputError
-from tinylm.files import atomic_path, read_json, sha256, write_json
+from tinylm.files import copy_file, read_json, sha256, write_bytes, write_json, write_sums
 
 FORMAT = 1
 KEPT_SNAPSHOTS, KEPT_RUNS = 2, 3
@@ -67,7 +67,7 @@ class Snapshots:
         """Write a snapshot; the ones before the last two go."""
         path = self.folder / f"{update:012d}.safetensors"
         self._write(path, tensors)
-        write_json(path.with_suffix(".json"), {"sha256": sha256(path), **numbers})
+        write_json(path.with_suffix(".json"), {"sha256": sha256(path), **numbers}, sealed=True)
         for old in sorted(self.folder.glob("*.safetensors"))[:-KEPT_SNAPSHOTS]:
             old.with_suffix(".json").unlink(missing_ok=True)
             old.unlink()
@@ -81,15 +81,15 @@ class Snapshots:
         """Make folder/moments hold what `keep` wrote and nothing else."""
         shutil.rmtree(Path(folder) / MOMENTS, ignore_errors=True)
         for path in sorted((self.folder / MOMENTS).glob("*.safetensors")):
-            with atomic_path(Path(folder) / MOMENTS / path.name) as temporary:
-                shutil.copyfile(path, temporary)
+            copy_file(path, Path(folder) / MOMENTS / path.name)
+        if (Path(folder) / MOMENTS).exists():
+            write_sums(Path(folder) / MOMENTS)
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
         if not (self.folder / PARTS).exists():
             write_json(self.folder / PARTS, self.parts)
             self._forget_old_runs()
-        with atomic_path(path) as temporary:
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+        write_bytes(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
     def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """(tensors, numbers) of the newest whole snapshot of this run, None where it starts anew.

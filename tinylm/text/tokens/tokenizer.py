@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tinylm.config import InputError
-from tinylm.files import require
+from tinylm.files import check_sums
 from tinylm.text.tokens.library_file import AGAIN, merges_in_order, same_rule, tokens_by_id
 from tinylm.text.tokens.vocab_settings import VocabSettings
 
@@ -98,7 +98,7 @@ def make_tokenizer(settings: VocabSettings, texts: Callable[[], Iterable[str]]) 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
     """The tokenizer whose `save` wrote the file. Raises InputError naming the file where it is anything else."""
-    require(path, "vocab")
+    check_sums(path, "vocab")
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a tokenizer file")
     try:
