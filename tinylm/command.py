@@ -11,6 +11,7 @@ from typing import Any
 
 from tinylm.config import InputError
 from tinylm.files import write_json
+from tinylm.runtime import visible
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -55,8 +56,8 @@ def guard(main: Callable[[], None]) -> int:
         code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
-    for line in message.splitlines():
-        print(f"error: {line}", file=sys.stderr)
+    for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys
+        print(f"error: {visible(line)}", file=sys.stderr)
     return code
 
 
