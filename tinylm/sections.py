@@ -81,9 +81,10 @@ def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
             findings.append(Finding(name, f"{len(dataclasses.fields(settings_class))} settings"))
     for name in params:
         if name not in SECTIONS:
-            near = difflib.get_close_matches(str(name), SECTIONS, n=1)
+            shown = str(name)[:80]
+            near = difflib.get_close_matches(shown, SECTIONS, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            findings.append(Finding(str(name), "", f"{PARAMS_FILE}: section {str(name)!r} is unknown{hint}"))
+            findings.append(Finding(shown, "", f"{PARAMS_FILE}: section {shown!r} is unknown{hint}"))
     return read, findings
 
 

@@ -97,7 +97,7 @@ def mutate_json(value: Any, rng: random.Random) -> Any:
     for _ in range(rng.choice((1, 1, 2, 4))):
         places = _places(value)
         if not places:
-            return rng.choice(VALUES)
+            return copy.deepcopy(rng.choice(VALUES))
         node, key = rng.choice(places)
         way = rng.randrange(6)
         if way == 0:
@@ -109,11 +109,11 @@ def mutate_json(value: Any, rng: random.Random) -> Any:
         elif way == 2 and isinstance(node, dict):
             node[rng.choice(("", "a", "\ud800", "x" * 1000, str(key) + "s"))] = node.pop(key)
         elif way == 3 and isinstance(node, list):
-            node.insert(rng.randrange(len(node) + 1), rng.choice(VALUES))
+            node.insert(rng.randrange(len(node) + 1), copy.deepcopy(rng.choice(VALUES)))
         elif way == 4 and isinstance(node[key], (int, float)):
             node[key] = rng.choice((node[key] + 1, node[key] - 1, -node[key], node[key] * 2**20))
         else:
-            node[key] = rng.choice(VALUES)
+            node[key] = copy.deepcopy(rng.choice(VALUES))
     return value
 
 

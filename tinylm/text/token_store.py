@@ -81,7 +81,7 @@ class TokenStore:
             tokens, stories = int(info["tokens"]), int(info["stories"])
             self.vocab_size = int(info["vocab_size"])
             hashes = {"ids": str(info["ids_sha256"]), "offsets": str(info["offsets_sha256"])}
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise InputError(f"{base / split}.json: not a token store's; run dvc repro -f -s {STAGE}") from None
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
