@@ -33,8 +33,7 @@ DATA = [
     *(f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")),
 ]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
-# fixed, so that samples of different runs compare
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)
+SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)  # fixed: samples of runs compare
 
 
 def main() -> None:
