@@ -1,11 +1,12 @@
 # make repro   set up everything, then run the pipeline
 # make test    set up everything, then run the tests
+# make fuzz    10,000 damaged files for every parser and reader
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test lint clean
+.PHONY: setup repro test fuzz lint clean
 
 setup: .venv/.ready
 
@@ -19,6 +20,9 @@ setup: .venv/.ready
 
 repro: setup
 	dvc repro
+
+fuzz: setup
+	python -m tests.fuzz.run
 
 test: setup
 	pytest -n 2 --dist loadfile

@@ -5,10 +5,11 @@ import sys
 from tinylm.bench import accum, measure
 from tinylm.bench.sweep import AccumSettings
 from tinylm.command import CommandFailed, guard
-from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
+from tinylm.config import PARAMS_FILE, InputError, read_section
 from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.trainer import TrainSettings
@@ -26,7 +27,7 @@ def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
 
 def main() -> None:
     measure.start_server(accum.__name__)
-    params = load_params()
+    params = stage_params()
     sweep = read_section(params, "accum_sweep", AccumSettings)
     accumulation = chosen(sys.argv[1:], sweep.settings)
     model = read_section(params, "model", ModelSettings)

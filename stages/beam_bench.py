@@ -5,11 +5,12 @@ import time
 
 from tinylm.bench import beam, measure, tables
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.files import read_json, write_json, write_sums
 from tinylm.model.storage import check_vocabulary
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -21,7 +22,7 @@ COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 def main() -> None:
     start = time.perf_counter()
     measure.start_server(beam.__name__)
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "beam_bench", beam.BeamBenchSettings)
     decode = read_section(params, "decode", DecodeSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)

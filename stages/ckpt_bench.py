@@ -5,10 +5,11 @@ import time
 
 from tinylm.bench import ckpt, measure, tables
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
@@ -18,7 +19,7 @@ FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")
 def main() -> None:
     start = time.perf_counter()
     measure.start_server(ckpt.__name__)
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "ckpt_bench", ckpt.CkptBenchSettings)
     model = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)

@@ -5,15 +5,16 @@ import time
 from pathlib import Path
 
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.files import write_json
 from tinylm.runtime import RuntimeSettings, conditions
+from tinylm.sections import stage_params
 from tinylm.text.corpus import DataSettings, write_stories
 
 
 def main() -> None:
     start = time.perf_counter()
-    params = load_params()
+    params = stage_params(vectors=True)  # of a width that no later stage could use
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     metrics = write_stories(settings, Path("data/stories"))

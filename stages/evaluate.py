@@ -6,7 +6,7 @@ import time
 import pandas as pd
 
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.files import atomic_write, discard, read_json, write_json, write_sums
 from tinylm.model.storage import check_vocabulary, load_model, load_moments
@@ -17,6 +17,7 @@ from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, s
 from tinylm.scoring.heads import measure_heads
 from tinylm.scoring.memorised import measure_memorised
 from tinylm.scoring.split_score import headline, score_split
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -24,7 +25,7 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 
 def main() -> None:
     start = time.perf_counter()
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "evaluate", EvaluateSettings)
     decode = read_section(params, "decode", DecodeSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)

@@ -5,11 +5,12 @@ import time
 
 from tinylm.bench import kv, measure, tables
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.files import write_json
 from tinylm.model.lm import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -20,7 +21,7 @@ FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "pe
 def main() -> None:
     start = time.perf_counter()
     measure.start_server(kv.__name__)
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "kv_bench", kv.KvBenchSettings)
     model = read_section(params, "model", ModelSettings)
     decode = read_section(params, "decode", DecodeSettings)

@@ -3,15 +3,16 @@
 import sys
 
 from tinylm.command import guard
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import read_run
 from tinylm.reporting.writing import PAGE, PAPER, write_report
+from tinylm.sections import stage_params
 
 
 def main() -> None:
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "report", ReportSettings)
     run = with_library(read_run(".", params), ".")
     pictures = write_report(run, settings, ".")

@@ -3,12 +3,13 @@
 import sys
 
 from tinylm.command import guard
-from tinylm.config import InputError, load_params, read_section
+from tinylm.config import InputError, read_section
 from tinylm.files import require, write_json
 from tinylm.model.storage import check_vocabulary, load_model
 from tinylm.runtime import RuntimeSettings, pick_device
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import headline, score_split
+from tinylm.sections import stage_params
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -19,7 +20,7 @@ def main() -> None:
         given = " ".join(sys.argv[1:]) or "nothing"
         raise InputError(f"stages.seed_score: argument {given}; allowed: one seed, a whole number >= 0")
     seed = int(sys.argv[1])
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "evaluate", EvaluateSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     require(f"data/seeds/{seed}/config.json", f"seed_train@{seed}")

@@ -7,11 +7,12 @@ import sys
 import torch
 
 from tinylm.command import guard
-from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
+from tinylm.config import PARAMS_FILE, InputError, read_section
 from tinylm.files import exclusive_lock, sha256, write_json, write_sums
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -41,7 +42,7 @@ def chosen(arguments: list[str], first: int) -> int:
 
 
 def main() -> None:
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "train", TrainSettings)
     model_settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)

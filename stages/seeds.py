@@ -8,9 +8,10 @@ from typing import Any
 
 from tinylm.bench import seeds, tables
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.files import check_sums, keep_only, read_json, require, write_json
 from tinylm.runtime import RuntimeSettings, conditions
+from tinylm.sections import stage_params
 
 
 def held_out_curve() -> list[tuple[float, float, float]]:
@@ -27,7 +28,7 @@ def held_out_loss(figures: dict[str, Any]) -> float:
 
 def main() -> None:
     start = time.perf_counter()
-    params = load_params()
+    params = stage_params()
     more = read_section(params, "seeds", seeds.SeedSettings).more
     runtime = read_section(params, "runtime", RuntimeSettings)
     trained = read_json("metrics/train.json", "train")

@@ -7,7 +7,7 @@ import time
 import torch
 
 from tinylm.command import guard, stage_time
-from tinylm.config import PARAMS_FILE, load_params, read_section
+from tinylm.config import PARAMS_FILE, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.files import exclusive_lock, sha256, write_json, write_sums
@@ -15,6 +15,7 @@ from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
 from tinylm.runtime import RuntimeSettings, conditions, pick_device, visible
+from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -32,13 +33,12 @@ DATA = [
     *(f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")),
 ]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
-# fixed, so that samples of different runs compare
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)
+SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)  # fixed: samples of runs compare
 
 
 def main() -> None:
     start = time.perf_counter()
-    params = load_params()
+    params = stage_params()
     settings = read_section(params, "train", TrainSettings)
     model_settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)

@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 from tinylm.command import guard, stage_time
-from tinylm.config import load_params, read_section
+from tinylm.config import read_section
 from tinylm.files import write_json, write_sums
 from tinylm.runtime import RuntimeSettings, conditions
+from tinylm.sections import stage_params
 from tinylm.text.data_settings import DataSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.matrix_file import save_matrix
@@ -23,7 +24,7 @@ STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/v
 
 def main() -> None:
     start = time.perf_counter()
-    params = load_params()
+    params = stage_params()
     data = read_section(params, "data", DataSettings)
     vocab = read_section(params, "vocab", VocabSettings)
     embedding = read_section(params, "embedding", EmbeddingSettings)

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from tinylm.cli import check, machine, main
-from tinylm.cli.sections import SECTIONS, Finding, check_rules, read_sections
 from tinylm.config import load_params, parse_yaml
 from tinylm.presets.write import FOLDER, names, preset_text
+from tinylm.sections import SECTIONS, Finding, check_rules, read_sections
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 

@@ -22,8 +22,9 @@ MAY_IMPORT = {
     **dict.fromkeys(("bench", "reporting"), TOP - {"compare"}),
     "compare": TOP,
     "exchange": TOP - {"cli", "compare"} | {"exchange"},
-    "cli": TOP | {"exchange"},
-    "stages": TOP | {"stages"},
+    "sections": TOP - {"cli", "compare"},
+    "cli": TOP | {"exchange", "sections"},
+    "stages": TOP | {"stages", "sections"},
 }
 SOURCES = sorted([*(ROOT / "tinylm").rglob("*.py"), *(ROOT / "stages").rglob("*.py")])
 

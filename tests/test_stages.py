@@ -285,7 +285,6 @@ def test_rules_between_values(empty, capsys):
     params = small_params()
     params["embedding"] |= {"min_n": 9, "max_n": 3}
     plant(empty, params)
-    assert run("download") == 0
     assert run("vocab") == 2
     assert "params.yaml: embedding.min_n = 9; allowed: at most max_n = 3" in capsys.readouterr().err
 

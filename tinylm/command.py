@@ -63,7 +63,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
-    for line in message.splitlines():
+    for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys
         print(f"error: {visible(line)}", file=sys.stderr)
     return code
 

@@ -91,7 +91,7 @@ def _construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
         key = key_node.value if key_node.tag.endswith(":merge") else loader.construct_object(key_node)
         if key in keys:
             line = key_node.start_mark.line + 1
-            raise InputError(f"{loader.name}, line {line}: key {key!r} stands twice; keep one of them")
+            raise InputError(f"{loader.name}, line {line}: key {_short(key)} stands twice; keep one of them")
         keys.add(key)
     return loader.construct_mapping(node, deep=True)
 
@@ -218,7 +218,7 @@ def _convert(value: Any, kind: Any, meta: typing.Mapping[str, Any]) -> Any:
 
 
 def _nearest(key: str, known: typing.Iterable[str]) -> str:
-    near = difflib.get_close_matches(key, map(str, known), n=1)
+    near = difflib.get_close_matches(key[:80], map(str, known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -235,7 +235,8 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
         raise InputError(f"{source}: {name} = {_short(section)}; allowed: a mapping of settings")
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    errors = [f"{source}: {name}.{key} is unknown{_nearest(str(key), fields)}" for key in section if key not in fields]
+    unknown = [key for key in section if key not in fields]
+    errors = [f"{source}: {name}.{str(key)[:80]} is unknown{_nearest(str(key), fields)}" for key in unknown]
     values = {}
     for key, field in fields.items():
         if key not in section:

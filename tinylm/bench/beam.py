@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinylm.bench import measure
-from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.bench.beam_settings import BeamBenchSettings
+from tinylm.config import PARAMS_FILE, InputError
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
@@ -19,19 +20,6 @@ from tinylm.seeding import seed_everything
 from tinylm.text.prompts import Prompt, choose_prompts
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
-
-
-@dataclasses.dataclass(frozen=True)
-class BeamBenchSettings:
-    """Section `beam_bench`. cache: decode with it; stop_at_eos: of the timed runs, texts are always ended by <eos>."""
-
-    widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
-    prompts: int = setting(low=1, high=100_000)
-    prompt_tokens: int = setting(low=1, high=100_000)
-    new_tokens: int = setting(low=1, high=100_000)
-    cache: bool = setting()
-    stop_at_eos: bool = setting()
-    repeats: int = setting(low=1, high=1000)
 
 
 @dataclasses.dataclass(frozen=True)

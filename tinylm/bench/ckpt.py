@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from tinylm.bench import measure
+from tinylm.bench.ckpt_settings import CkptBenchSettings
 from tinylm.command import CommandFailed
-from tinylm.config import setting
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
@@ -24,15 +24,6 @@ MEASURED = (
     "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's "
     "peak in one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class CkptBenchSettings:
-    """Section `ckpt_bench`."""
-
-    depths: tuple[int, ...] = setting(low=1, high=1000, length=1)
-    batch_size: int = setting(low=1, high=1_000_000)
-    repeats: int = setting(low=1, high=1000)
 
 
 @dataclasses.dataclass(frozen=True)

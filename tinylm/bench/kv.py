@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from tinylm.bench import measure
+from tinylm.bench.kv_settings import KvBenchSettings
 from tinylm.command import CommandFailed
-from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
@@ -28,16 +29,6 @@ MEASURED = (
     "peak_mib is the allocator's peak in one further run above the weights, the cache included; without cache that of "
     "the step with the longest window"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class KvBenchSettings:
-    """Section `kv_bench`."""
-
-    batch: int = setting(low=1, high=100_000)
-    prompt_tokens: int = setting(low=1, high=100_000)
-    lengths: tuple[int, ...] = setting(low=2, high=100_000, length=1)
-    repeats: int = setting(low=1, high=1000)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from tinylm.cli.arguments import VOCAB
 from tinylm.cli.machine import check_files, check_machine
-from tinylm.cli.sections import Finding, Read, check_rules, read_sections
 from tinylm.config import PARAMS_FILE, InputError, load_params
 from tinylm.decoding.texts import encode_prompt
-from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
+from tinylm.sections import Finding, Read, check_rules, read_sections, vocab_limit
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
-from tinylm.text.tokens.words import SPECIALS
 
 
 def _made(read: Read) -> Tokenizer | None:
@@ -23,10 +21,7 @@ def _made(read: Read) -> Tokenizer | None:
 
 def known_vocab_size(read: Read) -> int | None:
     """Ids of the vocabulary: as the vocab stage made it, but at most what section vocab allows; None if unknown."""
-    vocab = read.get("vocab")
-    limit = None if vocab is None else GPT2_SIZE if vocab.tokenizer == "gpt2" else vocab.max_size
-    if vocab is not None and vocab.tokenizer == "words" and limit is not None:
-        limit += len(SPECIALS)  # which the other tokenizers count within
+    limit = vocab_limit(read)
     made = _made(read)
     if made is None:
         return limit

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.cli.describe import blank_model
-from tinylm.cli.sections import Finding, Read
 from tinylm.config import InputError
 from tinylm.model.describe import summary
 from tinylm.runtime import pick_device
+from tinylm.sections import Finding, Read
 from tinylm.text.readers import local_splits
 from tinylm.text.vector_source import check_vectors
 

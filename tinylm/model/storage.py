@@ -115,7 +115,7 @@ def _with_weights(weights: Path, path: Path, settings: ModelSettings, saved: _Sa
     try:
         tensors = load_file(weights)
     except SafetensorError as error:
-        raise InputError(f"{weights}: not the weights of {path}: {error}") from None
+        raise InputError(f"{weights}: not the weights of {path}: {str(error)[:160]}") from None
     embedding = tensors.get("embedding", torch.zeros(0, 0))
     problem = f"embedding is {tuple(embedding.shape)}; allowed: ({saved.vocab_size}, {saved.width})"
     if embedding.shape == (saved.vocab_size, saved.width):

@@ -1,13 +1,12 @@
 """Texts of the evaluation split continued by the model, and what the continuations are worth."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
@@ -15,36 +14,12 @@ from tinylm.decoding.texts import unspeakable
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
 from tinylm.scoring.perplexity import perplexity
+from tinylm.scoring.settings import EvaluateSettings
 from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 TABLE = ("story", "prompt", "reference", "continuation", "perplexity", "reference_perplexity", "bleu", "finished")
-
-
-@dataclasses.dataclass(frozen=True)
-class EvaluateSettings:
-    """Section `evaluate`."""
-
-    stories: int = setting(low=1, high=100_000)
-    prompts: str = setting(choices=("starts", "stream"))
-    prompt_tokens: int = setting(low=1, high=100_000)
-    new_tokens: int = setting(low=1, high=100_000)
-    reference: str = setting(choices=("cut", "whole"))
-    stop_at_eos: bool = setting()
-    greedy: int = setting(low=0, high=1000)
-    ngram_order: int = setting(low=1, high=10)
-    attention_sentences: int = setting(low=1, high=100)
-    tendency_sentences: int = setting(low=1, high=100_000)
-    ablation_stories: int = setting(low=1, high=100_000)
-    bootstrap: int = setting(low=1, high=1_000_000)
-    seed: int = setting(low=0)
-
-    def problems(self) -> list[str]:
-        """Rules between the fields, each line beginning with a field's name."""
-        if self.prompts == "stream" and self.reference == "whole":
-            return ["reference = 'whole'; allowed with prompts: stream: cut (a stream has no end to go on to)"]
-        return []
 
 
 def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: EvaluateSettings) -> list[Prompt]:

@@ -81,7 +81,7 @@ class TokenStore:
             tokens, stories = int(info["tokens"]), int(info["stories"])
             self.vocab_size = int(info["vocab_size"])
             hashes = {"ids": str(info["ids_sha256"]), "offsets": str(info["offsets_sha256"])}
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise InputError(f"{base / split}.json: not a token store's; run dvc repro -f -s {STAGE}") from None
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
@@ -91,6 +91,9 @@ class TokenStore:
         if len(self.offsets) != stories + 1 or ids_path.stat().st_size != tokens * dtype.itemsize:
             raise InputError(f"{base / split}.json: does not fit its files; run dvc repro -f -s {STAGE}")
         self.ids: np.ndarray = np.memmap(ids_path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
+        spans = self.offsets[0] == 0 and self.offsets[-1] == tokens and (np.diff(self.offsets) >= 0).all()
+        if not spans or (tokens and self.ids.max() >= self.vocab_size):
+            raise InputError(f"{base / split}.ids: an id or a border out of bounds; run dvc repro -f -s {STAGE}")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -1,26 +1,34 @@
-"""Every section of params.yaml with its settings class, and the rules that hold between sections."""
+"""params.yaml as a whole: every section with its settings class, and the rules that hold between sections.
+
+Each stage has the whole file checked before it starts, so that an error in a later stage's section costs no work. That
+decides whether a stage runs and never what it computes, so that no stage depends on this module.
+"""
 
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tinylm.bench.beam import BeamBenchSettings
-from tinylm.bench.ckpt import CkptBenchSettings
-from tinylm.bench.kv import KvBenchSettings
+from tinylm.bench.beam_settings import BeamBenchSettings
+from tinylm.bench.ckpt_settings import CkptBenchSettings
+from tinylm.bench.kv_settings import KvBenchSettings
 from tinylm.bench.seeds import SeedSettings
 from tinylm.bench.sweep import AccumSettings
-from tinylm.config import PARAMS_FILE, InputError, read_section
+from tinylm.config import PARAMS_FILE, InputError, load_params, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.reporting.settings import ReportSettings
 from tinylm.runtime import RuntimeSettings
-from tinylm.scoring.continuations import EvaluateSettings
+from tinylm.scoring.settings import EvaluateSettings
+from tinylm.text.data_settings import DataSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
-from tinylm.text.sources import DataSettings
+from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
 from tinylm.text.tokens.vocab_settings import VocabSettings
-from tinylm.training.trainer import TrainSettings
+from tinylm.text.tokens.words import SPECIALS
+from tinylm.text.vector_source import check_vectors
+from tinylm.training.settings import TrainSettings
 
 SECTIONS: dict[str, type] = {
     "data": DataSettings,
@@ -73,10 +81,40 @@ def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
             findings.append(Finding(name, f"{len(dataclasses.fields(settings_class))} settings"))
     for name in params:
         if name not in SECTIONS:
-            near = difflib.get_close_matches(str(name), SECTIONS, n=1)
+            shown = str(name)[:80]
+            near = difflib.get_close_matches(shown, SECTIONS, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            findings.append(Finding(str(name), "", f"{PARAMS_FILE}: section {str(name)!r} is unknown{hint}"))
+            findings.append(Finding(shown, "", f"{PARAMS_FILE}: section {shown!r} is unknown{hint}"))
     return read, findings
+
+
+def vocab_limit(read: Read) -> int | None:
+    """The most ids that section vocab allows; None where it sets no limit."""
+    vocab = read.get("vocab")
+    limit = None if vocab is None else GPT2_SIZE if vocab.tokenizer == "gpt2" else vocab.max_size
+    if vocab is not None and vocab.tokenizer == "words" and limit is not None:
+        limit += len(SPECIALS)  # which the other tokenizers count within
+    return limit
+
+
+def stage_params(vectors: bool = False) -> dict[str, Any]:
+    """params.yaml for a stage, whose own sections it reads then. `vectors`: a given file of them is looked at as well.
+
+    Raises InputError with a line for each error in any section, and for each rule between sections that is broken.
+    """
+    params = load_params()
+    read, findings = read_sections(params)
+    problems = [finding.problem for finding in [*findings, *check_rules(read, vocab_limit(read))] if finding.problem]
+    lines = [line if line.startswith(PARAMS_FILE) else f"{PARAMS_FILE}: {line}" for line in problems]
+    embedding = read.get("embedding")
+    if vectors and embedding is not None and embedding.source == "file" and embedding.hub_id is None:
+        try:
+            check_vectors(Path(embedding.path), embedding.width)
+        except InputError as error:
+            lines.append(str(error))
+    if lines:
+        raise InputError("\n".join(lines))
+    return params
 
 
 def _rule(*needs: str) -> Callable[[Rule], Rule]:

@@ -1,0 +1,302 @@
+"""Rows 33 to 39: vectors, weights and vocabularies that a user gives; none can crash, hang, lie or run code."""
+
+import ast
+import gzip
+import io
+import json
+import pickle
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
+from tests.test_stages import ORDER, plant, run, small_params
+from tinylm.config import InputError
+from tinylm.exchange.originals import restore
+from tinylm.files import sha256
+from tinylm.model.storage import load_model
+from tinylm.text import vec_file
+from tinylm.text.corpus import write_stories
+from tinylm.text.data_settings import DataSettings
+from tinylm.text.matrix_file import load_matrix
+from tinylm.text.tokens.gpt2_files import read_local
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.vector_source import check_vectors, read_vectors
+from tinylm.training.snapshot import Snapshots
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    return make_seeds(tmp_path_factory.mktemp("seeds"))
+
+
+def write(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def refusal(path: Path, width: int = WIDTH, words: list[str] = WORDS) -> str:
+    """The one line with which a file of vectors is refused."""
+    with pytest.raises(InputError) as found:
+        read_vectors(path, words, width)
+    assert "\n" not in str(found.value)
+    assert str(path) in str(found.value)
+    return str(found.value)
+
+
+def test_fault_33_a_bin_cut_at_any_byte_is_refused(tmp_path, seeds, monkeypatch):
+    import fasttext
+
+    monkeypatch.setattr(fasttext, "load_model", None)  # never called
+    (files,) = seeds["bin"]
+    whole = files["a.bin"]
+    path = tmp_path / "a.bin"
+    path.write_bytes(whole)
+    read_vectors(path, WORDS, WIDTH)
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        refusal(path)
+        with pytest.raises(InputError):
+            check_vectors(path, WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "value", "message"),
+    [
+        (4, "<i", 13, "version 13; allowed: 11 and 12"),
+        (8, "<i", 2**31 - 1, "a damaged header (width 2147483647"),
+        (8, "<i", WIDTH + 1, f"vectors of width {WIDTH + 1}; embedding.width = {WIDTH}"),
+        (64, "<i", 2**31 - 1, "a damaged header"),
+        (68, "<i", 2**31 - 1, "a damaged header"),
+        (68, "<i", -1, "a damaged header"),
+    ],
+)
+def test_fault_33_a_bin_whose_header_lies_is_refused(tmp_path, seeds, at, form, value, message):
+    content = bytearray(seeds["bin"][0]["a.bin"])
+    content[at : at + 4] = struct.pack(form, value)
+    (tmp_path / "a.bin").write_bytes(content)
+    assert message in refusal(tmp_path / "a.bin")
+
+
+def test_fault_33_a_vec_given_as_bin_is_refused(tmp_path, seeds):
+    (tmp_path / "a.bin").write_bytes(seeds["vec"][0]["a.vec"])
+    assert "neither fastText's magic number nor the header of its oldest files" in refusal(tmp_path / "a.bin")
+    (tmp_path / "a.vec").write_bytes(seeds["bin"][0]["a.bin"])
+    assert "line 1: not the header of a .vec file" in refusal(tmp_path / "a.vec")
+
+
+VEC = [
+    (b"3 2\na 1 2\nb 1 2\n", "line 3: the file ends after 2 of the 3 rows"),
+    (b"1 2\na 1 2\nb 1 2\n", "line 3: a row past the 1 that line 1 promises"),
+    (b"2 2\na 1 2\nb 1\n", "line 3: 1 values after the word; allowed: 2"),
+    (b"2 2\na 1 2 3\nb 1 2\n", "line 2: 3 values after the word; allowed: 2"),
+    (b"2 2\na 1 nan\nb 1 2\n", "line 2: holds a value that is not finite"),
+    (b"2 2\na 1 1e39\nb 1 2\n", "line 2: holds a value that is not finite in float32"),
+    (b"2 2\nice cream 1 2\nb 1 2\n", "line 2: 3 values after the word; allowed: 2"),
+    (b"2 2\n\nb 1 2\n", "line 2: 0 values after the word"),
+    (b"a 1 2\n", "line 1: not the header of a .vec file"),
+    (b"99999999999999 2\na 1 2\n", "line 1: not the header of a .vec file"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), VEC)
+def test_fault_34_a_vec_is_refused_with_its_line(tmp_path, content, message):
+    for name, data in (("a.vec", content), ("a.vec.gz", gzip.compress(content))):
+        (tmp_path / name).write_bytes(data)
+        assert message in refusal(tmp_path / name, 2, ["a", "b"])
+
+
+def test_fault_34_a_line_without_end_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(vec_file, "MAX_LINE_BYTES", 1000)
+    (tmp_path / "a.vec").write_bytes(b"1 2\n" + b"a" * 10**6)
+    assert "line 2: longer than 1000 bytes" in refusal(tmp_path / "a.vec", 2, ["a"])
+
+
+def test_fault_34_the_first_of_equal_words_wins_and_it_is_said(tmp_path):
+    (tmp_path / "a.vec").write_text("3 2\na 1 2\nb 3 4\na 5 6\n")
+    table, _, info = read_vectors(tmp_path / "a.vec", ["a", "b"], 2)
+    assert table.tolist() == [[1, 2], [3, 4]]
+    assert info["warnings"] == [f"{tmp_path / 'a.vec'}: 1 rows repeat a word; the first of each is used"]
+
+
+def test_fault_35_widths_and_coverage_are_told(tmp_path, seeds, monkeypatch, capsys):
+    (tmp_path / "a.vec").write_text("2 3\nzebra 1 2 3\nyak 1 2 3\n")
+    with pytest.raises(InputError, match=r"a.vec, line 1: vectors of width 3; embedding.width = 6"):
+        check_vectors(tmp_path / "a.vec", WIDTH)
+    assert "of 11 words of the vocabulary it has none" in refusal(tmp_path / "a.vec", 3)
+    monkeypatch.chdir(tmp_path)
+    params = small_params()
+    params["embedding"] |= {"source": "file", "path": "b.vec", "width": 3}
+    plant(tmp_path, params)
+    Path("b.vec").write_text("2 3\nthe 1 2 3\nyak 1 2 3\n")
+    assert [run(command) for command in ORDER[:2]] == [0, 0]
+    assert "'covered': 1, 'coverage': 0.0" in capsys.readouterr().out
+
+
+def safetensors(header: dict | bytes, data: bytes = b"", size: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if size is None else size) + text + data
+
+
+def tensor(shape, start, end, kind="F32") -> dict:
+    return {"dtype": kind, "shape": shape, "data_offsets": [start, end]}
+
+
+FLOATS = np.arange(4, dtype="<f4").tobytes()
+LIES = {
+    "header of 2^63 bytes": safetensors({"embedding": tensor([2, 2], 0, 16)}, FLOATS, 1 << 63),
+    "overlap": safetensors({"embedding": tensor([2, 2], 0, 16), "b": tensor([2], 8, 16)}, FLOATS),
+    "shape that lies": safetensors({"embedding": tensor([2, 200], 0, 16)}, FLOATS),
+    "shape past every number": safetensors({"embedding": tensor([2**62, 2**62], 0, 16)}, FLOATS),
+    "duplicate key": safetensors(
+        b'{"embedding":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},'
+        b'"embedding":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}}',
+        FLOATS,
+    ),
+    "extra tensor": safetensors({"embedding": tensor([1, 2], 0, 8), "b": tensor([2], 8, 16)}, FLOATS),
+    "missing tensor": safetensors({"b": tensor([2, 2], 0, 16)}, FLOATS),
+    "fp16": safetensors({"embedding": tensor([2, 4], 0, 16, "F16")}, FLOATS),
+    "nan": safetensors({"embedding": tensor([2, 2], 0, 16)}, np.full(4, np.nan, "<f4").tobytes()),
+    "nested header": safetensors(b'{"a":' * 100_000),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_fault_36_safetensors_that_lie_are_refused_by_name(tmp_path, seeds, lie):
+    path = tmp_path / "embedding.safetensors"
+    path.write_bytes(LIES[lie])
+    with pytest.raises(InputError, match=r"embedding\.safetensors: [^\n]*$"):
+        load_matrix(path)
+    folder = write(tmp_path / "run", seeds["model"][0])
+    sign_model(folder, LIES[lie])
+    with pytest.raises(InputError, match=r"model\.safetensors: not the weights of [^\n]*$"):
+        load_model(folder)
+
+
+def sign_model(folder: Path, content: bytes) -> None:
+    """Other weights under their right checksum."""
+    (folder / "model.safetensors").write_bytes(content)
+    config = json.loads((folder / "config.json").read_text())
+    config["sha256"] = sha256(folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+class _Malice:
+    def __init__(self, canary: str):
+        self.canary = canary
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.canary),)
+
+
+def pickles(canary: Path) -> dict[str, bytes]:
+    """The same pickle bare, in torch's zip and in its old tar-like form."""
+    zipped, legacy, tarred = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    torch.save(_Malice(str(canary)), zipped)
+    torch.save(_Malice(str(canary)), legacy, _use_new_zipfile_serialization=False)
+    bare = pickle.dumps(_Malice(str(canary)))
+    with tarfile.open(fileobj=tarred, mode="w") as archive:
+        member = tarfile.TarInfo("pickle")
+        member.size = len(bare)
+        archive.addfile(member, io.BytesIO(bare))
+    return {"bare": bare, "zip": zipped.getvalue(), "legacy": legacy.getvalue(), "tar": tarred.getvalue()}
+
+
+@pytest.mark.parametrize("form", ["bare", "zip", "legacy", "tar"])
+def test_fault_37_a_pickle_is_never_unpickled(tmp_path, seeds, form, capsys):
+    canary = tmp_path / "canary"
+    content = pickles(canary)[form]
+    folder = write(tmp_path / "run", seeds["model"][0])
+    sign_model(folder, content)
+    with pytest.raises(InputError, match=r"model\.safetensors: not the weights"):
+        load_model(folder)
+    for name, reader in (("embedding.safetensors", load_matrix), ("tokenizer.json", open_tokenizer)):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=name):
+            reader(tmp_path / name)
+    kept = write(tmp_path / "snapshots", seeds["snapshot"][0])
+    for path in kept.rglob("[0-9]*.safetensors"):
+        path.write_bytes(content)
+        numbers = json.loads(path.with_suffix(".json").read_text())
+        path.with_suffix(".json").write_text(json.dumps(numbers | {"sha256": sha256(path)}))
+    assert Snapshots(kept, PARTS, 1.0).latest() is None
+    assert "not a snapshot" in capsys.readouterr().out
+    assert not canary.exists()
+    torch.load(io.BytesIO(pickles(canary)["zip"]), weights_only=False)  # the canary works
+    assert canary.exists()
+
+
+def test_fault_37_no_source_of_ours_unpickles():
+    for path in [*ROOT.glob("tinylm/**/*.py"), *ROOT.glob("stages/*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [alias.name for alias in getattr(node, "names", [])] if "Import" in type(node).__name__ else []
+            assert not {name.partition(".")[0] for name in names} & {"pickle", "dill", "joblib", "shelve", "marshal"}
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("torch.load", "pandas.read_pickle", "pd.read_pickle", "eval", "exec"), path
+                assert "allow_pickle=True" not in map(ast.unparse, node.keywords), path
+
+
+IDS = {
+    "equal ids": '{"a": 0, "b": 0, "<|endoftext|>": 1}',
+    "a gap": '{"a": 0, "b": 2, "<|endoftext|>": 3}',
+    "huge": '{"a": 0, "b": 9223372036854775808, "<|endoftext|>": 1}',
+    "nested": "[" * 100_000,
+    "no object": "[]",
+    "a word for an id": '{"a": "0"}',
+    "true for an id": '{"a": false, "<|endoftext|>": true}',
+    "equal keys": '{"a": 0, "a": 1, "<|endoftext|>": 2}',
+}
+
+
+@pytest.mark.parametrize("fault", IDS)
+def test_fault_38_a_vocabulary_that_is_none_is_refused(tmp_path, seeds, fault):
+    (tmp_path / "vocab.json").write_text(IDS[fault])
+    (tmp_path / "merges.txt").write_text("")
+    with pytest.raises(InputError, match=r"vocab\.json: [^\n]{1,300}$"):
+        read_local(tmp_path)
+    content = json.loads(seeds["tokenizer"][0]["tokenizer.json"])
+    text = json.dumps(content).replace(json.dumps(content["model"]["vocab"]), IDS[fault])
+    (tmp_path / "tokenizer.json").write_text(text)
+    with pytest.raises(InputError, match=r"tokenizer\.json: [^\n]{1,300}$"):
+        open_tokenizer(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar.gz", "tar"])
+def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("../outside.txt", "x")
+            archive.writestr("bomb.jsonl", "0" * 10**7, zipfile.ZIP_DEFLATED)
+    else:
+        with tarfile.open(path, f"w:{'gz' if suffix.endswith('gz') else ''}") as archive:
+            archive.addfile(tarfile.TarInfo("/tmp/outside"), io.BytesIO())
+    settings = DataSettings("local", str(path), "", "", "text", False, None, None, "hash", 0.1, 0, True, 1)
+    with pytest.raises(InputError, match=r"not a format that is read here; allowed: \.parquet, "):
+        write_stories(settings, tmp_path / "stories")
+    assert "not a format of vectors that is read here" in refusal(path)
+    with pytest.raises(InputError, match="not an export"):
+        restore(path, tmp_path / "models", tmp_path / "tokenizer.json", replace=False)
+    assert sorted(tmp_path.iterdir()) in ([path], [path, tmp_path / "stories"])
+    assert not (tmp_path.parent / "outside.txt").exists()
+
+
+def test_fault_39_a_bomb_in_gzip_is_bounded_by_the_size_of_a_story(tmp_path, monkeypatch):
+    from tinylm.text import readers
+
+    monkeypatch.setattr(readers, "MAX_STORY_BYTES", 10**5)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "' + b"0" * 10**7 + b'"}\n'))
+    with pytest.raises(InputError, match="line 1: longer than 100000 bytes"):
+        list(readers.read_file(tmp_path / "a.jsonl.gz", "text"))

@@ -1,0 +1,41 @@
+"""Section `model`. Light: params.yaml is checked without torch."""
+
+import dataclasses
+
+from tinylm.config import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSettings:
+    """Section `model`: the architecture. The width D is that of the embedding matrix."""
+
+    layers: int = setting(low=1, high=1000)
+    heads: int = setting(low=1, high=10_000)
+    head_width: int | None = setting(low=1, high=100_000)
+    feed_forward: int = setting(low=1, high=1_000_000)
+    context: int = setting(low=2, high=1_000_000)
+    dropout: float = setting(low=0.0, high=0.99)
+    norm: str = setting(choices=("pre", "post"))
+    norm_kind: str = setting(choices=("layer", "rms", "std"))
+    norm_eps: float = setting(above=0.0, high=1.0)
+    final_norm: bool = setting()
+    positions: str = setting(choices=("sinusoids", "learned", "none"))
+    activation: str = setting(choices=("relu", "gelu"))
+    init: str = setting(choices=("scaled", "xavier", "torch"))
+    qkv_bias: bool = setting()
+    attention_bias: bool = setting()
+    feed_forward_bias: bool = setting()
+    tied_output: bool = setting()
+    output_bias: bool = setting()
+    embedding: str = setting(choices=("tuned", "frozen"))
+
+    def problems_with_width(self, width: int) -> list[str]:
+        """Rules that need the embedding's width; each string starts with the key's path."""
+        problems = []
+        if self.head_width is None and self.heads > width:
+            problems.append(
+                f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"
+            )
+        if self.norm_kind == "std" and width < 2:
+            problems.append("model.norm_kind = 'std'; allowed: with an embedding at least 2 wide")
+        return problems
