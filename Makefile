@@ -1,11 +1,12 @@
 # make repro   set up everything, then run the pipeline
+# make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test lint clean
+.PHONY: setup repro torture test lint clean
 
 setup: .venv/.ready
 
@@ -18,7 +19,11 @@ setup: .venv/.ready
 	@touch $@
 
 repro: setup
+	@python -m tinylm.cli.mend_lock
 	dvc repro
+
+torture: setup
+	python tests/torture/run.py $(or $(KILLS),100)
 
 test: setup
 	pytest -n 2 --dist loadfile

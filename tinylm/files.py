@@ -105,6 +105,13 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def no_space(path: str | Path, size: int) -> OSError:
+    """The error of a disk too full for `size` bytes at `path`, with what is free."""
+    disk = os.statvfs(Path(path).parent)
+    free = disk.f_bavail * disk.f_frsize
+    return OSError(errno.ENOSPC, f"disk full: {size:,} bytes needed, {free:,} free", str(path))
+
+
 def reserve(handle: IO[bytes], size: int) -> None:
     """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a SIGBUS later."""
     if size:
@@ -112,9 +119,7 @@ def reserve(handle: IO[bytes], size: int) -> None:
             os.posix_fallocate(handle.fileno(), 0, size)
         except OSError as error:
             if error.errno == errno.ENOSPC:
-                disk = os.fstatvfs(handle.fileno())
-                need = f"disk full: {size:,} bytes needed, {disk.f_bavail * disk.f_frsize:,} free"
-                raise OSError(errno.ENOSPC, need, handle.name) from None
+                raise no_space(handle.name, size) from None
             if error.errno != errno.EOPNOTSUPP:
                 raise
 

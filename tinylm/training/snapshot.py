@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tinylm.config import InputError
-from tinylm.files import atomic_path, read_json, reserve, sha256, sweep, write_json
+from tinylm.files import atomic_path, no_space, read_json, reserve, sha256, sweep, write_json
 from tinylm.training import unfinished
 from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
 
@@ -108,10 +108,15 @@ class Snapshots:
         if not (self.folder / PARTS).exists():
             write_json(self.folder / PARTS, self.parts)
             unfinished.forget_old(self.root)
+        size = sum(tensor.nbytes for tensor in tensors.values()) + 200 * len(tensors)
         with atomic_path(path) as temporary:
-            with open(temporary, "wb") as handle:  # safetensors' own error names neither file nor bytes
-                reserve(handle, sum(tensor.nbytes for tensor in tensors.values()) + 200 * len(tensors))
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+            with open(temporary, "wb") as handle:
+                reserve(handle, size)
+                handle.truncate(0)  # safetensors writes a file of its own
+            try:
+                save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+            except SafetensorError as error:
+                raise no_space(path, size) if "os error 28" in str(error) else error from None
 
     def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """(tensors, numbers) of the newest whole snapshot of this run, None where it starts anew.
