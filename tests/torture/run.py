@@ -5,6 +5,7 @@ disturbed. Kills are counted by whom they hit: the stage, dvc, or the whole proc
 """
 
 import argparse
+import atexit
 import collections
 import contextlib
 import os
@@ -41,7 +42,8 @@ class Torture:
     def __init__(self, folder: Path, seed: int) -> None:
         self.clone = PIPELINE["new_clone"](folder / "clone")
         self.path: Path = self.clone.path
-        self.clone.set({"train.tokens": 60000, "seeds.more": []})
+        shutil.copy(ROOT / "tinylm/presets/storybook.yaml", self.path / "params.yaml")
+        self.clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
         self.clone.commit("longer")
         self.random = random.Random(seed)
         self.table: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -51,10 +53,18 @@ class Torture:
         """`make repro` in a process group of its own."""
         words = ["make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "repro", *more]
         with open(self.path.parent / "last.log", "w", encoding="utf-8") as log:
-            return subprocess.Popen(
+            self.running = subprocess.Popen(
                 words, cwd=self.path, env=self.clone.environment(), stdout=log, stderr=subprocess.STDOUT, text=True,
                 start_new_session=True,
             )  # fmt: skip
+        return self.running
+
+    def end(self) -> None:
+        """Leave nothing running, however this script ends."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.running.pid, signal.SIGKILL)
+        for stage in self.stages():
+            stage.kill()
 
     def log(self) -> str:
         return (self.path.parent / "last.log").read_text(encoding="utf-8", errors="replace")
@@ -96,7 +106,11 @@ class Torture:
             for child in psutil.Process(process.pid).children():
                 child.kill()
         else:
-            for stage in self.stages():
+            while not (stages := self.stages()):  # between two of them
+                if process.poll() is not None:
+                    return False
+                time.sleep(0.05)
+            for stage in stages:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     stage.kill()
         process.wait()
@@ -173,8 +187,10 @@ def main() -> int:
     parser.add_argument("--damages", type=int, default=3, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         torture = Torture(Path(folder), chosen.seed)
+        atexit.register(torture.end)
         seconds = torture.undisturbed()
         print(f"undisturbed: {seconds:.0f} s, {len(torture.expected)} files", flush=True)
         torture.kills(chosen.kills, min(12.0, seconds))
