@@ -1,4 +1,5 @@
 # make repro   set up everything, then run the pipeline
+# make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
 # make fuzz    10,000 damaged files for every parser and reader
 PYTHON ?= python3
@@ -6,7 +7,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test fuzz lint clean
+.PHONY: setup repro torture test fuzz lint clean
 
 setup: .venv/.ready
 
@@ -19,10 +20,14 @@ setup: .venv/.ready
 	@touch $@
 
 repro: setup
+	@python -m tinylm.cli.mend_lock
 	dvc repro
 
 fuzz: setup
 	python -m tests.fuzz.run
+
+torture: setup
+	python tests/torture/run.py $(or $(KILLS),100)
 
 test: setup
 	pytest -n 2 --dist loadfile

@@ -1,17 +1,16 @@
 """Stage seed_train: stage train with another seed, without samples, `python -m stages.seed_train 2`."""
 
 import dataclasses
-import os
 import sys
 
 import torch
 
 from tinylm.command import guard
 from tinylm.config import PARAMS_FILE, InputError, read_section
-from tinylm.files import exclusive_lock, sha256, write_json, write_sums
+from tinylm.files import check_writable, exclusive_lock, sha256, write_json, write_sums
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.runtime import RuntimeSettings, conditions, pick_device, same_bytes_need
 from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
@@ -49,27 +48,28 @@ def main() -> None:
     seed = chosen(sys.argv[1:], settings.seed)
     settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
     device = pick_device(runtime.device)
+    check_writable("runs", "data/seeds")
     pad_id = open_tokenizer(DATA[0]).pad_id
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(DATA[1]))
     made = assemble(model_settings, settings, matrix, stores, pad_id, device, runtime.threads)
     parts = fingerprint({"train": settings, "model": model_settings}, DATA, CODE)
-    resume = os.environ.get("TINYLM_RESUME", "auto")
-    snapshots = Snapshots("runs/seeds", parts, runtime.snapshot_every_s, resume)
+    measured_on = conditions(device, runtime.threads)
+    every_s = runtime.snapshot_every_s
+    snapshots = Snapshots(f"runs/seeds/{seed}", parts, every_s, conditions=same_bytes_need(measured_on))
     with exclusive_lock(f"runs/seed_{seed}.lock", f"training with seed {seed}"):
         result = train(made.model, made.batches, made.held_out, settings, runtime.log_every_s, None, snapshots)
         save_model(f"data/seeds/{seed}", made.model, layout=settings.layout, tokenizer_sha256=sha256(DATA[0]))
-    figures = run_figures(result, made.batches)
-    run = {
-        "figures": figures,
-        "held_out": result.curves.held_out,
-        "train_s": round(result.train_s, 3),
-        "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1),
-        "conditions": conditions(device, runtime.threads),
-    }
-    write_json(f"data/seeds/{seed}/run.json", run)
-    write_sums(f"data/seeds/{seed}")
-    snapshots.clear()
+        figures = run_figures(result, made.batches)
+        run = {
+            "figures": figures,
+            "held_out": result.curves.held_out,
+            **result.timing(),
+            "conditions": measured_on,
+        }
+        write_json(f"data/seeds/{seed}/run.json", run)
+        write_sums(f"data/seeds/{seed}")
+        snapshots.finish()
     print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
 
 

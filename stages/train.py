@@ -1,6 +1,5 @@
 """Stage train: fit the model to the train split; write weights, curves and the samples it wrote on the way."""
 
-import os
 import sys
 import time
 
@@ -10,11 +9,11 @@ from tinylm.command import guard, stage_time
 from tinylm.config import PARAMS_FILE, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
-from tinylm.files import exclusive_lock, sha256, write_json, write_sums
+from tinylm.files import check_writable, exclusive_lock, sha256, write_json, write_sums
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
-from tinylm.runtime import RuntimeSettings, conditions, pick_device, visible
+from tinylm.runtime import RuntimeSettings, conditions, pick_device, same_bytes_need, visible
 from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
@@ -43,6 +42,7 @@ def main() -> None:
     model_settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     device = pick_device(runtime.device)
+    check_writable("runs", "models", "metrics", "plots")
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
     stores = {split: TokenStore("data/tokens", split) for split in ("train", "held_out")}
@@ -51,7 +51,8 @@ def main() -> None:
     model, batches = made.model, made.batches
     print(format_description(describe(model)))
     parts = fingerprint({"train": settings, "model": model_settings}, DATA, CODE)
-    snapshots = Snapshots("runs/train", parts, runtime.snapshot_every_s, os.environ.get("TINYLM_RESUME", "auto"))
+    measured_on = conditions(device, runtime.threads)
+    snapshots = Snapshots("runs/train", parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
 
     def sample(_: int, tokens: int) -> str:
         (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
@@ -69,11 +70,10 @@ def main() -> None:
         write_samples("models/samples.json", result.curves)
         write_sums("models")
         write_curves("plots", result.curves)
-    figures = summary(model, settings.optimizer) | run_figures(result, batches)
-    write_json("metrics/train.json", {"seed": settings.seed, **figures})
-    timing = {"train_s": round(result.train_s, 3), "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1)}
-    stage_time("train", start, conditions(device, runtime.threads), **timing)
-    snapshots.clear()
+        figures = summary(model, settings.optimizer) | run_figures(result, batches)
+        write_json("metrics/train.json", {"seed": settings.seed, **figures})
+        stage_time("train", start - result.earlier_s, measured_on, **result.timing())
+        snapshots.finish()
 
 
 if __name__ == "__main__":

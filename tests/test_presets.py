@@ -7,10 +7,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from tinylm.cli import main
-from tinylm.sections import read_sections
 from tinylm.config import InputError, load_params, parse_yaml
 from tinylm.presets import write
 from tinylm.presets.write import differences, flatten, merge, names, preset_text, preset_values, write_preset
+from tinylm.sections import read_sections
 
 OVERRIDES = [name for name in names() if name != "storybook"]
 BASE_FILE = write.FOLDER / "storybook.yaml"

@@ -1,40 +1,100 @@
 """What every command and stage shares: exit codes, one clear line instead of a traceback, the stage's own time."""
 
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tinylm.config import InputError
 from tinylm.files import write_json
 from tinylm.runtime import visible
 
-DONE, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class CommandFailed(Exception):
     """A run that cannot go on for a reason that one line tells (exit code 1)."""
 
 
+class Interrupted(BaseException):
+    """A signal ended a run; the message is one line that says where it stands and how to go on."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+_ONE_PRESS_S = 0.3  # a wrapper may pass on what the terminal has sent to the whole process group already
+
+
+@contextlib.contextmanager
+def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
+    """Yield a list that takes the number of a SIGINT or SIGTERM that comes inside, in place of its effect.
+
+    The second one has its effect at once. Where `wanted` is false, or not in the main thread, nothing changes.
+    """
+    came: list[int] = []
+    first = 0.0
+
+    def note(number: int, _: object) -> None:
+        nonlocal first
+        if not came:
+            came.append(number)
+            first = time.monotonic()
+            os.write(2, b"\nending behind this update; once more to stop at once\n")  # print may be under way
+        elif time.monotonic() - first > _ONE_PRESS_S:
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
+
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, note)
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _terminate(*_: object) -> None:
-    raise SystemExit(TERMINATED)
+    raise Interrupted(signal.SIGTERM, "terminated")
+
+
+_NO_MEMORY = ("out of memory", "not enough memory", "llocate memory", "bad_alloc", "could not create a memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Python's MemoryError, or what torch's allocators and the system say in its place."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
 
 
 def _line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space left on the disk for {error.filename or 'a file'} ({error.strerror}); free some, run again"
-    if isinstance(error, MemoryError) or "not enough memory" in str(error) or "out of memory" in str(error):
+    if is_out_of_memory(error) and not isinstance(error, CommandFailed):
         return "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {error.strerror or error}"
     if isinstance(error, CommandFailed):
         return str(error)
     return f"{type(error).__name__}: {error} (TINYLM_DEBUG=1 shows where)"
+
+
+def default_signals() -> None:
+    """Let Ctrl-C end this process without a word until `guard` takes over. For `python -m`, before slow imports."""
+    if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
@@ -44,6 +104,8 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     command has failed then. Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no "é" is no reason to stop
@@ -59,6 +121,9 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Interrupted as error:
+        print(error, file=sys.stderr)
+        return 128 + error.number
     except Exception as error:
         code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":

@@ -46,6 +46,27 @@ def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OS
     return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
 
 
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def sweep(folder: str | Path, below: bool = False) -> None:
+    """Remove the temporary files in `folder` (and below it) of processes that were killed before they could."""
+    for path in Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*"):
+        pid = path.name.partition(".tmp")[0].rpartition(".")[2]
+        if path.is_file() and pid.isdecimal() and not _is_alive(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+_sweep_once = functools.cache(sweep)  # before the first file that a process writes there
+
+
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and renamed, on failure removed.
@@ -54,6 +75,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep_once(target.parent)
     temporary = target.with_name(f".{target.stem}.{os.getpid()}.tmp{target.suffix}")
     try:
         yield temporary
@@ -263,3 +285,15 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
         handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         handle.flush()
         yield
+
+
+def check_writable(*folders: str | Path) -> None:
+    """OSError naming the first of the folders in which no file can be made: found before the work, not behind it."""
+    for folder in map(Path, folders):
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        probe = there / f".probe.{os.getpid()}.tmp"
+        try:
+            probe.touch()
+        except OSError as error:
+            raise OSError(error.errno, f"no file can be made here ({error.strerror})", str(folder)) from None
+        probe.unlink()

@@ -137,3 +137,8 @@ def conditions(device: Any, threads: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def same_bytes_need(conditions: dict[str, Any]) -> dict[str, Any]:
+    """What of `conditions` decides the order of floating-point sums, and so whether equal runs give equal bytes."""
+    return {key: conditions[key] for key in ("cpu", "threads", "device", "torch")}

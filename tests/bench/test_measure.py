@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tinylm.bench import measure
+from tinylm.command import is_out_of_memory
 from tinylm.config import InputError
 from tinylm.files import read_json
 
@@ -81,8 +82,8 @@ def test_own_process_passes_bad_input_on(tmp_path):
 
 @pytest.mark.parametrize("text", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "CUDA out of memory."])
 def test_torch_allocators_errors_are_oom(text):
-    assert measure._is_oom(RuntimeError(text))
-    assert not measure._is_oom(RuntimeError("size mismatch"))
+    assert is_out_of_memory(RuntimeError(text))
+    assert not is_out_of_memory(RuntimeError("size mismatch"))
 
 
 def test_median_leaves_the_warm_up_out(monkeypatch):

@@ -111,18 +111,12 @@ def test_tensors_without_their_json_do_not_exist(tmp_path):
     assert snapshots.latest() is None
 
 
-def test_another_run_is_not_taken_up_and_one_line_says_what_differs(tmp_path, capsys):
-    Snapshots(tmp_path, {"train.lr": 3e-4, "code": "a"}, 1.0).save(1, TENSORS, {"updates": 1})
-    assert Snapshots(tmp_path, {"train.lr": 1e-3, "code": "a"}, 1.0).latest() is None
-    assert "train.lr 0.0003 -> 0.001" in capsys.readouterr().out
-
-
 def test_modes(tmp_path):
     Snapshots(tmp_path, {"x": 1}, 1.0).save(1, TENSORS, {"updates": 1})
     assert Snapshots(tmp_path, {"x": 1}, 1.0, "require").latest() is not None
     with pytest.raises(InputError, match="require"):
         Snapshots(tmp_path, {"x": 2}, 1.0, "require").latest()
-    with pytest.raises(InputError, match=r"auto \| never \| require"):
+    with pytest.raises(InputError, match=r"auto \| require \| force \| never"):
         Snapshots(tmp_path, {"x": 1}, 1.0, "sometimes")
 
 
@@ -148,8 +142,10 @@ def test_at_most_three_runs_are_kept_and_a_finished_one_goes(tmp_path):
         last = Snapshots(tmp_path, {"x": number}, 1.0)
         last.save(1, TENSORS, {"updates": 1})
     assert len(list(tmp_path.glob("*/run.json"))) == 3
-    last.clear()
+    last.finish()
+    Snapshots(tmp_path, {"x": 9}, 1.0).latest()
     assert not last.folder.exists()
+    assert len(list(tmp_path.glob("*/run.json"))) == 2
 
 
 def test_due_after_its_interval(tmp_path):
@@ -238,7 +234,8 @@ def test_a_resumed_run_keeps_the_same_weights(tmp_path, new_model, new_batches, 
     assert run(again, tmp_path / "two") == expected
     assert set(expected) == {f"{epoch:g}.safetensors" for epoch in settings.keep_epochs}
     assert size > 1000
-    again.clear()
+    again.finish()
+    assert Snapshots(tmp_path / "cut", {"x": 1}, 1e9).latest() is None
     assert kept(tmp_path / "cut") == {}
 
 

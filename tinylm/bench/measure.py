@@ -16,6 +16,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tinylm.command import is_out_of_memory
 from tinylm.config import InputError
 
 MIB = 1 << 20
@@ -72,14 +73,8 @@ def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connecti
     except Exception as error:
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
-        answer = (_FAILED, OOM if _is_oom(error) else f"{type(error).__name__}: {error}")
+        answer = (_FAILED, OOM if is_out_of_memory(error) else f"{type(error).__name__}: {error}")
     pipe.send(answer)
-
-
-def _is_oom(error: Exception) -> bool:
-    """Python's MemoryError, or the RuntimeError of one of torch's allocators."""
-    texts = ("out of memory", "not enough memory", "can't allocate memory")
-    return isinstance(error, MemoryError) or any(text in str(error) for text in texts)
 
 
 def synchronize(device: Any) -> None:

@@ -25,7 +25,8 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors import embedding_matrix
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.curves import run_figures
-from tinylm.training.loop import TrainResult, train
+from tinylm.training.loop import train
+from tinylm.training.run_state import TrainResult
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainingFailed, TrainSettings
 
@@ -129,7 +130,7 @@ class Workbench:
             figures = outcome(result, made)
         except TrainingFailed as error:  # an answer too: this setting does not train
             figures = {"diverged": 1, "error": str(error)}
-        snapshots.clear()  # not where the run is cut off
+        snapshots.finish()  # not where the run is cut off
         return {**figures, "conditions": measured_on}
 
 

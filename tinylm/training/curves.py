@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylm.files import atomic_write, write_json
 from tinylm.text.batches import TrainBatches
-from tinylm.training.loop import Curves, TrainResult
+from tinylm.training.run_state import Curves, TrainResult
 
 LAST = 20  # updates that the train loss at the end is a mean of
 MEAN_OF = 10  # updates that one point of the train curve averages: single batches differ too much to be read

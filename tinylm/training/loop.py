@@ -2,118 +2,27 @@
 
 import dataclasses
 import math
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from torch import Tensor
-
+from tinylm.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
 from tinylm.config import PARAMS_FILE, InputError
 from tinylm.model.lm import TinyLM
 from tinylm.runtime import Progress
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.loggers import Logger
 from tinylm.training.moments import Moments
+from tinylm.training.run_state import Curves, Run, TrainResult
 from tinylm.training.snapshot import Snapshots
 from tinylm.training.stopping import EarlyStopping
-from tinylm.training.trainer import Trainer, TrainSettings
+from tinylm.training.trainer import Trainer, TrainingFailed, TrainSettings
 from tinylm.training.validation import split_loss
-
-
-@dataclasses.dataclass
-class Curves:
-    """What was measured along the way; one entry an update (train, rate) or a validation (held-out)."""
-
-    updates: list[int] = dataclasses.field(default_factory=list)
-    tokens: list[int] = dataclasses.field(default_factory=list)
-    train: list[float] = dataclasses.field(default_factory=list)  # nats a token of that update's batch
-    rate: list[float] = dataclasses.field(default_factory=list)
-    grad_norm: list[float] = dataclasses.field(default_factory=list)
-    held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)  # update, tokens, nats a token
-    samples: list[tuple[int, int, str]] = dataclasses.field(default_factory=list)  # update, tokens, text
-
-    def newest(self) -> dict[str, float]:
-        """The figures of the last update."""
-        series = {"train_loss": self.train, "learning_rate": self.rate, "grad_norm": self.grad_norm}
-        return {name: values[-1] for name, values in series.items()} | {"tokens": self.tokens[-1]}
-
-
-@dataclasses.dataclass
-class TrainResult:
-    """The outcome of `train`; the model holds the weights to save."""
-
-    curves: Curves
-    last_held_out: float
-    best_held_out: float
-    best_update: int
-    stopped_early: bool
-    kept_best: bool  # the weights of the best held-out loss were put back
-    train_s: float  # updates only: validation and samples left out
-
-    @property
-    def tokens(self) -> int:
-        """Scored tokens that all updates have seen."""
-        return self.curves.tokens[-1] if self.curves.tokens else 0
-
-
-@dataclasses.dataclass
-class _Run:
-    """A run under way: what a snapshot holds and a resumed run takes up again."""
-
-    trainer: Trainer
-    curves: Curves
-    stopping: EarlyStopping
-    best: dict[str, Tensor] = dataclasses.field(default_factory=dict)
-    train_s: float = 0.0
-
-    def snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """(tensors, numbers) of everything that decides how the run goes on."""
-        tensors = self.trainer.tensors() | {f"best.{name}": tensor for name, tensor in self.best.items()}
-        numbers = {
-            "updates": self.trainer.updates,
-            "tokens": self.trainer.tokens,
-            "curves": dataclasses.asdict(self.curves),
-            "stopping": dataclasses.asdict(self.stopping),
-            "train_s": self.train_s,
-        }
-        return tensors, numbers
-
-    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """The reverse of `snapshot`."""
-        self.trainer.restore(tensors, numbers["updates"], numbers["tokens"])
-        self.curves = Curves(**numbers["curves"])
-        self.stopping = EarlyStopping(**numbers["stopping"])
-        self.best = {name.removeprefix("best."): t for name, t in tensors.items() if name.startswith("best.")}
-        self.train_s = numbers["train_s"]
-
-    def update(self, upcoming: list[Batch]) -> float:
-        """One update, entered into the curves; returns its loss."""
-        start = time.perf_counter()
-        loss, rate, norm = self.trainer.update(upcoming)
-        self.train_s += time.perf_counter() - start
-        curves = self.curves
-        curves.updates.append(self.trainer.updates)
-        curves.tokens.append(self.trainer.tokens)
-        curves.train.append(loss)
-        curves.rate.append(rate)
-        curves.grad_norm.append(norm)
-        return loss
-
-    def result(self) -> TrainResult:
-        """Put the best weights back where early stopping kept them, and sum up."""
-        if self.best:
-            self.trainer.model.load_state_dict(self.best)
-        last, stopping = self.curves.held_out[-1][2], self.stopping
-        return TrainResult(
-            self.curves, last, stopping.best, stopping.best_update, stopping.should_stop, bool(self.best), self.train_s
-        )
 
 
 @dataclasses.dataclass
 class _Watch:
     """What happens beside the updates: validations, samples, weights kept, figures sent, snapshots."""
 
-    run: _Run
+    run: Run
     held_out: Callable[[], Iterable[Batch]]
     on_sample: Callable[[int, int], str] | None
     snapshots: Snapshots | None
@@ -126,6 +35,11 @@ class _Watch:
         run, trainer = self.run, self.run.trainer
         model, settings = trainer.model, trainer.settings
         nats, tokens = split_loss(model, self.held_out(), settings.precision)
+        if not math.isfinite(nats):
+            raise TrainingFailed(
+                f"update {trainer.updates}: held-out loss {nats / tokens:.4g}: not finite; lower train.lr or set "
+                f"train.clip_norm; {self.last_good()}"
+            )
         run.curves.held_out.append((trainer.updates, trainer.tokens, nats / tokens))
         if run.stopping.observe(nats / tokens, trainer.updates, counts) and settings.patience is not None:
             run.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -139,10 +53,11 @@ class _Watch:
     def sample(self) -> None:
         """Let the model write, without dropout."""
         trainer = self.run.trainer
-        if self.on_sample is not None:
+        curve = self.run.curves.samples
+        if self.on_sample is not None and not (curve and curve[-1][0] == trainer.updates):
             trainer.model.eval()
             at = trainer.updates, trainer.tokens
-            self.run.curves.samples.append((*at, self.on_sample(*at)))
+            curve.append((*at, self.on_sample(*at)))
             trainer.model.train()
 
     def keep(self, epochs: list[float]) -> None:
@@ -163,7 +78,30 @@ class _Watch:
         if trainer.updates % settings.sample_every == 0:
             self.sample()
         if self.snapshots is not None and self.snapshots.due():
-            self.snapshots.save(trainer.updates, *self.run.snapshot())
+            self.save()
+
+    def save(self) -> None:
+        """Write a snapshot; one with a weight that is no number is refused with TrainingFailed."""
+        if self.snapshots is not None:
+            try:
+                self.snapshots.save(self.run.trainer.updates, *self.run.snapshot())
+            except TrainingFailed as error:
+                raise TrainingFailed(f"{error}; {self.last_good()}") from None
+
+    def last_good(self) -> str:
+        """Where the newest snapshot lies, in words."""
+        newest = self.snapshots.newest if self.snapshots is not None else None
+        return f"last good snapshot: {newest}" if newest else "no snapshot was written yet"
+
+    def stop(self, number: int) -> None:
+        """A signal came: write a snapshot and raise Interrupted."""
+        self.save()
+        trainer = self.run.trainer
+        raise Interrupted(
+            number,
+            f"interrupted after update {trainer.updates}, {trainer.tokens:,} tokens; snapshot written: "
+            "run the same command again to go on from there",
+        )
 
     def end(self) -> None:
         """The last validation and sample, where the last update did not make them, and the chosen epochs left."""
@@ -176,8 +114,8 @@ class _Watch:
                 self.progress.write(f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights kept")
         if self.run.curves.held_out[-1][0] != trainer.updates:
             self.validate()
-        if trainer.updates % trainer.settings.sample_every:
-            self.sample()
+        self.sample()
+        self.save()  # what follows the run may be cut off too
 
 
 def train(
@@ -199,9 +137,12 @@ def train(
     same bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow.
     """
     trainer = Trainer(model, batches, settings)
-    run = _Run(trainer, Curves(), EarlyStopping(settings.patience))
+    run = Run(trainer, Curves(), EarlyStopping(settings.patience))
     moments = Moments(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
-    with Progress("train", trainer.end, "tokens", log_every_s) as progress:
+    with (
+        Progress("train", trainer.end, "tokens", log_every_s) as progress,
+        signals_noted(snapshots is not None) as came,
+    ):
         watch = _Watch(run, held_out, on_sample, snapshots, logger, moments, progress)
         found = snapshots.latest() if snapshots is not None else None
         if found is not None:
@@ -211,17 +152,37 @@ def train(
         else:
             watch.validate()
             watch.sample()
-        while not run.stopping.should_stop:
+        while not came and not run.stopping.should_stop:
             upcoming, before = trainer.next_batches(), trainer.tokens
             tokens = sum(batch.tokens for batch in upcoming)
             if before + tokens > trainer.end:
                 _refuse_none(trainer, tokens)
                 break
-            loss = run.update(upcoming)
+            loss = _update(watch, upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")
             watch.update(before)
-        watch.end()
+        if not came:
+            watch.end()
+        if came:
+            watch.stop(came[0])
     return run.result()
+
+
+def _update(watch: _Watch, upcoming: list[Batch]) -> float:
+    """One update; an error says where the last good snapshot lies, and a lack of memory what to lower."""
+    try:
+        return watch.run.update(upcoming)
+    except TrainingFailed as error:
+        raise TrainingFailed(f"{error}; {watch.last_good()}") from None
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        model, settings = watch.run.trainer.model.settings, watch.run.trainer.settings
+        rows, width = max((batch.inputs.shape for batch in upcoming), key=math.prod)
+        raise CommandFailed(
+            f"update {watch.run.trainer.updates + 1}: out of memory in a mini-batch of {rows} x {width} tokens; lower "
+            f"train.batch_size = {settings.batch_size} or model.context = {model.context}, or set train.recompute"
+        ) from None
 
 
 def _refuse_none(trainer: Trainer, tokens: int) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.config import InputError
-from tinylm.files import copy_file, read_json, sha256, write_bytes, write_json, write_sums
+from tinylm.files import copy_file, read_json, sha256, sweep, write_bytes, write_json, write_sums
+from tinylm.training import unfinished
+from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
 
-FORMAT = 1
-KEPT_SNAPSHOTS, KEPT_RUNS = 2, 3
-MODES = ("auto", "never", "require")
-PARTS, MOMENTS = "run.json", "moments"
+KEPT_SNAPSHOTS = 2
+MODES = ("auto", "require", "force", "never")
+MOMENTS = "moments"
 
 
 def code_sha256(*places: str | Path) -> str:
@@ -41,22 +43,38 @@ def fingerprint(sections: Mapping[str, Any], data: list[str], code: list[str]) -
     return values | {path: sha256(path) for path in data} | {"code": code_sha256(*code)}
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class Snapshots:
     """The snapshots of one run, in root/<fingerprint of its parts>: parameters, hashes of data and of code.
 
-    Each is UPDATE.safetensors, then UPDATE.json with the tensors' SHA-256: without its JSON a snapshot does not exist.
+    Each is UPDATE.safetensors, then UPDATE.json with the SHA-256 of both: without its JSON a snapshot does not exist.
     Weights to be kept lie in `moments` beside them until the run is done, since what a run wrote elsewhere may be gone
-    when it is taken up.
-    mode: auto takes up a run with just these parts; never starts anew; require refuses to start anew.
+    when it is taken up. A run that is done keeps its snapshots until the next one starts.
+    mode (default: TINYLM_RESUME, or auto): auto takes up a run with just these parts, and refuses where an unfinished
+    one differs in its code only; require refuses to start anew, and takes up a run that is done too; force goes on
+    from other code as well; never starts anew. conditions: what equal bytes need beside the parts; a resumed run that
+    has others is warned.
     """
 
-    def __init__(self, root: str | Path, parts: Mapping[str, Any], every_s: float, mode: str = "auto") -> None:
-        if mode not in MODES:
-            raise InputError(f"TINYLM_RESUME = {mode!r}; allowed: {' | '.join(MODES)}")
-        self.parts = json.loads(json.dumps({"format": FORMAT, **parts}))
-        text = json.dumps(self.parts, sort_keys=True)
-        self.root, self.every_s, self.mode = Path(root), every_s, mode
-        self.folder = self.root / hashlib.sha256(text.encode()).hexdigest()[:16]
+    def __init__(
+        self,
+        root: str | Path,
+        parts: Mapping[str, Any],
+        every_s: float,
+        mode: str | None = None,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.mode = mode if mode is not None else os.environ.get("TINYLM_RESUME", "auto")
+        if self.mode not in MODES:
+            raise InputError(f"TINYLM_RESUME = {self.mode!r}; allowed: {' | '.join(MODES)}")
+        self.parts = json.loads(json.dumps({"format": FORMAT, "since": SINCE, **parts}))
+        self.conditions = dict(conditions or {})
+        self.root, self.every_s = Path(root), every_s
+        self.folder = self.root / _digest(json.dumps(self.parts, sort_keys=True))[:16]
+        self.newest: Path | None = None  # the last whole snapshot that was written or taken up
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -67,11 +85,12 @@ class Snapshots:
         """Write a snapshot; the ones before the last two go."""
         path = self.folder / f"{update:012d}.safetensors"
         self._write(path, tensors)
-        write_json(path.with_suffix(".json"), {"sha256": sha256(path), **numbers}, sealed=True)
+        kept = {"sha256": sha256(path), "conditions": self.conditions, "state": numbers}
+        write_json(path.with_suffix(".json"), kept, sealed=True)
         for old in sorted(self.folder.glob("*.safetensors"))[:-KEPT_SNAPSHOTS]:
             old.with_suffix(".json").unlink(missing_ok=True)
             old.unlink()
-        self._last = time.monotonic()
+        self.newest, self._last = path, time.monotonic()
 
     def keep(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Write moments/NAME.safetensors."""
@@ -88,69 +107,95 @@ class Snapshots:
     def _write(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
         if not (self.folder / PARTS).exists():
             write_json(self.folder / PARTS, self.parts)
-            self._forget_old_runs()
+            unfinished.forget_old(self.root)
         write_bytes(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
     def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """(tensors, numbers) of the newest whole snapshot of this run, None where it starts anew.
 
-        A damaged one is named and passed over. Raises InputError where one is required and there is none.
+        A damaged one is named and passed over. Raises InputError where one is required and there is none, where a
+        later tinylm wrote the newest unfinished run, and where that run had other code.
         """
-        whole = sorted(self.folder.glob("[0-9]*.json"), reverse=True) if self.mode != "never" else []
-        found, taken = None, None
-        for path in whole:
-            try:
-                found, taken = self._read(path), path
-                break
-            except InputError as error:
-                print(f"warning: {error}; going back to the snapshot before it", flush=True)
+        if self.mode != "require":
+            unfinished.forget_finished(self.root)
+        found = self._newest_whole()
         if found is None and self.mode == "require":
             raise InputError(
                 f"TINYLM_RESUME = 'require': no snapshot of this run in {self.folder}; nothing was changed"
             )
-        if found is None and self.mode != "never":
-            self._say_what_differs()
-        self._forget_after(taken)
+        if self.mode in ("auto", "force") and not any(self.folder.glob("[0-9]*.json")):
+            found = self._after_others()
+        sweep(self.root, below=True)
+        if self.mode == "never":
+            unfinished.forget_other_code(self.root, self.parts)
+        self._forget_after(self.newest)
         return found
 
-    def clear(self) -> None:
-        """Remove this run's snapshots: it is done."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def finish(self) -> None:
+        """Mark the run as done: its snapshots go when the next one starts."""
+        write_json(self.folder / DONE, {})
+
+    def _newest_whole(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        listed = sorted(self.folder.glob("[0-9]*.json"), reverse=True) if self.mode != "never" else []
+        for path in listed:
+            try:
+                tensors, kept = self._read(path)
+            except InputError as error:
+                print(f"warning: {error}; going back to the snapshot before it", flush=True)
+                continue
+            self._warn_of_conditions(path, kept.get("conditions"))
+            self.newest = path.with_suffix(".safetensors")
+            return tensors, kept["state"]
+        if listed and self.mode != "require":
+            print(f"warning: {self.folder}: no whole snapshot of this run is left: starting anew", flush=True)
+        return None
+
+    def _warn_of_conditions(self, path: Path, before: Any) -> None:
+        before = before if isinstance(before, dict) else {}
+        keys = [key for key, now in self.conditions.items() if before.get(key, now) != now]
+        if keys:
+            changes = ", ".join(f"{key} {before[key]} -> {self.conditions[key]}" for key in keys)
+            print(f"warning: {path}: written under other conditions ({changes}): equal bytes are not promised")
+
+    def _after_others(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """No snapshot of this very run: say how the newest unfinished one differs, or go on from its other code."""
+        others = unfinished.unfinished(self.root)
+        if not others:
+            return None
+        newest = others[0]
+        newest.refuse_newer()
+        if newest.differing(self.parts) != ["code"]:
+            print(f"an unfinished run differs ({newest.difference(self.parts)}): starting anew", flush=True)
+            return None
+        return self._other_code(newest)
+
+    def _other_code(self, run: Unfinished) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        if self.mode != "force":
+            raise InputError(
+                f"{run.folder}: an unfinished run with the same parameters and data, but the code has changed since; "
+                "TINYLM_RESUME=force goes on from it, TINYLM_RESUME=never starts anew"
+            )
+        print(f"warning: {run.folder}: going on from a run of other code: equal bytes are not promised", flush=True)
+        shutil.rmtree(self.folder, ignore_errors=True)  # without a snapshot
+        os.rename(run.folder, self.folder)
+        write_json(self.folder / PARTS, self.parts)
+        return self._newest_whole()
 
     def _forget_after(self, taken: Path | None) -> None:
         """Remove the snapshots that the run does not go on from: later ones, which would be taken up again."""
         for path in [*self.folder.glob("[0-9]*.json"), *self.folder.glob("[0-9]*.safetensors")]:
             if taken is None or path.stem > taken.stem:
                 path.unlink()
+        (self.folder / DONE).unlink(missing_ok=True)
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         weights = path.with_suffix(".safetensors")
-        numbers = read_json(path)
-        if not isinstance(numbers, dict):
+        kept = read_json(path)
+        if not isinstance(kept, dict):
             raise InputError(f"{path}: not a snapshot's")
         try:
-            if sha256(weights) != numbers.pop("sha256"):
+            if sha256(weights) != kept["sha256"]:
                 raise InputError(f"{weights}: its SHA-256 is not the one it was written with")
-            return load_file(weights), numbers
+            return load_file(weights), kept
         except (OSError, SafetensorError, KeyError, AttributeError) as error:
             raise InputError(f"{weights}: not a snapshot ({error})") from None
-
-    def _runs(self) -> list[Path]:
-        """Folders of unfinished runs, newest first."""
-        found = [path.parent for path in self.root.glob(f"*/{PARTS}")]
-        return sorted(found, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-
-    def _say_what_differs(self) -> None:
-        for folder in self._runs()[:1]:
-            try:
-                other = dict(read_json(folder / PARTS))
-            except (InputError, TypeError, ValueError):
-                continue
-            keys = [key for key in {**other, **self.parts} if other.get(key) != self.parts.get(key)]
-            shown = ", ".join(f"{key} {other.get(key)!s:.40} -> {self.parts.get(key)!s:.40}" for key in keys[:3])
-            if keys:
-                print(f"an unfinished run differs ({shown}): starting anew", flush=True)
-
-    def _forget_old_runs(self) -> None:
-        for folder in self._runs()[KEPT_RUNS:]:
-            shutil.rmtree(folder, ignore_errors=True)

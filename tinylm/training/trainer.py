@@ -76,6 +76,12 @@ class Trainer:
             found["random.cuda"] = torch.cuda.get_rng_state(self.model.embedding.device)
         return found
 
+    def refuse_not_finite(self, tensors: Mapping[str, Tensor]) -> None:
+        """TrainingFailed where one of the tensors holds a value that is not finite: such a state is never kept."""
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise TrainingFailed(f"update {self.updates}: {name} holds a value that is not finite; lower train.lr")
+
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor], updates: int, tokens: int) -> None:
         """Go on from what `tensors` gave after so many updates and tokens. Raises KeyError where one is missing."""

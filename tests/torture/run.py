@@ -1,0 +1,210 @@
+"""Kill, fill and damage a small pipeline at random moments, then compare its bytes: `python tests/torture/run.py 100`.
+
+Each round starts from nothing and ends with `make repro` done and its bytes compared with those of a run that nothing
+disturbed. Kills are counted by whom they hit: the stage, dvc, or the whole process group.
+"""
+
+import argparse
+import atexit
+import collections
+import contextlib
+import os
+import random
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+PIPELINE = runpy.run_path(str(ROOT / "tests/pipeline/conftest.py"))
+KINDS = ("the stage", "dvc", "the whole process group")
+LEFT_OUT = {"accum", "pictures", "report"}  # hold or draw times
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """Every file of the pipeline under a final name, but for those that hold or draw times."""
+    files = [p for name in ("data", "models", "metrics", "plots") for p in (folder / name).rglob("*") if p.is_file()]
+    named = [path.relative_to(folder) for path in files]
+    kept = [p for p in named if "_time" not in p.name and not LEFT_OUT & set(p.parts) and p.parts[1:2] != ("seeds",)]
+    return {str(path): (folder / path).read_bytes() for path in kept}
+
+
+class Torture:
+    """One copy of the repository, in which faults are made and counted."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.clone = PIPELINE["new_clone"](folder / "clone")
+        self.path: Path = self.clone.path
+        shutil.copy(ROOT / "tinylm/presets/storybook.yaml", self.path / "params.yaml")
+        self.clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
+        self.clone.commit("longer")
+        self.random = random.Random(seed)
+        self.table: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.expected: dict[str, bytes] = {}
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        """`make repro` in a process group of its own."""
+        words = ["make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "repro", *more]
+        with open(self.path.parent / "last.log", "w", encoding="utf-8") as log:
+            self.running = subprocess.Popen(
+                words, cwd=self.path, env=self.clone.environment(), stdout=log, stderr=subprocess.STDOUT, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+        return self.running
+
+    def end(self) -> None:
+        """Leave nothing running, however this script ends."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.running.pid, signal.SIGKILL)
+        for stage in self.stages():
+            stage.kill()
+
+    def log(self) -> str:
+        return (self.path.parent / "last.log").read_text(encoding="utf-8", errors="replace")
+
+    def finish(self, fault: str) -> None:
+        """`make repro` to its end; then the bytes."""
+        code = self.start().wait()
+        if "is already running here" in self.log():  # an orphan: refused, until it has ended
+            self.table["an orphan still trains", "a second trainer is refused, with pid and start time"] += 1
+            self.wait_for_orphans()
+            code = self.start().wait()
+        same = code == 0 and written(self.path) == self.expected
+        if "Traceback" in self.log():
+            self.table[fault, "A TRACEBACK"] += 1
+        if not same:
+            print(self.log()[-3000:])
+        self.table[fault, "the bytes of an undisturbed run" if same else f"OTHER BYTES (exit code {code})"] += 1
+
+    def stages(self) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter(["cmdline", "cwd"]):
+            words = process.info["cmdline"] or []
+            if process.info["cwd"] == str(self.path) and any(word.startswith("stages.") for word in words):
+                found.append(process)
+        return found
+
+    def wait_for_orphans(self) -> None:
+        psutil.wait_procs(self.stages(), timeout=120)
+
+    def kill(self, kind: str, after_s: float) -> bool:
+        """Start, wait, kill; False where the pipeline was done before."""
+        process = self.start()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(after_s)
+            return False
+        if kind == "the whole process group":
+            os.killpg(process.pid, signal.SIGKILL)
+        elif kind == "dvc":
+            for child in psutil.Process(process.pid).children():
+                child.kill()
+        else:
+            while not (stages := self.stages()):  # between two of them
+                if process.poll() is not None:
+                    return False
+                time.sleep(0.05)
+            for stage in stages:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    stage.kill()
+        process.wait()
+        return True
+
+    def clean(self) -> None:
+        """As after a clone: nothing made, no cache."""
+        self.wait_for_orphans()
+        for name in ("data", "models", "runs", "report", "metrics", "plots", ".dvc/cache", ".dvc/tmp", "dvc.lock"):
+            path = self.path / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def kills(self, count: int, longest_s: float) -> None:
+        """So many kills, each at a random moment; whenever the pipeline is done, its bytes are compared anew."""
+        self.clean()
+        done = 0
+        while done < count:
+            kind = KINDS[done % len(KINDS)]
+            if self.kill(kind, self.random.uniform(0.5, longest_s)):
+                done += 1
+                self.table[f"kill -9 of {kind}", "taken up again by the next `make repro`"] += 1
+                if "half-written" in self.log():
+                    self.table["dvc.lock half-written", "restored, and said"] += 1
+                print(f"{done} of {count} kills", flush=True)
+            else:
+                self.finish("a round of kills")
+                self.clean()
+        self.finish("a round of kills")
+
+    def damaged(self, fault: str, damage: Callable[[], object]) -> None:
+        """Kill in the middle, damage a file, run to the end."""
+        self.clean()
+        self.kill("the whole process group", self.random.uniform(8.0, 20.0))
+        damage()
+        self.finish(fault)
+
+    def flip(self, *folders: str, cut: bool = False) -> None:
+        """Flip a bit of a random file, or cut it off."""
+        files = [
+            p for name in folders for p in sorted((self.path / name).rglob("*")) if p.is_file() and p.stat().st_size
+        ]
+        if files:
+            path = self.random.choice(files)
+            path.chmod(0o644)
+            content = bytearray(path.read_bytes())
+            content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
+            path.write_bytes(content[: len(content) // 2] if cut else content)
+
+    def cut_lock(self) -> None:
+        lock = self.path / "dvc.lock"
+        if lock.exists():
+            text = lock.read_bytes()
+            lock.write_bytes(text[: self.random.randrange(len(text))])
+
+    def two_at_once(self) -> None:
+        self.clean()
+        processes = [self.start(), self.start()]
+        codes = [process.wait() for process in processes]
+        self.table["two at once", f"exit codes {sorted(code != 0 for code in codes).count(True)} refused"] += 1
+        self.finish("two at once")
+
+    def undisturbed(self) -> float:
+        start = time.perf_counter()
+        code = self.start().wait()
+        if code:
+            raise SystemExit(f"the undisturbed run failed\n{self.log()[-3000:]}")
+        self.expected = written(self.path)
+        return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kills", type=int, nargs="?", default=100)
+    parser.add_argument("--damages", type=int, default=3, help="of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        torture = Torture(Path(folder), chosen.seed)
+        atexit.register(torture.end)
+        seconds = torture.undisturbed()
+        print(f"undisturbed: {seconds:.0f} s, {len(torture.expected)} files", flush=True)
+        torture.kills(chosen.kills, min(12.0, seconds))
+        for _ in range(chosen.damages):
+            torture.damaged("a bit flipped in runs/", lambda: torture.flip("runs"))
+            torture.damaged("a file cut off in runs/", lambda: torture.flip("runs", cut=True))
+            torture.damaged("a bit flipped in data/ or models/", lambda: torture.flip("data", "models"))
+            torture.damaged("dvc.lock cut off", torture.cut_lock)
+            torture.two_at_once()
+        print(f"\n{'fault':36} | times | what came out")
+        for (fault, outcome), times in sorted(torture.table.items()):
+            print(f"{fault:36} | {times:5} | {outcome}")
+        return int(any(outcome.isupper() or "OTHER" in outcome for _, outcome in torture.table))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Restore a dvc.lock that DVC was killed in the middle of writing; `make repro` does so before `dvc repro`.
+
+DVC writes dvc.lock and .dvc/tmp/rwlock in place, so that a kill can leave them empty or cut off, and then refuses to
+work. Whole entries of the damaged file are kept, the last committed file gives the rest: DVC compares every entry with
+the files, so that an old one costs a look into the run cache and never a wrong result.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tinylm.command import guard
+from tinylm.config import InputError, parse_yaml
+from tinylm.files import atomic_write, discard
+
+LOCK, RWLOCK = "dvc.lock", ".dvc/tmp/rwlock"
+_HEAD = "schema: '2.0'\nstages:\n"
+
+
+def _entries(text: str) -> dict[str, str]:
+    """Stage name -> its lines, of every entry of a dvc.lock that is whole but perhaps the last."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        if line.startswith("  ") and line[2:3] not in (" ", "-", ""):
+            name = line.strip().rstrip(":")
+            found[name] = []
+        if name:
+            found[name].append(line)
+    return {name: "".join(lines) for name, lines in found.items()}
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether a stage's entry has a command, and each of its files a path, a hash and a size."""
+    if not isinstance(entry, dict) or "cmd" not in entry or None in entry.values():
+        return False
+    if None in entry.get("params", {}).values():
+        return False
+    files = [file for kind in ("deps", "outs") for file in entry.get(kind, [])]
+    return all(isinstance(file, dict) and {"path", "md5", "size"} <= file.keys() for file in files)
+
+
+def is_whole(text: str) -> bool:
+    """Whether it holds stages, whose entries are whole, and a line end behind the last."""
+    try:
+        lock: Any = parse_yaml(text, LOCK)
+    except InputError:
+        return False
+    stages = lock.get("stages")
+    entries = stages.values() if isinstance(stages, dict) else [None]
+    return text.endswith("\n") and all(map(_is_entry, entries))
+
+
+def _committed() -> str:
+    done = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], capture_output=True, text=True, encoding="utf-8")
+    return done.stdout if done.returncode == 0 and is_whole(done.stdout) else ""
+
+
+def mended(text: str, committed: str) -> str:
+    """The whole entries of a damaged file, and those of the committed one that it lacks; "" where there are none."""
+    kept = _entries(text)
+    if kept:
+        kept.popitem()  # the file ends in it
+    entries = {**kept, **{name: lines for name, lines in _entries(committed).items() if name not in kept}}
+    new = _HEAD + "".join(entries.values())
+    return new if entries and is_whole(new) else committed
+
+
+def main() -> None:
+    lock, rwlock = Path(LOCK), Path(RWLOCK)
+    text = lock.read_text(encoding="utf-8", errors="replace") if lock.exists() else None
+    if text is not None and not is_whole(text):
+        new = mended(text, _committed())
+        if new:
+            with atomic_write(lock) as handle:
+                handle.write(new)
+        else:
+            discard(lock)
+        print(f"{LOCK} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages")
+    try:
+        if rwlock.exists():
+            json.loads(rwlock.read_text(encoding="utf-8"))
+    except ValueError:
+        discard(rwlock)
+        print(f"{RWLOCK} was left half-written: removed")
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))
