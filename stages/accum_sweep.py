@@ -6,12 +6,13 @@ import time
 from tinylm.bench import sweep, tables
 from tinylm.command import guard, stage_time
 from tinylm.config import load_params, read_section
-from tinylm.files import read_json, write_json
+from tinylm.files import keep_only, read_json, write_json
 
 
 def main() -> None:
     start = time.perf_counter()
     settings = read_section(load_params(), "accum_sweep", sweep.AccumSettings)
+    keep_only("data/accum", set(map(str, settings.settings)))
     runs = [read_json(f"data/accum/{number}.json", f"accum_run@{number}") for number in sorted(settings.settings)]
     measured, failed = tables.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}

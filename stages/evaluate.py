@@ -13,21 +13,13 @@ from tinylm.model.storage import check_vocabulary, load_model, load_moments
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
 from tinylm.scoring.baselines import baselines, floor
-from tinylm.scoring.continuations import (
-    EvaluateSettings,
-    continue_greedily,
-    continue_stories,
-    evaluation_prompts,
-    protocol,
-    summarise,
-)
+from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, sample_stories
 from tinylm.scoring.heads import measure_heads
-from tinylm.scoring.split_score import score_split
+from tinylm.scoring.memorised import measure_memorised
+from tinylm.scoring.split_score import headline, score_split
 from tinylm.seeding import seed_everything
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
-
-TABLE = ["prompt", "reference", "continuation", "perplexity", "reference_perplexity", "bleu", "finished"]
 
 
 def main() -> None:
@@ -44,19 +36,16 @@ def main() -> None:
     train, evaluation = (TokenStore("data/tokens", split) for split in ("train", "evaluation"))
 
     prompts = evaluation_prompts(evaluation, tokenizer, settings)
-    scored = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
+    split = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
+    scored = split.figures
     scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
     log_prob = read_json("metrics/download.json", "download")["splits"]["evaluation"].get("log_prob_nats")
     if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
-    rows = continue_stories(model, tokenizer, prompts, settings, decode)
-    figures, sentences = summarise(rows, settings)
-    scored["samples"] = {"protocol": protocol(len(rows), settings, decode)} | figures
-    tables = {"samples": pd.DataFrame(rows).assign(bleu=sentences)[TABLE]}
-    if settings.greedy:
-        likeliest = continue_greedily(model, tokenizer, prompts[: settings.greedy], settings, decode)
-        tables["greedy"] = pd.DataFrame(likeliest)
+    scored["samples"], tables, rows = sample_stories(model, tokenizer, prompts, settings, decode)
+    scored["memorised"], tables["memorised"] = measure_memorised(rows, tokenizer, train, settings)
+    tables["stories"] = split.stories
 
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
     write_arrays("data/evaluate/attention.npz", sentence_arrays(model, tokenizer.tokens, drawn))
@@ -66,11 +55,12 @@ def main() -> None:
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
     measured = {"heads": heads.tendencies, "roles": heads.roles, "ablation": heads.ablation}
-    for name, table in (tables | {name: pd.DataFrame(rows) for name, rows in measured.items()}).items():
+    for name, rows in (tables | measured).items():
         with atomic_write(f"data/evaluate/{name}.csv") as handle:
-            table.to_csv(handle, index=False, float_format="%.5f")
+            pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
     write_json("metrics/evaluate.json", scored)
+    write_json("data/seeds/train.json", headline(scored))  # where those of further seeds stand
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]
     print(f"evaluation perplexity {model_once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")

@@ -69,7 +69,8 @@ def main() -> None:
         samples = [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in result.curves.samples]
         write_json("models/samples.json", samples)
         write_curves("plots", result.curves)
-    write_json("metrics/train.json", {**summary(model, settings.optimizer), **run_figures(result, batches)})
+    figures = summary(model, settings.optimizer) | run_figures(result, batches)
+    write_json("metrics/train.json", {"seed": settings.seed, **figures})
     timing = {"train_s": round(result.train_s, 3), "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1)}
     stage_time("train", start, conditions(device, runtime.threads), **timing)
     snapshots.clear()

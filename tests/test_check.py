@@ -163,6 +163,7 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
         ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences = 200; allowed: at most data.evaluation_stor"),
         ({"beam_bench.prompts": 501, "evaluate.stories": 502}, "evaluate.stories = 502, beam_bench.prompts = 501; al"),
         ({"kv_bench.batch": 501}, "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500"),
+        ({"seeds.more": [2, 1]}, "seeds.more names 1; allowed: seeds other than train.seed"),
         ({"data.path": "nowhere"}, "params.yaml: data.path = 'nowhere': no such file or folder"),
         (
             {"data.path": "nowhere", "data.source": "local"},

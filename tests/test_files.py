@@ -12,10 +12,12 @@ import pytest
 from tinylm import files
 from tinylm.config import InputError
 from tinylm.files import (
+    atomic_folder,
     atomic_path,
     atomic_write,
     check_sha256,
     exclusive_lock,
+    keep_only,
     read_json,
     require,
     reserve,
@@ -245,3 +247,57 @@ def test_a_lock_is_free_again_after_an_error(tmp_path):
         raise ValueError("inside")
     with exclusive_lock(tmp_path / "lock", "train"):
         pass
+
+
+def test_a_folder_appears_when_it_is_whole(tmp_path):
+    with atomic_folder(tmp_path / "deep/made") as new:
+        (new / "a").write_text("1")
+        assert not (tmp_path / "deep/made").exists()
+    assert [path.name for path in (tmp_path / "deep").rglob("*")] == ["made", "a"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
+    for name in ("old", "new"):
+        with atomic_folder(tmp_path / "made") as folder:
+            (folder / name).write_text(name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["made", "new"]
+
+
+def test_a_folder_that_fails_leaves_the_old_one(tmp_path):
+    with atomic_folder(tmp_path / "made") as folder:
+        (folder / "old").write_text("old")
+
+    def write_half():
+        with atomic_folder(tmp_path / "made") as folder:
+            (folder / "new").write_text("new")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write_half()
+    assert [path.name for path in tmp_path.rglob("*")] == ["made", "old"]
+
+
+def test_a_folder_that_cannot_be_renamed_leaves_the_old_one(tmp_path, monkeypatch):
+    with atomic_folder(tmp_path / "made") as folder:
+        (folder / "old").write_text("old")
+    rename = os.rename
+
+    def refuse(source, target):
+        if not str(source).endswith("-old") and str(target).endswith("made"):
+            raise PermissionError(errno.EPERM, "no", str(target))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(PermissionError), atomic_folder(tmp_path / "made") as folder:
+        (folder / "new").write_text("new")
+    assert [path.name for path in tmp_path.rglob("*")] == ["made", "old"]
+
+
+def test_outputs_of_settings_that_are_no_longer_asked_for_go(tmp_path):
+    for name in ("train.json", "2.json", "2/model.safetensors", "3.json", "3/model.safetensors"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    keep_only(tmp_path, {"train", "2"})
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert found == ["2.json", "2/model.safetensors", "train.json"]
+    assert not (tmp_path / "3").exists()

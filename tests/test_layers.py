@@ -11,7 +11,7 @@ GROUND = {"config", "files", "seeding", "runtime", "command", "presets"}
 TRAINING = GROUND | {"text", "model", "training"}
 DECODING = GROUND | {"text", "model", "decoding"}
 SCORING = TRAINING | DECODING | {"scoring"}
-TOP = SCORING | {"bench", "reporting", "cli"}
+TOP = SCORING | {"bench", "reporting", "cli", "compare"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),
     "text": GROUND | {"text"},
@@ -19,7 +19,10 @@ MAY_IMPORT = {
     "training": TRAINING,
     "decoding": DECODING,
     "scoring": SCORING,
-    **dict.fromkeys(("bench", "reporting", "cli"), TOP),
+    **dict.fromkeys(("bench", "reporting"), TOP - {"compare"}),
+    "compare": TOP,
+    "exchange": TOP - {"cli", "compare"} | {"exchange"},
+    "cli": TOP | {"exchange"},
     "stages": TOP | {"stages"},
 }
 SOURCES = sorted([*(ROOT / "tinylm").rglob("*.py"), *(ROOT / "stages").rglob("*.py")])
@@ -85,7 +88,17 @@ def test_imports_go_downwards(module):
 
 @pytest.mark.parametrize("module", [name for name in TREES if name.startswith("tinylm")])
 def test_the_core_knows_neither_dvc_nor_the_stages(module):
-    assert not tops(imports(TREES[module])) & {"dvc", "dvclive", "stages"}
+    known = tops(imports(TREES[module])) & {"dvc", "dvclive", "stages"}
+    assert known == ({"dvc"} if module == "tinylm.compare.revisions" else set())
+
+
+def test_dvc_is_imported_when_a_revision_is_read():
+    assert "dvc" not in tops(imports(TREES["tinylm.compare.revisions"], lazy=False))
+
+
+@pytest.mark.parametrize("module", [m for m in TREES if unit(m) == "compare"])
+def test_comparing_does_without_torch_and_the_slow_libraries(module):
+    assert not tops(at_start(module)) & {"torch", "datasets", "evaluate"}
 
 
 @pytest.mark.parametrize("module", [m for m in TREES if unit(m) == "text" and m != "tinylm.text.batches"])

@@ -44,6 +44,7 @@ SMALL = {
     "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
     "accum_sweep": {"settings": [1, 2], "batch_size": 2, "tokens": 600, "held_out_batches": 1},
     "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
+    "seeds": {"more": [2]},
     "report": {"samples": 2},
     "runtime": {"threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
 }
@@ -58,6 +59,9 @@ ORDER = [
     "accum_run 2",
     "accum_sweep",
     "ckpt_bench",
+    "seed_train 2",
+    "seed_score 2",
+    "seeds",
     "report",
 ]
 
@@ -123,6 +127,7 @@ def test_every_stage_writes_its_outputs(pipeline):
     named = [e for stage in stages.values() for kind in ("outs", "metrics", "plots") for e in stage.get(kind, [])]
     paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in named]
     paths = [path.replace("${item.accumulation}", number) for path in paths for number in "12"]
+    paths = [path.replace("${item.seed}", "2") for path in paths]
     assert [path for path in sorted(set(paths)) if not (pipeline / path).exists()] == []
     assert len(set(paths)) > 30
 
@@ -148,6 +153,22 @@ def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
         words, maps = arrays["words_1"], arrays["maps_1"]
     assert maps.shape == (2, 2, len(words), len(words))
     assert maps.sum(-1) == pytest.approx(np.ones(maps.shape[:3]), abs=1e-5)
+
+
+def test_evaluate_keeps_the_loss_of_each_story(pipeline):
+    scored = read(pipeline / "metrics/evaluate.json")
+    with open(pipeline / "data/evaluate/stories.csv", encoding="utf-8", newline="") as handle:
+        stories = list(csv.DictReader(handle))
+    assert len(stories) == read(pipeline / "metrics/download.json")["splits"]["evaluation"]["stories"]
+    nats, bits = (sum(float(row[key]) for row in stories) for key in ("nats", "bits"))
+    tokens, n_bytes = (sum(int(row[key]) for row in stories) for key in ("tokens", "bytes"))
+    assert (tokens, n_bytes) == (scored["tokens"], scored["bytes"])
+    assert math.exp(nats / tokens) == pytest.approx(scored["perplexity"], rel=1e-6)
+    assert bits / n_bytes == pytest.approx(scored["bits_per_byte"], rel=1e-6)
+    with open(pipeline / "data/evaluate/samples.csv", encoding="utf-8", newline="") as handle:
+        samples = list(csv.DictReader(handle))
+    assert len(samples) == SMALL["evaluate"]["stories"]
+    assert {int(row["story"]) for row in samples} < set(range(len(stories)))
 
 
 def test_evaluate_keeps_no_table_or_maps_of_an_earlier_run(pipeline, tmp_path, monkeypatch):
@@ -215,6 +236,9 @@ def test_the_report_shows_everything(pipeline):
         ("accum_run 1", "data/vocab/tokenizer.json", "vocab"),
         ("accum_sweep", "data/accum/1.json", "accum_run@1"),
         ("ckpt_bench", "data/vocab/tokenizer.json", "vocab"),
+        ("seed_train 2", "data/vocab/tokenizer.json", "vocab"),
+        ("seed_score 2", "data/seeds/2/config.json", "seed_train@2"),
+        ("seeds", "metrics/train.json", "train"),
     ],
 )
 def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, path, stage):
@@ -235,6 +259,9 @@ HOSTILE = {
     "accum_run 1": ("accum_sweep", {"settings": [0], "tokens": -5}),
     "accum_sweep": ("accum_sweep", {"settings": 4, "batch_size": 0}),
     "ckpt_bench": ("ckpt_bench", {"depths": ["two"], "batch_size": True}),
+    "seed_train 2": ("model", {"layers": 0, "norm": "none"}),
+    "seed_score 2": ("evaluate", {"bootstrap": 0}),
+    "seeds": ("seeds", {"more": [-1]}),
     "report": ("report", {"samples": -1, "title": 7}),
 }
 
@@ -270,6 +297,54 @@ def test_accum_run_wants_one_of_its_settings(empty, capsys, arguments):
     assert line.startswith(f"error: stages.accum_run: argument {arguments or 'nothing'}; allowed: one of ")
     assert "accum_sweep.settings" in line
     assert "[1, 2]" in line
+
+
+@pytest.mark.parametrize("stage", ["seed_train", "seed_score"])
+@pytest.mark.parametrize("arguments", ["", "1 2", "one", "-1"])
+def test_a_further_seed_is_one_whole_number(empty, capsys, stage, arguments):
+    assert run(f"{stage} {arguments}") == 2
+    expected = f"error: stages.{stage}: argument {arguments or 'nothing'}; allowed: one seed, a whole number >= 0\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_the_seed_of_stage_train_is_no_further_seed(empty, capsys):
+    assert run("seed_train 1") == 2
+    expected = "error: params.yaml: seeds.more names 1; allowed: seeds other than train.seed = 1\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_path, monkeypatch):
+    shutil.copytree(pipeline, tmp_path, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    params = small_params()
+    params["train"]["seed"] = 2
+    params["seeds"]["more"] = []
+    plant(tmp_path, params)
+    assert run("train") == run("evaluate") == run("seeds") == 0
+    first, second, other = (
+        (folder / "model.safetensors").read_bytes()
+        for folder in (pipeline / "models", pipeline / "data/seeds/2", tmp_path / "models")
+    )
+    assert first != second == other
+    alone, both = read(tmp_path / "metrics/seeds.json"), read(pipeline / "metrics/seeds.json")
+    assert (alone["n"], both["n"]) == (1, 2)
+    assert "sd" not in alone["perplexity"]
+    assert alone["by_seed"]["2"] == both["by_seed"]["2"]
+    assert set(both["by_seed"]) == {"1", "2"}
+    assert both["perplexity"]["sd"] > 0
+    trained = read(pipeline / "metrics/train.json")
+    assert both["by_seed"]["1"]["held_out_loss"] == pytest.approx(trained["held_out_loss_last"])
+    assert both["by_seed"]["1"]["perplexity"] == read(pipeline / "metrics/evaluate.json")["perplexity"]
+
+
+def test_what_the_samples_share_with_train_is_measured(pipeline):
+    found = read(pipeline / "metrics/evaluate.json")["memorised"]
+    with open(pipeline / "data/evaluate/memorised.csv", encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 2 * SMALL["evaluate"]["stories"]
+    references = [int(row["longest_run"]) for row in rows if row["text"] == "reference"]
+    assert found["references"]["longest_run"]["value"] == pytest.approx(sum(references) / len(references))
+    assert min(references) >= 2  # the stories are made of few sentences
 
 
 def test_a_damaged_corpus_is_told_by_file_and_line(empty, capsys):

@@ -11,8 +11,9 @@ import hashlib
 import json
 import math
 import os
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,6 +55,33 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
         yield handle
 
 
+@contextlib.contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path`; on success it takes the place of what stands there, on failure it goes.
+
+    A folder cannot be renamed over another: for a moment, in which nothing but two renames happens, `path` is missing.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old"))
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if not target.exists():
+            os.rename(temporary, target)
+            return
+        os.rename(target, old)
+        try:
+            os.rename(temporary, target)
+        except OSError:
+            os.rename(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def reserve(handle: IO[bytes], size: int) -> None:
     """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a SIGBUS later."""
     if size:
@@ -85,6 +113,21 @@ def discard(*paths: str | Path) -> None:
     """Remove files that an earlier run made and this one may not make again; a missing one is no error."""
     for path in paths:
         Path(path).unlink(missing_ok=True)
+
+
+def keep_only(folder: str | Path, stems: Collection[str]) -> None:
+    """Remove what a folder of several stages' outputs holds beside those named, suffixes left out.
+
+    A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them
+    among what the folder's reader depends on: a clone that pulls the others would run the reader again.
+    """
+    for path in Path(folder).iterdir():
+        if path.stem in stems:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def write_json(path: str | Path, value: Any) -> None:

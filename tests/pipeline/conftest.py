@@ -51,6 +51,7 @@ SMALL = {
     "ckpt_bench.depths": [1],
     "ckpt_bench.batch_size": 2,
     "ckpt_bench.repeats": 1,
+    "seeds.more": [2],
     "report.samples": 2,
     "runtime.threads": 1,
     "runtime.device": "cpu",

@@ -15,6 +15,9 @@ STAGES = (
     "accum_run",
     "accum_sweep",
     "ckpt_bench",
+    "seed_train",
+    "seed_score",
+    "seeds",
     "report",
 )
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
@@ -22,16 +25,18 @@ BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 # (section.key, new value in the tests' small pipeline, the stages that run: these and no others)
 RERUNS: tuple[tuple[str, Any, str], ...] = (
     ("data.train_stories", 280, " ".join(STAGES)),
-    ("vocab.min_count", 2, "vocab train evaluate beam_bench kv_bench accum_run accum_sweep ckpt_bench report"),
-    ("embedding.window", 4, "vocab train evaluate beam_bench kv_bench accum_run accum_sweep ckpt_bench report"),
-    ("model.heads", 4, "train evaluate beam_bench kv_bench accum_run accum_sweep ckpt_bench report"),
-    ("train.lr", 0.02, "train evaluate beam_bench accum_run accum_sweep report"),
+    ("vocab.min_count", 2, " ".join(STAGES[1:])),
+    ("embedding.window", 4, " ".join(STAGES[1:])),
+    ("model.heads", 4, " ".join(STAGES[2:])),
+    ("train.lr", 0.02, "train evaluate beam_bench accum_run accum_sweep seed_train seed_score seeds report"),
+    # seeds stays where decode and evaluate change: what evaluate hands it is the same
     ("decode.temperature", 0.9, "evaluate beam_bench kv_bench report"),
-    ("evaluate.bootstrap", 30, "evaluate report"),
+    ("evaluate.bootstrap", 30, "evaluate seed_score report"),
     ("beam_bench.widths", [1, 3], "beam_bench report"),
     ("kv_bench.lengths", [7], "kv_bench report"),
     ("accum_sweep.tokens", 2500, "accum_run accum_sweep report"),
     ("ckpt_bench.depths", [2], "ckpt_bench report"),
+    ("seeds.more", [3], "seed_train seed_score seeds report"),
     ("report.title", "another title", "report"),
     ("runtime.threads", 2, ""),
 )

@@ -17,7 +17,8 @@ from tinylm.presets.write import names
 ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")}
+NAMES = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
 RUN = (

@@ -10,10 +10,10 @@ TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 STAGES, RERUNS = TABLE["STAGES"], TABLE["RERUNS"]
 
 
-def commands(stages: set[str]) -> list[str]:
-    """What is started for these stages: accum_run once for each of its settings 1 and 2."""
-    singles = stages - {"accum_run"}
-    return sorted([*singles, *(["accum_run 1", "accum_run 2"] if singles != stages else [])])
+def commands(stages: set[str], seed: int = 2) -> list[str]:
+    """What is started for these stages: accum_run once for each of its settings 1 and 2, the seed's with the seed."""
+    singles = [f"{stage} {seed}" if stage.startswith("seed_") else stage for stage in stages - {"accum_run"}]
+    return sorted([*singles, *(["accum_run 1", "accum_run 2"] if "accum_run" in stages else [])])
 
 
 def outputs(pipeline) -> list[str]:
@@ -22,6 +22,7 @@ def outputs(pipeline) -> list[str]:
     for stage in pipeline["stages"].values():
         for entry in [*stage.get("outs", []), *stage.get("metrics", []), *stage.get("plots", [])]:
             path = entry if isinstance(entry, str) else next(iter(entry))
+            path = path.replace("${item.seed}", "2")
             paths += [path.replace("${item.accumulation}", number) for number in ("1", "2")]
     return sorted(set(paths))
 
@@ -56,7 +57,7 @@ def test_an_edit_runs_what_depends_on_it(clone, edited, value, stages):
     clone.set({edited: value})
     found = clone.repro()
     assert found.ran == expected
-    assert sorted(found.commands) == commands(expected)
+    assert sorted(found.commands) == commands(expected, 3 if edited == "seeds.more" else 2)
     assert found.restored == set()
     assert found.unchanged == set(STAGES) - expected
 

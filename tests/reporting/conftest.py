@@ -71,6 +71,7 @@ def _write_data(folder: Path) -> None:
         "kv_bench": 61.0,
         "accum_sweep": 2.0,
         "ckpt_bench": 18.0,
+        "seeds": 0.3,
     }.items():
         _json(folder, f"metrics/{stage}_time.json", {"seconds": spent, "conditions": CONDITIONS})
 
@@ -152,6 +153,12 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
                 "not_measured": {"sentence start": "the tokens hold no sentence ends"},
                 "ablation": {"stories": 40, "nats_per_token": 1.95},
             },
+            "memorised": {
+                "protocol": "Words as the model has them.",
+                "train_stories": 19600,
+                "continuations": _copied(9.0, 1),
+                "references": _copied(6.0, 0),
+            },
             "samples": {
                 "count": 50,
                 "protocol": "50 starts of stories, 5 tokens each, continued at temperature 0.8",
@@ -222,6 +229,63 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
             for number, (token, probability) in enumerate(probabilities.items(), start=1)
         ],
     )
+
+
+def _copied(longest: float, whole: int) -> dict:
+    """What 12 texts share with train."""
+    return {
+        "count": 12,
+        "words": 700,
+        "longest_run": _interval(longest),
+        "longest_run_median": longest,
+        "longest_run_largest": 21,
+        "whole": whole,
+        "new": {str(n): _interval(0.1 * n) for n in range(1, 9)},
+        "overlap": _interval(0.2),
+    }
+
+
+def _write_memorised(folder: Path) -> None:
+    _csv(
+        folder,
+        "data/evaluate/memorised.csv",
+        [
+            {
+                "prompt": f"once upon a time {i}",
+                "text": text,
+                "words": 30,
+                "longest_run": 5 + i,
+                "run": f"was a little dog {i} who",
+                "run_story": i,
+                **{f"new_{n}": 0.1 * n for n in range(1, 9)},
+                "overlap": 0.25,
+                "nearest_story": 100 + i,
+                "nearest": f"the nearest story {i}",
+            }
+            for i in range(12)
+            for text in ("continuation", "reference")
+        ],
+    )
+
+
+def _write_seeds(folder: Path, updates: int) -> None:
+    figures = {"perplexity": 7.1, "nats_per_token": 1.96, "bits_per_byte": 0.58, "held_out_loss": 1.962}
+    _json(
+        folder,
+        "metrics/seeds.json",
+        {
+            "n": 3,
+            "seeds": [1, 2, 3],
+            **{name: {"mean": value, "sd": value / 100, "difference": value / 16} for name, value in figures.items()},
+            "by_seed": {str(seed): {name: value + seed / 50 for name, value in figures.items()} for seed in (1, 2, 3)},
+        },
+    )
+    rows = []
+    for shift, series in enumerate(("lowest", "seed 1", "mean", "seed 2", "seed 3", "highest")):
+        for step in range(50, updates + 1, 50):
+            value = 1.9 + shift / 50 + 5 * math.exp(-step / (updates / 6))
+            rows.append({"step": step, "tokens": 1_500_000 // updates * step, "series": series, "value": value})
+    _csv(folder, "plots/seeds.csv", rows)
 
 
 def _write_roles(folder: Path, layers: int, heads: int) -> None:
@@ -417,6 +481,8 @@ def write_run(folder: Path, *, updates: int, layers: int, heads: int, sentences:
     _write_data(folder)
     _write_training(folder, updates)
     _write_evaluation(folder, layers, heads, sentences)
+    _write_memorised(folder)
+    _write_seeds(folder, updates)
     _write_benches(folder)
 
 

@@ -18,7 +18,7 @@ from tinylm.reporting.findings import (
 from tinylm.reporting.head_findings import judge_ablation, judge_heads, judge_roles
 from tinylm.reporting.heads import Head, Role, heads
 from tinylm.reporting.sources import Run, read_run
-from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu
+from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu, judge_memorised
 
 
 def _evaluate(**changes: Any) -> Run:
@@ -120,6 +120,45 @@ def test_overlapping_intervals_support_no_claim(own, expected, claim):
 def test_repetition(own, how):
     (finding,) = compare_samples(_evaluate(samples={"repeated_4grams": own, "reference_repeated_4grams": 0.04}))
     assert how in finding.text
+
+
+def _copies(longest: tuple[float, float, float], whole: int = 0) -> dict:
+    ends = dict(zip(("value", "low", "high"), longest))
+    return {"longest_run": ends, "count": 50, "whole": whole, "new": {"4": {"value": 0.4}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "expected", "claim"),
+    [
+        ((12.0, 10.1, 14.0), "shares longer runs with train", True),
+        ((6.0, 5.0, 7.9), "shares shorter runs with train", True),
+        ((10.0, 9.0, 11.0), "the longest runs overlap", False),
+    ],
+)
+def test_copying_is_claimed_where_runs_are_longer_than_those_of_the_stories(own, expected, claim):
+    memorised = {"continuations": _copies(own), "references": _copies((9.0, 8.0, 10.0))}
+    (finding,) = judge_memorised(_evaluate(memorised=memorised))
+    assert expected in finding.text
+    assert "40.0 % of its 4-grams are new, against 40.0 %" in finding.text
+    assert finding.claim is claim
+
+
+def test_texts_that_stand_in_train_word_for_word_are_named():
+    memorised = {"continuations": _copies((9.0, 8.0, 10.0), whole=2), "references": _copies((9.0, 8.0, 10.0))}
+    assert "2 of 50 continuations stand in a story of train" in _text(judge_memorised(_evaluate(memorised=memorised)))
+    assert judge_memorised(_evaluate(memorised={"continuations": {"count": 0, "words": 0}})) == []
+
+
+def test_several_seeds_say_which_difference_may_be_chance():
+    run = _evaluate()
+    (alone, *_) = limits(run)
+    assert not alone.claim
+    assert "one run with one seed" in alone.text
+    run.found["seeds"] = {"n": 3, "perplexity": {"mean": 7.1, "sd": 0.052, "difference": 0.316}}
+    (several, *_) = limits(run)
+    assert several.claim
+    assert "Over 3 seeds the perplexity is 7.10 ± 0.0520" in several.text
+    assert "differ by less than 0.316 may" in several.text
 
 
 def test_bleu_of_few_samples_says_little():

@@ -10,7 +10,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tinylm.scoring.bleu import Bleu, corpus_bleu, match_counts
+from tinylm.scoring.bleu import Bleu
+from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
 
 WORDS = ["the", "a", "dog", "cat", "ran", "sat", "and", "big"]
 

@@ -54,7 +54,7 @@ def test_bootstrap_matches_a_slow_loop_over_resamples():
 
 
 def test_bootstrap_of_corpus_bleu_holds_the_score():
-    from tinylm.scoring.bleu import corpus_bleu, match_counts
+    from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
 
     rng = np.random.default_rng(3)
     texts = [" ".join(rng.choice(list("abcd"), 31)) for _ in range(80)]

@@ -28,6 +28,7 @@ def test_prompts_are_spread_over_the_split(tmp_path):
     lengths = range(10, 31)
     found = choose_prompts(store(tmp_path, lengths), 3, 5, None, sos_id=0)
     assert [len(prompt.reference) for prompt in found] == [6, 16, 26]
+    assert [prompt.story for prompt in found] == [0, 10, 20]
 
 
 def test_a_reference_across_stories_goes_on_in_the_stream(tmp_path):
@@ -88,3 +89,11 @@ def test_a_short_stream_gives_what_is_there(tmp_path, prompt, reference, expecte
     write_store(tmp_path, "evaluation", [[0, 1, 2, 3, 4]], 100)
     found = cut_prompts(TokenStore(tmp_path, "evaluation"), 3, prompt, reference, seed=1)
     assert [(one.ids, one.reference) for one in found] == expected
+
+
+def test_a_cut_knows_the_story_in_which_it_begins(tmp_path):
+    write_store(tmp_path, "evaluation", [[0, 1, 2], [], [3], [4, 5, 6, 7, 8, 9]], 100)
+    found = cut_prompts(TokenStore(tmp_path, "evaluation"), 9, 2, 1, seed=1)
+    assert [(prompt.ids[0], prompt.story) for prompt in found] == [
+        (i, 0 if i < 3 else 2 if i == 3 else 3) for i in range(8)
+    ]

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from tinylm.cli import compare_options, exchange_options, publish_options
 from tinylm.command import guard
 from tinylm.runtime import share_cores
 
@@ -45,7 +46,11 @@ PURPOSES = {
     "check": "check params.yaml, data and machine before any work",
     "preset": "write a preset over params.yaml",
     "record": "keep the figures of the run in this folder in docs/runs",
+    "publish": "put the model, its card and its report on the Hugging Face hub",
     "study": "answer a question by training with several settings and seeds",
+    "compare": "what two or more runs differ in, and how sure the difference is",
+    "export": "write the model as a folder that the library transformers loads",
+    "import": "read an export back, to the same bytes",
 }
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -171,6 +176,16 @@ def _add_study(commands: Any) -> None:
     parser.add_argument("--list", action="store_true", help="name the studies and their questions")
 
 
+def _add_exchange(commands: Any) -> None:
+    export = _command(commands, "export", exchange_options.EXPORT_EXAMPLES, exchange_options.EXPORT_NOTES)
+    back = _command(commands, "import", exchange_options.IMPORT_EXAMPLES)
+    back.set_defaults(run=_runner("import_model"))  # a module cannot be called import
+    exchange_options.add_export(export)
+    exchange_options.add_import(back)
+    for parser in (export, back):
+        _add_model_options(parser)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     listed = "\n".join(f"  {name:9}  {purpose}" for name, purpose in PURPOSES.items())
@@ -189,6 +204,9 @@ def make_parser() -> argparse.ArgumentParser:
     _add_preset(commands)
     _add_record(commands)
     _add_study(commands)
+    publish_options.add_options(_command(commands, "publish", publish_options.EXAMPLES, publish_options.NOTES))
+    compare_options.add_options(_command(commands, "compare", compare_options.EXAMPLES, compare_options.NOTES))
+    _add_exchange(commands)
     return parser
 
 

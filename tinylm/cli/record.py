@@ -13,7 +13,7 @@ from tinylm.files import write_json
 from tinylm.presets.write import Values, differences, flatten, names, preset_values
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-NOT_OF_THE_RUN = ("runtime", "report")  # sections that change no result
+NOT_OF_THE_RUN = ("runtime", "report", "seeds")  # sections that change no result
 SEED = "train.seed"
 
 
@@ -42,7 +42,7 @@ def _commands(name: str, preset: str, differs: list[str], seed: int, stages: lis
     return [*first, f"dvc repro{targets}".rstrip(), f"tinylm record {name}"]
 
 
-def _without_stale(run: Any, folder: str | Path) -> tuple[Any, list[str]]:
+def without_stale(run: Any, folder: str | Path) -> tuple[Any, list[str]]:
     """The run without what was not made with these parameters, and a line for each stage or file left out."""
     from tinylm.reporting.sources import FILES
 
@@ -62,7 +62,7 @@ def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dic
     from tinylm.reporting.sources import FILES, read_run
 
     params = load_params(Path(folder) / PARAMS_FILE)
-    run, left_out = _without_stale(read_run(folder, params), folder)
+    run, left_out = without_stale(read_run(folder, params), folder)
     if "train" not in run.found:
         raise InputError("; ".join(["no training run to record: run dvc repro train", *left_out]))
     values = _of_the_run(flatten(params))

@@ -9,6 +9,7 @@ from typing import Any
 from tinylm.bench.beam import BeamBenchSettings
 from tinylm.bench.ckpt import CkptBenchSettings
 from tinylm.bench.kv import KvBenchSettings
+from tinylm.bench.seeds import SeedSettings
 from tinylm.bench.sweep import AccumSettings
 from tinylm.config import PARAMS_FILE, InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
@@ -33,6 +34,7 @@ SECTIONS: dict[str, type] = {
     "kv_bench": KvBenchSettings,
     "accum_sweep": AccumSettings,
     "ckpt_bench": CkptBenchSettings,
+    "seeds": SeedSettings,
     "report": ReportSettings,
     "runtime": RuntimeSettings,
 }
@@ -197,3 +199,11 @@ def _evaluation_stories(s: SimpleNamespace) -> Iterator[Finding]:
     too_many = [f"{name} = {count}" for name, count in wanted.items() if count > most]
     problem = f"{', '.join(too_many)}; allowed: at most data.evaluation_stories = {most}" if too_many else ""
     yield Finding("evaluation stories", f"{most}, of which {max(wanted.values())} are used", problem)
+
+
+@_rule("train", "seeds")
+def _seeds(s: SimpleNamespace) -> Iterator[Finding]:
+    problem = ""
+    if s.train.seed in s.seeds.more:
+        problem = f"seeds.more names {s.train.seed}; allowed: seeds other than train.seed"
+    yield Finding("seeds", ", ".join(map(str, (s.train.seed, *s.seeds.more))), problem)

@@ -9,6 +9,8 @@ from matplotlib.ticker import LogLocator, ScalarFormatter
 from tinylm.reporting.drawing import MARKERS, SERIES, SOFT, count_axis, label_ends, new_axes
 
 Curves = Mapping[str, tuple[list[float], list[float]]]
+Bands = Mapping[str, tuple[list[float], list[float], list[float]]]  # places, lows, highs of a curve, by its name
+_SHADE = 0.22  # opacity of a band
 _MANY = 24  # points; a longer curve is drawn without markers
 
 
@@ -21,8 +23,12 @@ def draw_curves(
     log_y: bool = False,
     from_zero: bool = False,
     faint: str = "",
+    bands: Bands | None = None,
 ) -> Figure:
-    """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others)."""
+    """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others).
+
+    Bands are shaded behind the curves whose names they have.
+    """
     drawing, axes = new_axes(title, x_label, y_label)
     ends = []
     for number, (name, (xs, ys)) in enumerate(curves.items()):
@@ -30,6 +36,8 @@ def draw_curves(
         marker = MARKERS[number % len(MARKERS)] if len(xs) <= _MANY else ""
         width = 0.9 if name == faint else 1.8
         axes.plot(xs, ys, color=colour, linewidth=width, marker=marker, markersize=4)
+        if bands and name in bands:
+            axes.fill_between(*bands[name], color=colour, alpha=_SHADE, linewidth=0)
         ends.append((xs[-1], ys[-1], name, colour))
     if log_y:
         _log_axis(axes)

@@ -133,12 +133,7 @@ def judge_unknown(run: Run) -> list[Finding]:
 
 def limits(run: Run) -> list[Finding]:
     """What one run can never say."""
-    found = [
-        not_said(
-            "Whether a small difference to another run is real: this is one run with one seed, and other "
-            "seeds give other figures. The intervals cover the choice of stories only."
-        )
-    ]
+    found = [_seeds(run)]
     if run.param("data", "source") == "storybook":
         found.append(
             not_said(
@@ -165,6 +160,22 @@ def limits(run: Run) -> list[Finding]:
                 )
             )
     return found
+
+
+def _seeds(run: Run) -> Finding:
+    """What another seed would have changed."""
+    difference = as_number(run.get("seeds", "perplexity", "difference"))
+    if difference is None:
+        return not_said(
+            "Whether a small difference to another run is real: this is one run with one seed, and other "
+            "seeds give other figures. The intervals cover the choice of stories only."
+        )
+    mean, spread = run.get("seeds", "perplexity", "mean"), run.get("seeds", "perplexity", "sd")
+    return said(
+        f"Over {count(run.get('seeds', 'n'))} seeds the perplexity is {figure(mean)} ± {figure(spread)} (standard "
+        f"deviation): two single runs whose perplexities differ by less than {figure(difference)} may differ by their "
+        "seeds alone."
+    )
 
 
 RULES: tuple[Callable[[Run], list[Finding]], ...] = (

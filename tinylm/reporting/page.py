@@ -8,6 +8,7 @@ from tinylm.reporting.markup import escape
 from tinylm.reporting.sections import Part
 
 STYLE_SHEET = Path(__file__).with_name("page.css")
+OF_A_RUN = "Drawn from the files in metrics, plots and data; this page computes nothing itself."
 
 
 def _draw(part: Part, svgs: Mapping[str, str]) -> str:
@@ -17,8 +18,8 @@ def _draw(part: Part, svgs: Mapping[str, str]) -> str:
     )
 
 
-def build_page(parts: Sequence[Part], title: str, svgs: Mapping[str, str]) -> str:
-    """The whole page as HTML; `svgs` holds the inline figures by name (pictures.page_svgs)."""
+def build_page(parts: Sequence[Part], title: str, svgs: Mapping[str, str], made_of: str = OF_A_RUN) -> str:
+    """The whole page as HTML; `svgs`: the inline figures by name (pictures.page_svgs), `made_of`: its last line."""
     bar = "".join(f'<li><a href="#{part.anchor}">{escape(part.short)}</a></li>' for part in parts)
     body = "".join(_draw(part, svgs) for part in parts)
     title = escape(title)
@@ -29,6 +30,6 @@ def build_page(parts: Sequence[Part], title: str, svgs: Mapping[str, str]) -> st
         f"<title>{title}</title>\n<style>\n{STYLE_SHEET.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
         f'<header><h1>{title}</h1></header>\n<nav aria-label="Contents"><ul>{bar}</ul></nav>\n'
         f"<main>\n{body}</main>\n"
-        "<footer><p>Drawn from the files in metrics, plots and data; this page computes nothing itself.</p></footer>\n"
+        f"<footer><p>{escape(made_of)}</p></footer>\n"
         "</body>\n</html>\n"
     )

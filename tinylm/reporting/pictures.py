@@ -1,36 +1,18 @@
 """Every picture of a run by name: what it is drawn from, the figure, and the words that stand for it."""
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from tinylm.reporting import bars, curves, heatmaps
-from tinylm.reporting.drawing import STYLE, settle, to_svg
+from tinylm.reporting.chance_pictures import new_ngrams, seed_band, seed_losses
+from tinylm.reporting.drawing import STYLE, to_svg
 from tinylm.reporting.heads import heads
+from tinylm.reporting.picture import Draw, Picture, ends
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.tendencies import tendencies
 from tinylm.reporting.wording import big, count, figure, loss, name_of, prediction, seconds, share
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A drawn figure and the text that a reader who cannot see it gets."""
-
-    figure: Figure
-    alt: str
-
-    def __post_init__(self) -> None:
-        settle(self.figure)
-
-
-Draw = Callable[[Run], Picture | None]
-
-
-def _ends(lines: curves.Curves) -> str:
-    return "; ".join(f"{name} from {figure(ys[0])} to {figure(ys[-1])}" for name, (_, ys) in lines.items())
 
 
 def _lines(name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: bool = False, faint: str = "") -> Draw:
@@ -38,8 +20,9 @@ def _lines(name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: 
         lines = long_series(run.rows(name), x)
         if not lines:
             return None
-        drawn = curves.draw_curves(lines, title, x_label, y_label, log_y=log_y, faint=faint)
-        return Picture(drawn, f"{title}, {y_label} against {x_label}: {_ends(lines)}.")
+        bands = seed_band(run, x) if name == "loss" else {}
+        drawn = curves.draw_curves(lines, title, x_label, y_label, log_y=log_y, faint=faint, bands=bands)
+        return Picture(drawn, f"{title}, {y_label} against {x_label}: {ends(lines)}.")
 
     return draw
 
@@ -102,7 +85,7 @@ def _pair(name: str, x: str, flag: str, y: str, labels: tuple[str, str], title: 
         if not lines:
             return None
         drawn = curves.draw_curves(lines, title, *axes, from_zero=True)
-        return Picture(drawn, f"{title}, {axes[1]} against {axes[0]}: {_ends(lines)}.")
+        return Picture(drawn, f"{title}, {axes[1]} against {axes[0]}: {ends(lines)}.")
 
     return draw
 
@@ -224,6 +207,8 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
     "head_roles": (("roles", "ablation"), _head_roles),
+    "seed_losses": (("seed_curves",), seed_losses),
+    "new_ngrams": (("evaluate",), new_ngrams),
 }
 
 

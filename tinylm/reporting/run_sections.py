@@ -98,13 +98,19 @@ def curves(run: Run) -> Blocks:
     ) + gallery(
         picture(
             "loss_tokens",
-            "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all of the held-out split.",
+            "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all of the held-out split."
+            + _band(run),
         ),
         picture("loss_steps", "The same losses against the number of updates."),
         picture("perplexity", "exp(loss): the number of equally likely tokens that would leave one as unsure."),
         picture("learning_rate", "The optimizer's step size."),
         picture("grad_norm", "Length of the gradient before clipping."),
     )
+
+
+def _band(run: Run) -> str:
+    trained = as_number(run.get("seeds", "n"))
+    return f" The band holds the held-out losses of all {count(trained)} seeds." if trained and trained > 1 else ""
 
 
 def stories(run: Run) -> Blocks:

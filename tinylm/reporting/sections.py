@@ -6,6 +6,7 @@ from functools import partial
 
 from tinylm.reporting import (
     attention_sections,
+    chance_sections,
     cost_sections,
     method_sections,
     quality_sections,
@@ -65,7 +66,9 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         Section("curves", "Curves", "How training went", curves, whole.curves),
         Section("learns", "Stories", "It learns: stories during training", ("stories",), whole.stories),
         Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
+        Section("seeds", "Seeds", "How far seeds move it", ("seeds", "seed_curves"), chance_sections.seeds),
         Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy"), samples),
+        Section("memorised", "Memorised", "Is it memorised?", ("evaluate", "memorised"), chance_sections.memorised),
         Section("beams", "Beams", "Beam search beside sampling", beams, quality.beams),
         Section("attention", "Attention", "What the heads look at", heads, _attention),
         Section("cache", "Cache", "Key-value cache", ("kv_bench", "kv_bench_time"), cost.cache),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench")
+STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds")
 
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (f"metrics/{stage}.json", stage) for stage in STAGES},
@@ -25,12 +25,14 @@ FILES = {  # name: (path, the stage that writes it)
     "roles": ("data/evaluate/roles.csv", "evaluate"),
     "ablation": ("data/evaluate/ablation.csv", "evaluate"),
     "greedy": ("data/evaluate/greedy.csv", "evaluate"),
+    "memorised": ("data/evaluate/memorised.csv", "evaluate"),
     "attention": ("data/evaluate/attention.npz", "evaluate"),
     "moments": ("data/evaluate/moments.npz", "evaluate"),
     "beams": ("data/beam_bench/outputs.csv", "beam_bench"),
     "accum_micro_steps": ("plots/accum_micro_steps.csv", "accum_sweep"),
     "accum_updates": ("plots/accum_updates.csv", "accum_sweep"),
     "accum_tokens": ("plots/accum_tokens.csv", "accum_sweep"),
+    "seed_curves": ("plots/seeds.csv", "seeds"),
 }
 
 Rows = list[dict[str, str]]

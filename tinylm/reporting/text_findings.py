@@ -82,6 +82,44 @@ def judge_bleu(run: Run) -> list[Finding]:
     return found
 
 
+def judge_memorised(run: Run) -> list[Finding]:
+    """Does the model copy longer runs from train than the stories' own continuations share with it?"""
+    own, real = (run.mapping("evaluate", "memorised", key) for key in ("continuations", "references"))
+    a, b = interval(own.get("longest_run")), interval(real.get("longest_run"))
+    if not a or not b:
+        return []
+    mine, theirs = (figure(side["longest_run"].get("value")) for side in (own, real))
+    text = f"{mine} words on average, against {theirs}"
+    fresh, true = (as_number((side.get("new") or {}).get("4", {}).get("value")) for side in (own, real))
+    if fresh is not None and true is not None:
+        text += f"; {share(fresh)} of its 4-grams are new, against {share(true)}"
+    if a[0] <= b[1] and b[0] <= a[1]:
+        found = [
+            not_said(
+                "Whether the model copies more from train than stories share by themselves: the intervals of the "
+                f"longest runs overlap ({text})."
+            )
+        ]
+    elif a[0] > b[1]:
+        found = [
+            said(
+                f"The model's text shares longer runs with train than the stories' own continuations do ({text}): it "
+                "takes to wordings that it has seen."
+            )
+        ]
+    else:
+        found = [
+            said(
+                f"The model's text shares shorter runs with train than the stories' own continuations do ({text}): "
+                "nothing speaks for learning by heart."
+            )
+        ]
+    whole, texts = as_number(own.get("whole")), as_number(own.get("count"))
+    if whole and texts:
+        found.append(said(f"{count(whole)} of {count(texts)} continuations stand in a story of train word for word."))
+    return found
+
+
 def judge_beams(run: Run) -> list[Finding]:
     """Does a wider beam find more probable text, and does it pay with repetition?"""
     methods = run.table("beam_bench", "methods")
@@ -115,4 +153,4 @@ def judge_beams(run: Run) -> list[Finding]:
     return [said(f"{verdict} ({figures}; {prompts} prompts, no intervals).")]
 
 
-TEXT_RULES = (compare_samples, judge_bleu, judge_beams)
+TEXT_RULES = (compare_samples, judge_memorised, judge_bleu, judge_beams)

@@ -7,9 +7,8 @@ from typing import Any
 import datasets
 import evaluate
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
-MAX_ORDER = 4
+from tinylm.scoring.bleu_counts import MAX_ORDER, brevity_penalty, corpus_bleu, precisions, score_texts
 
 
 class Bleu(evaluate.Metric):
@@ -49,54 +48,13 @@ class Bleu(evaluate.Metric):
         tokenize: str = "13a",
         **_: Any,
     ) -> dict[str, Any]:
-        counts, sentences = _score_texts(predictions or [], references or [], tokenize)
+        counts, sentences = score_texts(predictions or [], references or [], tokenize)
         total = counts.sum(axis=0)
         return {
             **{f"bleu{order}": float(corpus_bleu(total, order)) for order in range(1, MAX_ORDER + 1)},
             "sentence_bleu": float(np.mean(sentences)) if sentences else 0.0,
-            "precisions": _precisions(total).tolist(),
-            "brevity_penalty": float(_brevity_penalty(total)),
+            "precisions": precisions(total).tolist(),
+            "brevity_penalty": float(brevity_penalty(total)),
             "prediction_length": int(total[0]),
             "reference_length": int(total[1]),
         }
-
-
-def match_counts(predictions: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> np.ndarray:
-    """What corpus BLEU needs of each text: (texts, 10) int64, to be summed or averaged over any texts.
-
-    Columns: prediction length, reference length, matches of orders 1 to 4, predicted n-grams of orders 1 to 4.
-    """
-    return _score_texts(predictions, references, tokenize)[0]
-
-
-def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
-    """Brevity penalty * geometric mean of the precisions up to `order`; counts (..., 10) -> (...).
-
-    0.0 where an order has no match. Scale of the counts does not matter, so means over texts serve too.
-    """
-    precisions = _precisions(counts)[..., :order]
-    matched = (precisions > 0).all(axis=-1)
-    mean_log = np.log(np.where(precisions > 0, precisions, 1.0)).mean(axis=-1)
-    return np.where(matched, _brevity_penalty(counts) * np.exp(mean_log), 0.0)
-
-
-def _score_texts(
-    predictions: Sequence[str], references: Sequence[str], tokenize: str
-) -> tuple[np.ndarray, list[float]]:
-    """Match counts (texts, 10) and sentence BLEU of each text."""
-    scorer = BLEU(tokenize=tokenize, smooth_method="exp", effective_order=True)
-    scores = [scorer.sentence_score(text, [other]) for text, other in zip(predictions, references, strict=True)]
-    rows = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
-    counts = np.array(rows, dtype=np.int64).reshape(-1, 2 + 2 * MAX_ORDER)
-    return counts, [min(score.score / 100, 1.0) for score in scores]  # rounding lifts perfect ones above 1
-
-
-def _precisions(counts: np.ndarray) -> np.ndarray:
-    matches, totals = counts[..., 2 : 2 + MAX_ORDER], counts[..., 2 + MAX_ORDER :]  # (..., 4)
-    return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
-
-
-def _brevity_penalty(counts: np.ndarray) -> np.ndarray:
-    predicted, reference = counts[..., 0], counts[..., 1]
-    ratio = np.divide(reference, predicted, out=np.full(predicted.shape, np.inf), where=predicted > 0)
-    return np.exp(np.minimum(1 - ratio, 0.0))

@@ -19,6 +19,8 @@ from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
+TABLE = ("story", "prompt", "reference", "continuation", "perplexity", "reference_perplexity", "bleu", "finished")
+
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateSettings:
@@ -134,6 +136,7 @@ def continue_stories(
         true = token_log_probs(model, [*prompt.ids, *prompt.reference], len(prompt.ids), decode.slide)
         rows.append(
             {
+                "story": prompt.story,
                 "prompt": tokenizer.decode(prompt.ids),
                 "reference": tokenizer.decode(prompt.reference),
                 "continuation": tokenizer.decode(new.ids),
@@ -144,6 +147,8 @@ def continue_stories(
                 "tokens": len(new.ids),
                 "reference_nats": -float(true.sum()),
                 "reference_tokens": len(true),
+                "ids": new.ids,
+                "reference_ids": prompt.reference,
             }
         )
     return rows
@@ -182,13 +187,34 @@ def continue_greedily(
     ]
 
 
+def sample_stories(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    settings: EvaluateSettings,
+    decode: DecodeSettings,
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+    """(figures with their protocol, tables, rows of `continue_stories`).
+
+    Tables: "samples", rows of TABLE, and "greedy" where section `evaluate` wants some.
+    """
+    rows = continue_stories(model, tokenizer, prompts, settings, decode)
+    figures, sentences = summarise(rows, settings)
+    scored = [row | {"bleu": bleu} for row, bleu in zip(rows, sentences, strict=True)]
+    tables = {"samples": [{name: row[name] for name in TABLE} for row in scored]}
+    if settings.greedy:
+        tables["greedy"] = continue_greedily(model, tokenizer, prompts[: settings.greedy], settings, decode)
+    return {"protocol": protocol(len(rows), settings, decode)} | figures, tables, rows
+
+
 def summarise(rows: Sequence[dict[str, Any]], settings: EvaluateSettings) -> tuple[dict[str, Any], list[float]]:
     """Figures over all continuations with 95 % bootstrap intervals, and each row's sentence BLEU.
 
     perplexity: exp of all nats over all tokens, and the mean of the rows' own beside it. BLEU over words parted at
     white space, each continuation against its one reference.
     """
-    from tinylm.scoring.bleu import Bleu, corpus_bleu, match_counts
+    from tinylm.scoring.bleu import Bleu
+    from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
 
     def interval(values: Any, statistic: Any, value: float) -> dict[str, float]:
         low, high = bootstrap_interval(np.asarray(values, dtype=float), statistic, settings.bootstrap, settings.seed)

@@ -35,10 +35,10 @@ def bootstrap_interval(
     """Percentile interval of a statistic over samples drawn anew with replacement (Efron 1979).
 
     `bootstrap_intervals` for a statistic that maps the means of resamples (R, K) to (R,): `mean`,
-    `pooled_perplexity`, `scoring.bleu.corpus_bleu`, or any function of column means.
+    `pooled_perplexity`, `scoring.bleu_counts.corpus_bleu`, or any function of column means.
     """
     low, high = bootstrap_intervals(values, statistic, resamples, seed, level)
-    return float(low), float(high)
+    return float(f"{low:.10g}"), float(f"{high:.10g}")  # the last digits depend on how a CPU orders sums
 
 
 def bootstrap_intervals(
@@ -76,8 +76,8 @@ def mean(means: np.ndarray) -> np.ndarray:
 
 
 def pooled_perplexity(means: np.ndarray) -> np.ndarray:
-    """Statistic for `bootstrap_interval`: exp(all nats / all tokens) of samples given as (nats, tokens)."""
-    return np.exp(means[:, 0] / means[:, 1])
+    """Statistic for `bootstrap_interval`: exp(all nats / all tokens) of samples given as (nats, tokens).  (..., 2)"""
+    return np.exp(means[..., 0] / means[..., 1])
 
 
 def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:

@@ -15,15 +15,13 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.inf
 
 
-def story_nats(token_nats: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def story_nats(nats: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the losses of each story of a stream: nats (S,) float64 and scored tokens (S,) int64.
 
-    token_nats (N - 1,) are the losses of tokens 1 to N - 1 of the stream (token 0 has nothing before it and is
-    not scored), offsets (S + 1,) the stories' starts with N at the end. Raises ValueError where they disagree.
+    nats (N,) is what the stream's tokens cost, times (N,) how often each was scored: not at all (the stream's first
+    token), once, or in each window that holds it. offsets (S + 1,) are the stories' starts with N at the end; a story
+    may be empty. The sums over stories are those over tokens.
     """
-    lengths = np.diff(offsets)
-    if len(token_nats) != max(lengths.sum() - 1, 0):
-        raise ValueError(f"{len(token_nats)} losses for a stream of {lengths.sum()} tokens; allowed: one fewer")
-    story = np.repeat(np.arange(len(lengths)), lengths)[1:]  # (N - 1,)
-    nats = np.bincount(story, weights=token_nats, minlength=len(lengths))
-    return nats, np.bincount(story, minlength=len(lengths))
+    story = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    sums = [np.bincount(story, weights=values, minlength=len(offsets) - 1) for values in (nats, times)]
+    return sums[0], sums[1].astype(np.int64)

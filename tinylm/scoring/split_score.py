@@ -1,22 +1,25 @@
-"""Perplexity and bits per byte of the whole evaluation split."""
+"""Perplexity and bits per byte of the whole evaluation split, and of each of its stories."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
-from tinylm.scoring.perplexity import perplexity
-from tinylm.text.batches import scoring_batches
-from tinylm.text.stories import read_stories
+from tinylm.scoring.perplexity import perplexity, story_nats
+from tinylm.scoring.story_texts import story_rows, story_texts
+from tinylm.text.batches import scoring_batches, scoring_starts
 from tinylm.text.token_store import TokenStore, coverage
 from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.training.validation import row_losses
+from tinylm.training.validation import target_losses
 
 BATCH_ROWS = 32
+HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte")
 PROTOCOL = {
     "stream": "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> is given",
@@ -26,6 +29,23 @@ PROTOCOL = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class SplitScore:
+    """Figures of the split, as metrics/evaluate.json holds them, and a row for each story (`story_rows`)."""
+
+    figures: dict[str, Any]
+    stories: list[dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Losses:
+    """rows (R, 2): nats and scored tokens of each row; nats (N,) and times (N,): of each token of the stream."""
+
+    rows: np.ndarray
+    nats: np.ndarray
+    times: np.ndarray
+
+
 def score_split(
     model: TinyLM,
     tokenizer: Tokenizer,
@@ -33,7 +53,7 @@ def score_split(
     layout: str,
     stories: str | Path,
     settings: EvaluateSettings,
-) -> dict[str, Any]:
+) -> SplitScore:
     """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words.
 
     Layout "windows" scores a token in each window that holds it; "once" then has the figures of layout "stream",
@@ -41,26 +61,46 @@ def score_split(
     Bits per byte is None where the text has no bytes, or unknown words that nobody can name any more.
     """
     context = model.settings.context
-
-    def losses(layout: str) -> np.ndarray:
-        return row_losses(model, scoring_batches(store, layout, BATCH_ROWS, context, tokenizer.pad_id)).numpy()
-
-    rows = once = losses(layout)
+    found = once = _losses(model, store, layout, tokenizer.pad_id)
+    rows = found.rows
     if layout == "windows":  # neighbours score the same tokens
-        once = losses("stream")
+        once = _losses(model, store, "stream", tokenizer.pad_id)
         rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
     known = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
-    n_bytes, unknown = _modelled_text(tokenizer, store, stories)
+    texts = story_texts(tokenizer, store, stories)
+    n_bytes, unknown = int(texts.n_bytes.sum()), [word for words in texts.unknown for word in words]
     spelling = Spelling(filter(None, map(tokenizer.word_of, range(len(tokenizer)))) if unknown else ())
     priced = n_bytes > 0 and len(unknown) == known["unknown"]
-    return {
+    figures = {
         **_figures(rows, settings),
-        "bits_per_byte": bits_per_byte(float(once[:, 0].sum()), unknown, n_bytes, spelling) if priced else None,
+        "bits_per_byte": bits_per_byte(float(once.rows[:, 0].sum()), unknown, n_bytes, spelling) if priced else None,
         "bytes": n_bytes,
         "unknown_share": known["unknown_share"],
         "protocol": PROTOCOL[layout].format(context=context),
-        **({"once": _figures(once, settings)} if layout == "windows" else {}),
+        **({"once": _figures(once.rows, settings)} if layout == "windows" else {}),
     }
+    sums, (sums_once, _) = (story_nats(losses.nats, losses.times, store.offsets) for losses in (found, once))
+    return SplitScore(figures, story_rows(tokenizer, store, texts, sums, sums_once, spelling if priced else None))
+
+
+def headline(figures: dict[str, Any]) -> dict[str, Any]:
+    """What of a split's figures is compared between seeds."""
+    return {name: figures[name] for name in HEADLINE}
+
+
+def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Losses:
+    """The split scored by a layout, every row of it; a token's nats are summed over the rows that score it."""
+    context, first = model.settings.context, 0
+    starts = scoring_starts(store, layout, context)
+    rows, nats, times = [], np.zeros(len(store.ids)), np.zeros(len(store.ids), dtype=np.int64)
+    for batch, losses in target_losses(model, scoring_batches(store, layout, BATCH_ROWS, context, pad_id)):
+        values, scored = losses.double().cpu().numpy(), batch.targets.numpy() >= 0  # (B, T)
+        places = starts[first : first + len(values), None] + 1 + np.arange(values.shape[1])
+        np.add.at(nats, places[scored], values[scored])
+        np.add.at(times, places[scored], 1)
+        rows.append(np.stack([losses.sum(1, dtype=torch.float64).cpu().numpy(), scored.sum(1)], axis=1))
+        first += len(values)
+    return _Losses(np.concatenate(rows), nats, times)
 
 
 def _figures(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
@@ -72,20 +112,3 @@ def _figures(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
         "nats_per_token": nats / tokens,
         "tokens": tokens,
     }
-
-
-def _modelled_text(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> tuple[int, list[str]]:
-    """UTF-8 bytes of the split's normalised text and its unknown words.
-
-    Where the split has no stories of its own, since it is a part of the training stream, its ids are read back; what
-    an unknown word was is then lost.
-    """
-    n_bytes = 0
-    unknown: list[str] = []
-    for story in read_stories(stories, "evaluation"):
-        n_bytes += len(tokenizer.normalise(story["text"]).encode())
-        unknown += tokenizer.unknown_words(story["text"])
-    if not n_bytes:
-        texts = (tokenizer.decode(store.story(index).tolist()) for index in range(len(store)))
-        n_bytes = sum(len(tokenizer.normalise(text).encode()) for text in texts)
-    return n_bytes, unknown

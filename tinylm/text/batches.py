@@ -35,6 +35,10 @@ class _Rows:
     starts: np.ndarray | None
     lengths: np.ndarray
 
+    def places(self) -> np.ndarray:
+        """Where each row starts, written out."""
+        return np.arange(len(self)) if self.starts is None else self.starts
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -141,3 +145,8 @@ def scoring_batches(store: TokenStore, layout: str, batch_size: int, context: in
     ids = np.asarray(store.ids)
     for first in range(0, len(rows), batch_size):
         yield rows.gather(ids, np.arange(first, min(first + batch_size, len(rows))), 0, pad_id)
+
+
+def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
+    """Where in the stream each row of `scoring_batches` starts: its target t is token start + 1 + t.  -> (rows,)"""
+    return _rows(store, layout, context, ring=False).places()

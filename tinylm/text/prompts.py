@@ -10,10 +10,11 @@ from tinylm.text.token_store import TokenStore
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """Ids to go on from, and those that truly follow."""
+    """Ids to go on from, those that truly follow, and the number from 0 of the story in which it begins."""
 
     ids: list[int]
     reference: list[int]
+    story: int
 
 
 def choose_prompts(
@@ -43,11 +44,12 @@ def choose_prompts(
         return []
     picked = long_enough[np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)]
     prompts = []
-    for first, last in store.offsets[np.stack([picked, picked + 1], axis=1)].tolist():
+    for story in picked.tolist():
+        first, last = store.offsets[story : story + 2].tolist()
         cut = first + prompt_tokens + marks
         end = len(store.ids) if across and reference_tokens is not None else last
         rest = store.ids[cut:end][:reference_tokens]
-        prompts.append(Prompt(store.ids[first:cut].tolist(), rest.tolist()))
+        prompts.append(Prompt(store.ids[first:cut].tolist(), rest.tolist(), story))
     return prompts
 
 
@@ -62,6 +64,10 @@ def cut_prompts(store: TokenStore, count: int, prompt_tokens: int, reference_tok
         return []
     places = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
     rng = np.random.default_rng(derive_seed(seed, "prompts"))
-    drawn = np.sort(rng.choice(places, size=min(count, places), replace=False)).tolist()
-    cuts = [(place, place + prompt_tokens) for place in drawn]
-    return [Prompt(store.ids[at:cut].tolist(), store.ids[cut : cut + reference_tokens].tolist()) for at, cut in cuts]
+    drawn = np.sort(rng.choice(places, size=min(count, places), replace=False))
+    stories = np.searchsorted(store.offsets, drawn, "right") - 1
+    prompts = []
+    for at, story in zip(drawn.tolist(), stories.tolist(), strict=True):
+        cut = at + prompt_tokens
+        prompts.append(Prompt(store.ids[at:cut].tolist(), store.ids[cut : cut + reference_tokens].tolist(), story))
+    return prompts

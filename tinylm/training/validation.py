@@ -1,6 +1,6 @@
 """The loss over a split: the one loop that held-out, evaluation and the benches share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -11,24 +11,30 @@ from tinylm.text.batches import Batch
 
 
 @torch.no_grad()
-def row_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> Tensor:
-    """(nats, scored tokens) of every row of all batches, without dropout; the mode is restored.  -> (rows, 2) float64
+def target_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> Iterator[tuple[Batch, Tensor]]:
+    """Each batch and its losses in nats (B, T), 0 where no target is scored, without dropout; the mode is restored.
 
-    Raises InputError where no token is scored.
+    Raises InputError behind the last batch where no token was scored.
     """
     was_training = model.training
     model.eval()
-    device = model.embedding.device
-    found = [torch.empty(0, 2, dtype=torch.float64)]
-    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-        for batch in batches:
-            nats = model.nats(batch.inputs.to(device), batch.targets.to(device)).sum(1, dtype=torch.float64)
-            found.append(torch.stack([nats.cpu(), (batch.targets >= 0).sum(1).double()], dim=1))
+    device, scored = model.embedding.device, False
+    for batch in batches:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            nats = model.nats(batch.inputs.to(device), batch.targets.to(device))
+        scored = scored or bool((batch.targets >= 0).any())
+        yield batch, nats
     model.train(was_training)
-    rows = torch.cat(found)
-    if not rows[:, 1].any():
+    if not scored:
         raise InputError("the split holds no token to score; give it at least one story of two words")
-    return rows
+
+
+def row_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> Tensor:
+    """(nats, scored tokens) of every row of all batches (see `target_losses`).  -> (rows, 2) float64"""
+    found = [torch.empty(0, 2, dtype=torch.float64)]
+    for batch, nats in target_losses(model, batches, precision):
+        found.append(torch.stack([nats.sum(1, dtype=torch.float64).cpu(), (batch.targets >= 0).sum(1).double()], dim=1))
+    return torch.cat(found)
 
 
 def split_loss(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> tuple[float, int]:

@@ -1,0 +1,37 @@
+"""Stage seed_score: the weights of a further seed on the evaluation split, `python -m stages.seed_score 2`."""
+
+import sys
+
+from tinylm.command import guard
+from tinylm.config import InputError, load_params, read_section
+from tinylm.files import require, write_json
+from tinylm.model.storage import check_vocabulary, load_model
+from tinylm.runtime import RuntimeSettings, pick_device
+from tinylm.scoring.continuations import EvaluateSettings
+from tinylm.scoring.split_score import headline, score_split
+from tinylm.seeding import seed_everything
+from tinylm.text.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import open_tokenizer
+
+
+def main() -> None:
+    if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
+        given = " ".join(sys.argv[1:]) or "nothing"
+        raise InputError(f"stages.seed_score: argument {given}; allowed: one seed, a whole number >= 0")
+    seed = int(sys.argv[1])
+    params = load_params()
+    settings = read_section(params, "evaluate", EvaluateSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    require(f"data/seeds/{seed}/config.json", f"seed_train@{seed}")
+    seed_everything(settings.seed, runtime.threads)
+    model, config = load_model(f"data/seeds/{seed}", pick_device(runtime.device))
+    check_vocabulary(f"data/seeds/{seed}", "data/vocab/tokenizer.json")
+    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
+    evaluation = TokenStore("data/tokens", "evaluation")
+    split = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
+    write_json(f"data/seeds/{seed}.json", headline(split.figures))
+    print(f"seed {seed}: evaluation perplexity {split.figures['perplexity']:.3f}")
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

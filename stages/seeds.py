@@ -1,0 +1,56 @@
+"""Stage seeds: how far the runs of all seeds lie apart; with no further seed, what the one run has."""
+
+import csv
+import math
+import sys
+import time
+from typing import Any
+
+from tinylm.bench import seeds, tables
+from tinylm.command import guard, stage_time
+from tinylm.config import load_params, read_section
+from tinylm.files import keep_only, read_json, require, write_json
+from tinylm.runtime import RuntimeSettings, conditions
+
+
+def held_out_curve() -> list[tuple[float, float, float]]:
+    """(update, tokens, nats a token) of stage train."""
+    with open(require("plots/loss.csv", "train"), encoding="utf-8", newline="") as handle:
+        rows = [row for row in csv.DictReader(handle) if row["series"] == "held-out"]
+    return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
+
+
+def held_out_loss(figures: dict[str, Any]) -> float:
+    """Nats a token of the weights that were saved."""
+    return math.log(figures["held_out_perplexity"])
+
+
+def main() -> None:
+    start = time.perf_counter()
+    params = load_params()
+    more = read_section(params, "seeds", seeds.SeedSettings).more
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    trained = read_json("metrics/train.json", "train")
+    first = trained["seed"]
+    score = read_json("data/seeds/train.json", "evaluate")
+    by_seed = {first: score | {"held_out_loss": held_out_loss(trained)}}
+    curves = {first: held_out_curve()}
+    costs = {}
+    for seed in more:
+        run = read_json(f"data/seeds/{seed}/run.json", f"seed_train@{seed}")
+        score = read_json(f"data/seeds/{seed}.json", f"seed_score@{seed}")
+        by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
+        curves[seed] = run["held_out"]
+        costs[seed] = {name: run[name] for name in ("train_s", "tokens_per_s", "conditions")}
+    keep_only("data/seeds", {"train", *map(str, more)})
+    merged = seeds.merge(by_seed)
+    write_json("metrics/seeds.json", merged)
+    tables.write_csv("plots/seeds.csv", ("step", "tokens", "series", "value"), seeds.curves(curves))
+    stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
+    spread = merged["perplexity"].get("sd")
+    over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"
+    print(f"evaluation perplexity {merged['perplexity']['mean']:.3f}{over}")
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))

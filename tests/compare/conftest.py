@@ -1,0 +1,112 @@
+"""Runs made by hand: what a revision would hold, without one."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from tinylm.compare.revisions import Absent, Revision
+from tinylm.compare.runs import Run, Stories
+
+PARAMS = {
+    "data.seed": 1,
+    "train.lr": 0.003,
+    "train.seed": 1,
+    "decode.seed": 1,
+    "runtime.threads": 2,
+    "kv_bench.batch": 20,
+}
+COUNT = 40
+
+
+def losses(shift=0.0, noise=0.0, count=COUNT, seed=0):
+    """Nats of each story: as different as stories are, moved by `shift` nats a token and a little noise."""
+    rng = np.random.default_rng(7)
+    tokens = rng.integers(80, 160, count)
+    hardness = rng.normal(2.0, 0.6, count)
+    own = np.random.default_rng(seed).normal(0.0, noise, count)
+    return tokens * (hardness + shift + own), tokens.astype(float)
+
+
+def samples(texts, ids=range(0, COUNT, 4)):
+    return [
+        {
+            "story": str(story),
+            "prompt": f"prompt {story}",
+            "reference": "the dog ran home and slept in the sun all day long",
+            "continuation": texts,
+        }
+        for story in ids
+    ]
+
+
+@pytest.fixture
+def make_run():
+    """A run whose stories are `text 0`, `text 1`, ..., in tokens of one vocabulary."""
+
+    def make(name, params=(), metrics=None, texts=None, vocabulary="v", told="the dog ran home", **moved):
+        texts = [f"text {i}" for i in range(COUNT)] if texts is None else texts
+        nats, tokens = losses(count=len(texts), **moved)
+        stories = Stories(texts, [f"{vocabulary} {text}" for text in texts], nats, tokens, nats * 1.5, tokens * 5)
+        found = {"evaluate": {"perplexity": float(np.exp(nats.sum() / tokens.sum()))}, **(metrics or {})}
+        rows = samples(told, range(0, len(texts), 4))
+        return Run(name, f"{name:0<40}", PARAMS | dict(params), found, stories, rows, {"tinylm/model": "m1"})
+
+    return make
+
+
+def table(rows):
+    target = io.StringIO(newline="")
+    writer = csv.DictWriter(target, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return target.getvalue()
+
+
+LOCK = {
+    "train": {
+        "cmd": "python -m stages.train",
+        "deps": [{"path": "tinylm/model", "md5": "m1.dir"}, {"path": "data/tokens", "md5": "t1.dir"}],
+        "params": {"params.yaml": {"train": {"lr": 0.003, "seed": 1}}},
+        "outs": [{"path": "models", "md5": "w1.dir"}],
+    },
+    "evaluate": {
+        "cmd": "python -m stages.evaluate",
+        "deps": [{"path": "models", "md5": "w1.dir"}, {"path": "../stories.jsonl", "md5": "s1"}],
+        "outs": [{"path": "data/evaluate", "md5": "e1.dir"}],
+    },
+}
+STORY_ROWS = [
+    {"story": i, "text_id": f"t{i}", "tokens_id": f"v{i}", "nats": 2.5 * i, "tokens": i, "bits": "", "bytes": 9}
+    for i in range(1, 4)
+]
+SAMPLE_ROWS = [{"story": 1, "prompt": "a", "reference": "b", "continuation": "c, d\ne"}]
+
+
+@pytest.fixture
+def revision():
+    """A revision out of {path: content}: texts as they are, other values as JSON; None takes a file away."""
+
+    def make(name="main", **changes):
+        files = {
+            "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n",
+            "dvc.lock": {"schema": "2.0", "stages": LOCK},
+            "metrics/train.json": {"held_out_loss_best": 1.5},
+            "metrics/evaluate.json": {"perplexity": 2.5},
+            "data/evaluate/stories.csv": table(STORY_ROWS),
+            "data/evaluate/samples.csv": table(SAMPLE_ROWS),
+            **changes,
+        }
+
+        class Fake(Revision):
+            def read(self, path):
+                if files.get(path) is None:
+                    raise Absent(f"{path}: not here")
+                content = files[path]
+                return (content if isinstance(content, str) else json.dumps(content)).encode()
+
+        return Fake(name, "c" * 40, None)
+
+    return make

@@ -1,0 +1,132 @@
+"""A real repository of a few files, with DVC and git as users have them."""
+
+import os
+import shutil
+import subprocess
+
+import dvc.cli
+import pytest
+
+from tinylm.compare.revisions import Absent, opened
+from tinylm.config import InputError
+
+PIPELINE = """\
+stages:
+  make:
+    cmd: mkdir -p data/evaluate && cp params.yaml data/evaluate/stories.csv
+    params: [train]
+    outs: [data/evaluate]
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """main: lr 1; the branch: lr 2; an experiment of main: lr 3; the workspace: main with params.yaml edited."""
+    folder = tmp_path_factory.mktemp("lab")
+    with pytest.MonkeyPatch.context() as patch:
+        for key in [name for name in os.environ if name.startswith(("GIT_", "DVC_"))]:
+            patch.delenv(key)
+        for key in ("AUTHOR", "COMMITTER"):
+            patch.setenv(f"GIT_{key}_NAME", "test")
+            patch.setenv(f"GIT_{key}_EMAIL", "test@localhost")
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("DVC_NO_ANALYTICS", "1")
+        patch.setenv("DVC_SITE_CACHE_DIR", str(folder / "site"))
+        patch.setenv("DVC_GLOBAL_CONFIG_DIR", str(folder / "config"))
+        patch.chdir(folder)
+
+        def run(*words):
+            if words[0] == "dvc":
+                assert dvc.cli.main(list(words[1:])) == 0, words
+            else:
+                subprocess.run(words, check=True, capture_output=True)
+
+        run("git", "init", "-q", "-b", "main")
+        run("dvc", "init", "-q")
+        (folder / "dvc.yaml").write_text(PIPELINE)
+        (folder / ".gitignore").write_text("/site/\n/config/\n")
+        for branch, rate in (("main", 1), ("branch", 2)):
+            if branch != "main":
+                run("git", "checkout", "-q", "-b", branch)
+            (folder / "params.yaml").write_text(f"train: {{lr: {rate}}}\n")
+            run("dvc", "repro", "-q")
+            run("git", "add", "-A")
+            run("git", "commit", "-q", "-m", branch)
+        run("git", "checkout", "-q", "main")
+        run("dvc", "checkout", "-q")
+        run("dvc", "exp", "run", "-q", "-n", "try", "-S", "train.lr=3")
+        run("git", "checkout", "-q", ".")
+        run("dvc", "checkout", "-q")
+        (folder / "params.yaml").write_text("train: {lr: 9}\n")
+        yield folder
+
+
+@pytest.fixture
+def here(lab, monkeypatch):
+    monkeypatch.chdir(lab)
+    return lab
+
+
+def rate(revision, path):
+    return revision.read(path).decode().split("lr:")[1].strip(" }\n")
+
+
+def test_branches_experiments_and_the_workspace_have_their_own_files(here):
+    with opened(["main", "branch", "try", "workspace"]) as revisions:
+        assert [revision.name for revision in revisions] == ["main", "branch", "try", "workspace"]
+        assert [rate(revision, "params.yaml") for revision in revisions] == ["1", "2", "3", "9"]
+        kept = [rate(revision, "data/evaluate/stories.csv") for revision in revisions]
+        assert kept == ["1", "2", "3", "1"]
+        assert [revision.commit is None for revision in revisions] == [False, False, False, True]
+    assert (here / "params.yaml").read_text() == "train: {lr: 9}\n"
+
+
+def test_commits_by_any_name_that_git_knows(here):
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    with opened(["HEAD", commit[:8], "branch~1"]) as revisions:
+        assert {revision.commit for revision in revisions} == {commit}
+
+
+def test_all_experiments_of_the_current_commit(here):
+    with opened(["HEAD"], experiments=True) as revisions:
+        assert [revision.name for revision in revisions] == ["HEAD", "try"]
+        assert rate(revisions[1], "params.yaml") == "3"
+    with opened(["HEAD", "try"], experiments=True) as revisions:
+        assert [revision.name for revision in revisions] == ["HEAD", "try"]
+
+
+def test_files_that_a_revision_does_not_have(here):
+    with opened(["main"]) as (main,):
+        for path in ("metrics/evaluate.json", "data/evaluate/samples.csv"):
+            with pytest.raises(Absent, match=f"^{path}: this revision has none"):
+                main.read(path)
+
+
+@pytest.mark.parametrize("kind", ["the file", "the folder's list too"])
+def test_what_the_cache_lacks_is_told_apart_from_what_was_never_made(here, tmp_path, kind):
+    cache = here / ".dvc/cache"
+    shutil.rmtree(here / "site", ignore_errors=True)  # where DVC remembers lists that it has read
+    lost = [path for path in cache.rglob("*") if path.is_file() and (kind != "the file" or path.suffix != ".dir")]
+    for path in lost:
+        shutil.move(path, tmp_path / path.name)
+    try:
+        with opened(["branch"]) as (branch,), pytest.raises(Absent) as told:
+            branch.read("data/evaluate/stories.csv")
+        assert str(told.value).startswith("data/evaluate/stories.csv: DVC's cache lacks it; dvc fetch")
+        with opened(["branch"]) as (branch,):
+            assert rate(branch, "params.yaml") == "2"
+    finally:
+        for path in lost:
+            shutil.move(tmp_path / path.name, path)
+
+
+@pytest.mark.parametrize("name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"])
+def test_names_that_lead_nowhere(here, name):
+    with pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"), opened([name]):
+        pass
+
+
+def test_outside_of_a_repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no DVC repository"), opened(["main"]):
+        pass

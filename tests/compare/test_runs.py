@@ -1,0 +1,122 @@
+import copy
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tinylm.compare.runs import read_run
+from tinylm.config import InputError
+
+
+@pytest.fixture
+def lock(revision):
+    """A copy of the lock that the revision has, to be changed."""
+    return copy.deepcopy(json.loads(revision().read("dvc.lock")))
+
+
+def test_a_whole_revision_is_read(revision):
+    run = read_run(revision())
+    assert (run.name, run.commit) == ("main", "c" * 40)
+    assert run.params == {"train.lr": 0.003, "train.seed": 1}
+    assert run.value("evaluate", "perplexity") == 2.5
+    assert run.value("evaluate", "samples", "bleu4") is None
+    assert run.value("seeds", "n") is None
+    assert run.stories.text_ids == ["t1", "t2", "t3"]
+    assert run.stories.nats.tolist() == [2.5, 5.0, 7.5]
+    assert np.isnan(run.stories.bits).all()
+    assert run.samples == [{"story": "1", "prompt": "a", "reference": "b", "continuation": "c, d\ne"}]
+    assert run.notes == []
+
+
+def test_inputs_are_the_code_and_data_that_no_stage_wrote(revision, lock):
+    lock["stages"]["vocab"] = {"outs": [{"path": "data/tokens", "md5": "t1.dir"}]}
+    run = read_run(revision(**{"dvc.lock": lock}))
+    assert run.inputs == {"tinylm/model": "m1.dir", "../stories.jsonl": "s1"}
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("metrics/evaluate.json", "metrics/evaluate.json: not here"),
+        ("metrics/train.json", "metrics/train.json: not here"),
+        ("data/evaluate/stories.csv", "data/evaluate/stories.csv: not here"),
+    ],
+)
+def test_what_is_missing_is_told_and_the_rest_read(revision, path, told):
+    run = read_run(revision(**{path: None}))
+    assert run.notes == [told]
+    assert run.params["train.lr"] == 0.003
+
+
+def test_no_parameters_are_no_run(revision):
+    with pytest.raises(InputError, match=r"revision 'old': params\.yaml: not here"):
+        read_run(revision("old", **{"params.yaml": None}))
+
+
+def test_seeds_need_not_be_there(revision):
+    assert read_run(revision()).notes == []
+    run = read_run(revision(**{"metrics/seeds.json": {"n": 3}}))
+    assert run.notes == ["stage seeds is not of these parameters: dvc.lock does not have it"]
+    assert "seeds" not in run.metrics
+
+
+def test_a_stage_of_other_parameters_is_told(revision):
+    run = read_run(revision(**{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"}))
+    assert run.notes == [
+        "stage train is not of these parameters: section train of params.yaml was another",
+        "stage evaluate is not of these parameters: what it read of stage train is not of these parameters",
+    ]
+
+
+def test_an_evaluation_of_another_model_is_told(revision, lock):
+    lock["stages"]["evaluate"]["deps"][0]["md5"] = "w0.dir"
+    run = read_run(revision(**{"dvc.lock": lock}))
+    assert run.notes == ["stage evaluate is not of these parameters: models was another"]
+
+
+def test_metrics_that_no_stage_wrote_are_told(revision, lock):
+    lock["stages"]["evaluate"]["outs"].append({"path": "metrics/evaluate.json", "md5": "0" * 32})
+    run = read_run(revision(**{"dvc.lock": lock}))
+    assert run.notes == ["metrics/evaluate.json is not the file that its stage wrote"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "story,nats\n1,2\n", "text_id,tokens_id,nats,tokens,bits,bytes\na,b,many,1,1,1\n"]
+)
+def test_a_damaged_table_of_stories_is_told(revision, text):
+    run = read_run(revision(**{"data/evaluate/stories.csv": text}))
+    if text:
+        assert run.stories is None
+        assert run.notes == ["data/evaluate/stories.csv: no table of stories"]
+    else:
+        assert len(run.stories) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt,reference,continuation\na,b,c\n",
+        "story,prompt,continuation\n1,a,b\n",
+        "story,prompt,reference,continuation\n1,a\n",
+        "story,prompt,reference,continuation\n²,a,b,c\n",
+        "story,prompt,reference,continuation\n3,a,b,c\n",
+    ],
+)
+def test_samples_that_do_not_name_their_story_and_texts_are_told(revision, text):
+    run = read_run(revision(**{"data/evaluate/samples.csv": text}))
+    assert run.samples == []
+    assert "does not say of which stories" in run.notes[0]
+    assert not math.isnan(run.stories.nats.sum())
+
+
+def test_a_text_as_long_as_a_book_is_read(revision):
+    row = f"1,a,{'b' * 200_000},c"
+    run = read_run(revision(**{"data/evaluate/samples.csv": f"story,prompt,reference,continuation\n{row}\n"}))
+    assert len(run.samples[0]["reference"]) == 200_000
+
+
+@pytest.mark.parametrize("stage", [3, None, {"deps": 3}, {"deps": [3, {"path": ["a"]}]}])
+def test_a_lock_of_another_schema_names_no_inputs(revision, lock, stage):
+    lock["stages"]["vocab"] = stage
+    assert read_run(revision(**{"dvc.lock": lock})).inputs["tinylm/model"] == "m1.dir"

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from tinylm.compare.statistics import paired_difference, pooled_ratio, unpaired_difference
+from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
+from tinylm.scoring.diversity import pooled_perplexity
+
+
+def tables(shift, seed=1, count=200):
+    """Two runs over the same stories: hard and easy ones alike, the second better by `shift` nats a token."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(50, 150, count)
+    hardness = rng.normal(2.0, 0.5, count)
+    rows = [tokens * (hardness + move + rng.normal(0, 0.02, count)) for move in (0.0, shift)]
+    return [np.stack([nats, tokens], axis=1).astype(float) for nats in rows]
+
+
+def test_a_paired_interval_sees_what_an_unpaired_one_cannot():
+    first, second = tables(-0.05)
+    paired = paired_difference(first, second, pooled_ratio)
+    apart = unpaired_difference(first, second, pooled_ratio)
+    assert paired.value == pytest.approx(apart.value) == pytest.approx(-0.05, abs=0.01)
+    assert paired.low < paired.value < paired.high < 0
+    assert apart.low < 0 < apart.high
+    assert not paired.holds_zero
+    assert apart.holds_zero
+    assert paired.high - paired.low < 0.2 * (apart.high - apart.low)
+    assert (paired.paired, apart.paired, paired.count) == (True, False, 200)
+
+
+def test_an_interval_holds_the_truth_as_often_as_it_says():
+    held = 0
+    for seed in range(60):
+        found = paired_difference(*tables(-0.003, seed, count=60), pooled_ratio)
+        held += found.low <= -0.003 <= found.high
+    assert 50 <= held <= 60
+
+
+def test_the_interval_matches_the_normal_one_for_a_mean():
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(0, 1, (2, 300, 1))
+    found = paired_difference(first, second, lambda means: means[..., 0])
+    difference = (second - first)[:, 0]
+    half = 1.96 * difference.std() / np.sqrt(300)
+    assert found.value == pytest.approx(difference.mean())
+    assert [found.low, found.high] == pytest.approx([found.value - half, found.value + half], abs=0.1 * half)
+
+
+def test_an_unpaired_interval_matches_the_normal_one_for_a_mean():
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(0, 1, (400, 1)), rng.normal(0.3, 3, (150, 1))
+    found = unpaired_difference(first, second, lambda means: means[..., 0])
+    half = 1.96 * np.sqrt(first.var() / 400 + second.var() / 150)
+    assert found.value == pytest.approx(second.mean() - first.mean())
+    assert [found.low, found.high] == pytest.approx([found.value - half, found.value + half], abs=0.12 * half)
+    assert found.count == 150
+
+
+def test_equal_tables_differ_by_nothing_in_every_resample():
+    first, _ = tables(0.0)
+    for statistic in (pooled_ratio, pooled_perplexity):
+        found = paired_difference(first, first.copy(), statistic)
+        assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+def test_corpus_bleu_is_paired_over_prompts():
+    references = [f"the dog number {i} ran to the house and slept" for i in range(30)]
+    good = [f"the dog number {i} ran to the {'shed' if i % 3 else 'house'} and slept" for i in range(30)]
+    poor = [f"the dog number {i % 7} ran to a shed" for i in range(30)]
+    counts = [match_counts(texts, references, "none").astype(float) for texts in (poor, good)]
+    found = paired_difference(*counts, corpus_bleu)
+    assert found.second == pytest.approx(float(corpus_bleu(counts[1].sum(axis=0))))
+    assert 0 < found.low < found.value < found.high

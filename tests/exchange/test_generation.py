@@ -1,0 +1,218 @@
+"""What generate() of transformers makes of an export: our ids, our scores; where its definitions differ, how."""
+
+import pytest
+import torch
+
+from tinylm.config import parse_yaml, read_section
+from tinylm.decoding import filters
+from tinylm.decoding.beam import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import encode_prompt, unspeakable
+from tinylm.exchange.generation import generation_config, untranslated
+from tinylm.presets.write import names, preset_text
+from tinylm.text.tokens.longest_match import train_longest_match
+from tinylm.text.tokens.vocab_settings import VocabSettings
+
+NEW = 12
+PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
+FORMS = {
+    "gpt2": ("transformers", {"heads": 1}),
+    "gpt2-uneven-heads": ("transformers", {}),
+    "gpt2-rms": ("transformers", {"norm_kind": "rms", "heads": 1}),
+    "opt": ("transformers", {"norm": "post", "final_norm": False, "activation": "relu", "heads": 1}),
+    "opt-final-norm": ("transformers", {"norm": "post"}),
+    "own": ("tinylm", {"norm_kind": "std", "positions": "learned"}),
+}
+
+
+@pytest.fixture
+def read_export(export_of):
+    """(model, tokenizer) of transformers, read from an export."""
+    transformers = pytest.importorskip("transformers")
+
+    def read(model, form="transformers", **decode):
+        folder = export_of(model, form, **decode)
+        trust = {"trust_remote_code": True} if form == "tinylm" else {}
+        found = transformers.AutoModelForCausalLM.from_pretrained(folder, **trust)
+        return found.eval(), transformers.AutoTokenizer.from_pretrained(folder, **trust)
+
+    return read
+
+
+def prompt_ids(words):
+    return [encode_prompt(words, text, "prompt") for text in PROMPTS]
+
+
+def continuations(rows, start, eos_id):
+    """New ids of each row, up to and with <eos>: what follows is padding."""
+    found = []
+    for row in rows[:, start:].tolist():
+        found.append(row[: row.index(eos_id) + 1] if eos_id in row else row)
+    return found
+
+
+def elsewhere(read, tokenizer, **options):
+    """(new ids, scores) that generate() gives for all prompts in one batch, padded on the left."""
+    batch = tokenizer(PROMPTS, return_tensors="pt", padding=True)
+    options = {"do_sample": False, "max_new_tokens": NEW} | options
+    made = read.generate(**batch, **options, return_dict_in_generate=True, output_scores=True)
+    scores = getattr(made, "sequences_scores", None)
+    ids = continuations(made.sequences, batch.input_ids.shape[1], tokenizer.eos_token_id)
+    return ids, None if scores is None else scores.tolist()
+
+
+def beams(model, words, width, alpha, n_best):
+    found = beam_search(model, prompt_ids(words), width, NEW, alpha, words.eos_id, unspeakable(words), n_best)
+    return [hypothesis for row in found for hypothesis in row]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_greedy_and_beams_give_our_ids_and_scores(speaking_model, read_export, words, decode_settings, form):
+    """Texts of unequal prompts, ended and unended; a width of 1 is greedy."""
+    kind, settings = FORMS[form]
+    model = speaking_model(**settings)
+    read, tokenizer = read_export(model, kind, length_penalty=0.6)
+    ours = generate(model, prompt_ids(words), decode_settings().greedy(), NEW, words.eos_id, banned=unspeakable(words))
+    assert elsewhere(read, tokenizer)[0] == [row.ids for row in ours]
+    lengths = set()
+    for width, alpha in ((1, 0.0), (5, 0.6), (10, 0.6), (5, 0.0), (10, 1.0)):
+        n_best = min(width, 3)
+        hypotheses = beams(model, words, width, alpha, n_best)
+        options = {"num_beams": width, "num_return_sequences": n_best}
+        ids, scores = elsewhere(read, tokenizer, **options, **({} if alpha == 0.6 else {"length_penalty": alpha}))
+        assert ids == [hypothesis.ids for hypothesis in hypotheses], (width, alpha)
+        if width > 1:
+            assert scores == pytest.approx([hypothesis.score for hypothesis in hypotheses], abs=2e-5)
+        lengths |= {len(row) for row in ids}
+    assert len(lengths) > 3  # or nothing was said about length normalisation
+
+
+def test_one_prompt_has_the_ids_of_the_batch(speaking_model, read_export, words):
+    model = speaking_model()
+    read, tokenizer = read_export(model)
+    batch = elsewhere(read, tokenizer, num_beams=5)[0]
+    for text, expected in zip(PROMPTS, batch):
+        one = tokenizer(text, return_tensors="pt")
+        made = read.generate(**one, do_sample=False, max_new_tokens=NEW, num_beams=5)
+        assert continuations(made, one.input_ids.shape[1], words.eos_id) == [expected]
+
+
+def test_the_defaults_sample_to_the_context_and_say_nothing_banned(speaking_model, read_export, words):
+    read, tokenizer = read_export(speaking_model(end=-50.0), temperature=3.0, top_k=0)
+    torch.manual_seed(1)
+    batch = tokenizer(["the cat"] * 40, return_tensors="pt")
+    made = read.generate(**batch)
+    assert made.shape == (40, 29)
+    assert len({tuple(row) for row in made.tolist()}) == 40
+    assert not {words.sos_id, words.pad_id, words.unk_id} & set(made[:, 1:].flatten().tolist())
+
+
+def test_a_width_of_one_is_greedy_there_and_a_search_of_longer_texts_here(speaking_model, read_export, words):
+    """With alpha = 1 our one beam goes on past <eos>, for a longer text may score better; there it stops."""
+    model = speaking_model()
+    read, tokenizer = read_export(model, length_penalty=1.0)
+    ours = [hypothesis.ids for hypothesis in beams(model, words, 1, 1.0, 1)]
+    greedy = [hypothesis.ids for hypothesis in beams(model, words, 1, 0.0, 1)]
+    assert elsewhere(read, tokenizer, num_beams=1)[0] == greedy != ours
+
+
+def test_their_own_early_stopping_ends_a_search_too_soon(speaking_model, read_export, words):
+    """early_stopping False judges a beam by its length so far, ours and "never" by the longest it may become."""
+    model = speaking_model(end=6.0)
+    read, tokenizer = read_export(model, length_penalty=1.0)
+    ours = [hypothesis.score for hypothesis in beams(model, words, 5, 1.0, 1)]
+    never = elsewhere(read, tokenizer, num_beams=5)[1]
+    early = elsewhere(read, tokenizer, num_beams=5, early_stopping=False)[1]
+    assert never == pytest.approx(ours, abs=2e-5)
+    assert all(there <= here + 2e-5 for there, here in zip(early, ours))
+    assert any(there < here - 1e-3 for there, here in zip(early, ours))
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(0.8, 5, 1.0), (1.3, 0, 0.7), (0.6, 9, 0.8), (1.0, 0, 1.0), (2.0, 1, 1.0)]
+)
+def test_sampling_defaults_mean_the_same_distribution(temperature, top_k, top_p):
+    """Our filters and theirs in the order of each, on logits without ties."""
+    transformers = pytest.importorskip("transformers")
+    logits = 3 * torch.randn(7, 23, dtype=torch.float64)
+    kept, ids = filters.top_k(logits, top_k)
+    kept = filters.top_p(filters.scale(kept, temperature), top_p)
+    ours = torch.zeros_like(logits).scatter_(1, ids.clone(), kept.softmax(-1))
+    theirs = transformers.TemperatureLogitsWarper(temperature)(None, logits)
+    theirs = transformers.TopKLogitsWarper(top_k)(None, theirs) if top_k else theirs
+    theirs = transformers.TopPLogitsWarper(top_p)(None, theirs) if top_p < 1.0 else theirs
+    torch.testing.assert_close(theirs.softmax(-1), ours, rtol=1e-12, atol=1e-15)
+
+
+def test_a_penalty_of_repetitions_counts_the_end_there_and_not_here():
+    transformers = pytest.importorskip("transformers")
+    logits, seen = torch.tensor([[2.0, 1.0, -1.0, 0.5]]), torch.tensor([[0, 2]])
+    theirs = transformers.RepetitionPenaltyLogitsProcessor(2.0)(seen, logits.clone())
+    marked = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, seen, True)
+    assert torch.equal(theirs, filters.penalise_repeats(logits, marked, 2.0))
+    marked[:, 0] = False  # an <eos> of id 0, as sampling has it
+    assert theirs[0, 0] == 1.0
+    assert filters.penalise_repeats(logits, marked, 2.0)[0, 0] == 2.0
+
+
+def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
+    settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2, length_penalty=0.3)
+    assert generation_config(words, settings, 64) == {
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "pad_token_id": 2,
+        "suppress_tokens": [0, 2, 3],
+        "max_length": 64,
+        "do_sample": True,
+        "temperature": 0.7,
+        "top_k": 11,
+        "top_p": 0.9,
+        "repetition_penalty": 1.2,
+        "length_penalty": 0.3,
+        "early_stopping": "never",
+    }
+    greedy = generation_config(words, decode_settings(temperature=0.0), 64)
+    assert greedy["do_sample"] is False
+    assert not {"temperature", "top_k", "top_p"} & greedy.keys()
+
+
+def test_a_text_token_is_never_named_as_padding(decode_settings):
+    """longest_match pads with id 0, which is text: generate() would hide it wherever it stands in a prompt."""
+    own = train_longest_match(
+        ["the cat sat on a mat"], VocabSettings("longest_match", False, "keep", 1, 40, "", None, None)
+    )
+    assert own.pad_id == 0
+    content = generation_config(own, decode_settings(), 64)
+    assert not {"bos_token_id", "eos_token_id", "pad_token_id", "suppress_tokens"} & content.keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({}, []),
+        ({"temperature_end": 1.2}, ["decode.temperature_end = 1.2: temperature 0.8 throughout"]),
+        ({"temperature": 0.0, "temperature_end": 1.2}, ["decode.temperature_end = 1.2: greedy"]),
+        ({"temperature_end": 0.8}, []),
+        ({"fallback_mass": 0.5}, ["decode.fallback_mass = 0.5: top-k 50 alone"]),
+        ({"fallback_mass": 0.5, "top_k": 0}, []),
+        ({"repetition_window": 20}, []),
+        (
+            {"repetition_window": 20, "repetition_penalty": 1.2},
+            ["decode.repetition_window = 20: all tokens so far are penalised"],
+        ),
+    ],
+)
+def test_what_their_generate_lacks_is_named(decode_settings, changes, lines):
+    assert untranslated(decode_settings(**changes)) == lines
+
+
+def test_every_preset_has_generation_defaults_that_transformers_takes(words):
+    transformers = pytest.importorskip("transformers")
+    for name in names():
+        values = parse_yaml(preset_text(name), name)["decode"]
+        settings = read_section({"decode": values}, "decode", DecodeSettings)
+        content = generation_config(words, settings, 64)
+        read = transformers.GenerationConfig(**content)
+        read.validate()
+        assert {key: getattr(read, key) for key in content} == content

@@ -1,0 +1,63 @@
+"""tinylm compare on real experiments: other seeds are no difference, another learning rate may be one."""
+
+import json
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def lab(clone):
+    """The copy with two experiments of its commit, of which the workspace knows nothing."""
+    for name, change in (("rate", "train.lr=0.05"), ("seed", "train.seed=5")):
+        clone.dvc("exp", "run", "--temp", "-n", name, "-S", change, "evaluate")
+    assert clone.run("git", "status", "--porcelain").stdout == ""
+    return clone
+
+
+def compare(lab, *words):
+    """(what is printed, the JSON)"""
+    done = lab.run(sys.executable, "-m", "tinylm.cli", "compare", *words, "--json", "runs/found.json")
+    assert "Traceback" not in done.stderr
+    return done.stdout, json.loads((lab.path / "runs/found.json").read_text(encoding="utf-8"))
+
+
+def test_the_same_files_are_the_same_run(lab):
+    text, found = compare(lab, "main", "workspace")
+    assert "Nothing that decides a figure here differs." in text
+    findings = found["against_first"]["workspace"]["findings"]
+    assert {finding["verdict"] for finding in findings.values()} == {"equal"}
+    assert set(findings) == {"perplexity", "bits_per_byte", "bleu4"}
+
+
+def test_runs_of_other_seeds_are_not_said_to_differ(lab):
+    text, found = compare(lab, "main", "seed")
+    assert found["parameters"] == {"train.seed": {"main": 1, "seed": 5}}
+    finding = found["against_first"]["seed"]["findings"]["perplexity"]
+    assert finding["difference"] != 0
+    assert (finding["count"], finding["verdict"]) == (30, "seeds only")
+    assert "no difference is claimed: only seeds differ" in " ".join(text.split())
+
+
+def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
+    text, found = compare(lab, "--all", "--html", "runs/page.html")
+    assert [run["name"] for run in found["runs"]] == ["HEAD", "rate", "seed"]
+    finding = found["against_first"]["rate"]["findings"]["perplexity"]
+    own = lab.json("metrics/evaluate.json")["perplexity"]
+    assert finding["first"] == pytest.approx(own, rel=1e-6)
+    assert finding["seeds_give"]["difference"] == pytest.approx(
+        lab.json("metrics/seeds.json")["perplexity"]["difference"]
+    )
+    assert len(found["against_first"]["rate"]["changed_most"]) == 3
+    assert "train.lr" in text
+    assert "what seeds give" in " ".join(text.split())
+    assert "rate, seed against HEAD" in (lab.path / "runs/page.html").read_text(encoding="utf-8")
+
+
+def test_a_seeds_stage_of_other_parameters_is_no_yardstick(lab):
+    text, _ = compare(lab, "rate", "seed")
+    assert "rate: stage seeds is not of these parameters" in " ".join(text.split())
+
+
+def test_the_workspace_is_left_alone(lab):
+    assert lab.run("git", "status", "--porcelain").stdout == ""

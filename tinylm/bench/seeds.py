@@ -1,0 +1,85 @@
+"""What runs that differ in nothing but their seed say together; needs no torch."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinylm.config import setting
+
+FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss")
+# 97.5 % points of Student's t by degrees of freedom
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+_Z = 1.959964  # of the normal distribution
+
+Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedSettings:
+    """Section `seeds`: those trained beside `train.seed`."""
+
+    more: tuple[int, ...] = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields."""
+        if len(set(self.more)) < len(self.more):
+            return [f"more = {list(self.more)}; allowed: all different"]
+        return []
+
+
+def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """metrics/seeds.json out of each seed's FIGURES: mean, sd and difference of each figure that all seeds have.
+
+    sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, which 95 % of the
+    differences between two runs stay below that differ in their seed alone (normally distributed ones). Both are left
+    out with one seed.
+    """
+    merged: dict[str, Any] = {"n": len(by_seed), "seeds": list(by_seed)}
+    for name in FIGURES:
+        values = [row[name] for row in by_seed.values() if row.get(name) is not None]
+        if len(values) < len(by_seed):
+            continue
+        merged[name] = {"mean": statistics.fmean(values)}
+        if len(values) > 1:
+            sd = statistics.stdev(values)
+            merged[name] |= {"sd": sd, "difference": _t(len(values) - 1) * math.sqrt(2) * sd}
+    merged["by_seed"] = {str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()}
+    return merged
+
+
+def _t(freedom: int) -> float:
+    """97.5 % point of Student's t; beyond the table by an expansion (Abramowitz and Stegun 26.7.5), right to 1e-4."""
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    first = (_Z**3 + _Z) / 4
+    second = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
+    third = (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384
+    return _Z + first / freedom + second / freedom**2 + third / freedom**3
+
+
+def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
+    """plots/seeds.csv: held-out losses as (step, tokens, series, nats a token), a series a seed.
+
+    With several seeds three more series: mean, lowest and highest of all of them at the first seed's validations, up
+    to where the shortest run ends; the others' losses between two of their validations are taken on a straight line
+    over the tokens.
+    """
+    rows = [
+        (int(step), int(tokens), f"seed {seed}", value)
+        for seed, curve in by_seed.items()
+        for step, tokens, value in curve
+    ]
+    if len(by_seed) < 2:
+        return rows
+    tables = [np.array(curve, dtype=float) for curve in by_seed.values()]
+    end = min(table[-1, 1] for table in tables)
+    grid = np.append(tables[0][tables[0][:, 1] < end, 1], end)
+    steps = np.interp(grid, tables[0][:, 1], tables[0][:, 0]).round().astype(int)
+    losses = np.stack([np.interp(grid, table[:, 1], table[:, 2]) for table in tables])  # (seeds, G)
+    for series, values in (("mean", losses.mean(0)), ("lowest", losses.min(0)), ("highest", losses.max(0))):
+        rows += zip(steps.tolist(), grid.astype(int).tolist(), [series] * len(grid), values.tolist())
+    return rows

@@ -1,0 +1,53 @@
+"""tinylm compare: two or more revisions against the first, as a table, a page and JSON."""
+
+import argparse
+
+from tinylm.config import InputError
+from tinylm.files import atomic_write, write_json
+
+HEAD = "HEAD"
+TOGETHER = 3  # runs whose stories are printed as well; of more, the page and the JSON have them
+
+
+def chosen(arguments: argparse.Namespace) -> list[str]:
+    """The revisions by name, the current commit first where --all is given alone. Raises InputError."""
+    names: list[str] = arguments.revisions
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"revision {twice[0]!r} is named twice; allowed: each once")
+    if arguments.all:
+        return names or [HEAD]
+    if len(names) < 2:
+        raise InputError(
+            "fewer than two revisions; name two or more, or give --all for the current commit's experiments"
+        )
+    return names
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the comparison, and write what is asked for."""
+    names = chosen(arguments)
+    from tinylm.compare.comparison import compare
+    from tinylm.compare.revisions import opened
+    from tinylm.compare.runs import read_run
+    from tinylm.compare.sections import sections
+    from tinylm.compare.sweep import scaling_of
+    from tinylm.compare.terminal import to_text
+
+    with opened(names, experiments=arguments.all) as revisions:
+        runs = [read_run(revision) for revision in revisions]
+    if len(runs) < 2:
+        raise InputError(
+            f"{names[0]} has no finished experiment; dvc exp run --queue, dvc exp run --run-all, then again"
+        )
+    comparison, scaling = compare(runs), scaling_of(runs) if arguments.all else None
+    print(to_text(sections(comparison, scaling, stories=len(runs) <= TOGETHER)))
+    if arguments.json:
+        from tinylm.compare.as_json import as_json
+
+        write_json(arguments.json, as_json(comparison, scaling))
+    if arguments.html:
+        from tinylm.compare.page import to_html
+
+        with atomic_write(arguments.html) as page:
+            page.write(to_html(comparison, scaling))

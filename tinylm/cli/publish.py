@@ -1,0 +1,97 @@
+"""tinylm publish: the trained model, its card and its report as one commit of a repository on the hub."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tinylm.cli.arguments import MODELS, VOCAB
+from tinylm.cli.loading import load
+from tinylm.cli.provenance import output_md5, revision, stale, uncommitted
+from tinylm.cli.record import without_stale
+from tinylm.config import InputError, load_params
+
+
+def _run() -> tuple[Any, list[str], bool]:
+    """(the run without what is of other parameters, what was left out and why, whether the report is of it)."""
+    from tinylm.reporting.sources import read_run
+
+    params = load_params()
+    run, left_out = without_stale(read_run(".", params), ".")
+    if "train" not in run.found:
+        raise InputError("; ".join(["no trained model of these parameters: run dvc repro train", *left_out]))
+    left_out += [line for name, line in run.problems.items() if name == "evaluate"]
+    why = stale(".", params)[0].get("report", "")
+    try:
+        output_md5(".", "report", "report")
+    except InputError as error:
+        why = str(error)
+    return run, left_out + ([f"report: {why}"] if why else []), not why
+
+
+def _listing(folder: Path, files: list[str]) -> str:
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    width = max(map(len, files))
+    lines = [f"  {name:{width}}  {size:>12,}" for name, size in sizes.items()]
+    return "\n".join([*lines, f"  {f'{len(files)} files, bytes':{width}}  {sum(sizes.values()):>12,}"])
+
+
+def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> Any:
+    from tinylm.exchange.publication import Origin, Publication
+
+    made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
+    origin = Origin(revision(), output_md5(".", "train", "models"), made_with)
+    return Publication(arguments.repo, arguments.format, arguments.license, origin=origin, report=report, **known)
+
+
+def _data(arguments: argparse.Namespace) -> Any:
+    """The data's licence. Raises InputError where a publication would have to be silent about it."""
+    from tinylm.exchange.licences import check_name, data_licence
+
+    for option, given in (("--license", arguments.license), ("--data-license", arguments.data_license)):
+        if given is not None:
+            check_name(given, option)
+    data = data_licence(load_params()["data"], arguments.data_license)
+    if data.name is None and not arguments.dry_run:
+        raise InputError(f"the licence of the data ({data.data}) is not known: say it with --data-license NAME")
+    return data
+
+
+def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> None:
+    from tinylm.exchange.hub import endpoint
+
+    kind = "private" if arguments.private else "public where it is new"
+    print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
+    if not known_licence:
+        print("the licence of the data is not known: to publish, say it with --data-license NAME")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write exports/REPO and, but for --dry-run, publish it."""
+    from tinylm.exchange.repository import check_repo
+
+    check_repo(arguments.repo)
+    run, left_out, report = _run()
+    data = _data(arguments)
+
+    from tinylm.exchange.hub import find_token, upload
+
+    token = "" if arguments.dry_run else find_token()
+
+    from tinylm.exchange.export import Trained, export
+    from tinylm.exchange.generation import untranslated
+    from tinylm.exchange.publishing import EXPORTS, build
+
+    trained = Trained(MODELS, VOCAB, *load(MODELS, VOCAB))
+    lacks = tuple(untranslated(trained.decode))
+    publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
+    folder = EXPORTS / arguments.repo
+    files = build(folder, run, publication, lambda new: export(new, trained, arguments.format), Path())
+    for line in left_out:
+        print(f"left out: {line}")
+    print(f"{folder}:\n{_listing(folder, files)}")
+    if arguments.dry_run:
+        _say_what_would_be(arguments, data.name is not None)
+        return
+    message = f"tinylm {publication.origin.commit or ''}".strip()
+    done = upload(folder, arguments.repo, arguments.private, message, token)
+    print(f"{done.url}: {'commit' if done.changed else 'holds all of it already, commit'} {done.commit}")

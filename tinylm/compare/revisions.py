@@ -1,0 +1,103 @@
+"""Revisions of the repository read through DVC's API: commits, branches, tags, experiments and the workspace.
+
+The one module of the package that knows DVC; files that DVC keeps come from its cache, nothing is checked out.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinylm.config import InputError
+
+WORKSPACE = "workspace"
+_LOST = "{}: DVC's cache lacks it; dvc fetch, or check the revision out and run dvc repro"
+_NEVER = "{}: this revision has none; check it out and run dvc repro"
+
+
+class Absent(Exception):
+    """A revision has no such file, or DVC's cache lacks it; the message says which, without the revision's name."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One state of the repository: the name that it was asked for by, its commit (None: the workspace)."""
+
+    name: str
+    commit: str | None
+    files: Any  # dvc.api.DVCFileSystem
+
+    def read(self, path: str) -> bytes:
+        """The file's bytes. Raises Absent."""
+        from dvc.exceptions import DvcException
+        from dvc_data.index import DataIndexDirError
+
+        try:
+            return self.files.cat_file(path)
+        except DataIndexDirError:  # the list of the folder's files is lost
+            raise Absent(_LOST.format(path)) from None
+        except FileNotFoundError:
+            raise Absent((_LOST if self._is_kept(path) else _NEVER).format(path)) from None
+        except (OSError, DvcException) as error:
+            raise Absent(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+
+    def _is_kept(self, path: str) -> bool:
+        """Whether DVC has noted such a file, itself or in the list of a folder."""
+        folder, _, name = path.rpartition("/")
+        kept = {"/".join(key) for key in self.files.repo.index.data_keys["repo"]}
+        listed = self.files.ls(folder, detail=False) if kept & {folder, path} else []
+        return path in kept or name in {found.rpartition("/")[2] for found in listed}
+
+
+@contextlib.contextmanager
+def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:
+    """The revisions by name, those of the current commit's experiments behind them where they are asked for.
+
+    Raises InputError for a name that leads nowhere, outside of a DVC repository and where DVC is busy.
+    """
+    logging.getLogger("dvc").setLevel(logging.ERROR)
+    with contextlib.ExitStack() as stack:
+        found = {name: _open(name, name, stack) for name in names}
+        for name, commit in _experiments(stack) if experiments else []:
+            if commit not in {revision.commit for revision in found.values()}:
+                found[name] = _open(name, commit, stack)
+        yield list(found.values())
+
+
+def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
+    from dvc.api import DVCFileSystem
+    from dvc.exceptions import DvcException, NotDvcRepoError
+    from dvc.repo import Repo
+    from dvc.scm import RevError, SCMError
+
+    try:
+        Repo.find_root()  # else DVC would try to clone the folder
+        if not target:
+            raise RevError("no name")
+        files = DVCFileSystem(".", rev=None if target == WORKSPACE else target)
+        stack.callback(files.repo.close)
+        return Revision(name, None if target == WORKSPACE else files.repo.get_rev(), files)
+    except NotDvcRepoError:
+        raise InputError("this is no DVC repository; run the command in the folder of dvc.yaml") from None
+    except SCMError:
+        raise InputError(
+            f"revision {name!r}; allowed: a commit, branch, tag or experiment of this repository (dvc exp show lists "
+            f"them), or {WORKSPACE}"
+        ) from None
+    except AttributeError:  # what git knows by that name is a tree or a file
+        raise InputError(f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment") from None
+    except DvcException as error:
+        raise InputError(f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}") from None
+
+
+def _experiments(stack: contextlib.ExitStack) -> list[tuple[str, str]]:
+    """(name, commit) of each finished experiment that started from the current commit, by name."""
+    from dvc.lock import LockError
+
+    repo = _open(WORKSPACE, WORKSPACE, stack).files.repo
+    try:
+        listed = repo.experiments.ls(rev="HEAD")
+    except LockError:
+        raise InputError("DVC is busy in this folder; wait for it, or name the revisions") from None
+    return sorted((name, commit) for rows in listed.values() for name, commit in rows)

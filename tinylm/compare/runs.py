@@ -1,0 +1,173 @@
+"""A run as a comparison sees it: parameters, figures, the loss of each story, each sample. Read from a revision."""
+
+import csv
+import hashlib
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinylm.cli.provenance import stale_stages
+from tinylm.compare.revisions import Absent, Revision
+from tinylm.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.presets.write import Values, flatten
+
+METRICS = ("train", "evaluate", "seeds")
+ABSENT = "(none)"  # a parameter that a run does not have
+_DECIDING = (
+    "data",
+    "vocab",
+    "embedding",
+    "model",
+    "train",
+    "decode",
+    "evaluate",
+)  # sections; the others change no figure
+LONGEST_FIELD = 1 << 27  # characters of a text in a table
+_STAGES = ("download", "vocab", "train", "evaluate")  # what a run's figures come of
+
+
+@dataclass(frozen=True)
+class Stories:
+    """Of each evaluation story: what its text and its tokens are known by; nats, tokens, bits and bytes (S,)."""
+
+    text_ids: list[str]
+    tokens_ids: list[str]
+    nats: np.ndarray
+    tokens: np.ndarray
+    bits: np.ndarray
+    n_bytes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.text_ids)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
+    for each thing that it lacks or that is not of its parameters."""
+
+    name: str
+    commit: str | None
+    params: Values
+    metrics: dict[str, dict[str, Any]]
+    stories: Stories | None
+    samples: list[dict[str, str]]
+    inputs: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def deciding(self) -> Values:
+        """The parameters that decide the figures compared."""
+        return {key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING}
+
+    def value(self, stage: str, *keys: str) -> Any:
+        """One figure of metrics/STAGE.json, None where it is not there."""
+        found: Any = self.metrics.get(stage)
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+
+def read_run(revision: Revision) -> Run:
+    """Everything of a revision that is compared. Raises InputError where it has no parameters."""
+    notes: list[str] = []
+
+    def text(path: str) -> str | None:
+        try:
+            return revision.read(path).decode("utf-8", "replace")
+        except Absent as absent:
+            notes.append(str(absent))
+            return None
+
+    found = text(PARAMS_FILE)
+    if found is None:
+        raise InputError(f"revision {revision.name!r}: {notes[0]}")
+    params = parse_yaml(found, f"{PARAMS_FILE} of {revision.name}")
+    stages = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get("stages")
+    lock = (
+        {name: stage for name, stage in stages.items() if isinstance(stage, dict)} if isinstance(stages, dict) else {}
+    )
+    metrics, written = {}, {}
+    for name in METRICS:
+        before = len(notes)
+        if (found := text(f"metrics/{name}.json")) is not None:
+            metrics[name], written[f"metrics/{name}.json"] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
+        elif name == "seeds":  # seeds are run where somebody wants them
+            del notes[before:]
+    stories = _stories(text("data/evaluate/stories.csv"), notes) if "evaluate" in metrics else None
+    samples = _samples(text("data/evaluate/samples.csv"), stories, notes) if stories else []
+    stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
+    if "seeds" in stale:
+        del metrics["seeds"]
+    notes += stale.values()
+    notes += _edited(lock, written)
+    return Run(revision.name, revision.commit, flatten(params), metrics, stories, samples, _inputs(lock), notes)
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _rows(text: str | None) -> list[dict[str, str]]:
+    """The rows of a table; [] where it is none."""
+    csv.field_size_limit(LONGEST_FIELD)
+    try:
+        return list(csv.DictReader(io.StringIO(text, newline=""))) if text else []
+    except csv.Error:
+        return []
+
+
+def _stories(text: str | None, notes: list[str]) -> Stories | None:
+    if text is None:
+        return None
+    rows = _rows(text)
+    try:
+        numbers = {key: np.array([float(row[key] or "nan") for row in rows]) for key in ("nats", "tokens", "bits")}
+        n_bytes = np.array([float(row["bytes"]) for row in rows])
+        text_ids, tokens_ids = ([row[key] for row in rows] for key in ("text_id", "tokens_id"))
+    except (KeyError, TypeError, ValueError):
+        notes.append("data/evaluate/stories.csv: no table of stories")
+        return None
+    return Stories(text_ids, tokens_ids, **numbers, n_bytes=n_bytes)
+
+
+def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[str, str]]:
+    rows = _rows(text)
+    if all(_is_sample(row, len(stories)) for row in rows):
+        return rows
+    notes.append("data/evaluate/samples.csv: does not say of which stories; check the revision out and run dvc repro")
+    return []
+
+
+def _is_sample(row: dict[str, str], stories: int) -> bool:
+    texts = (row.get(key) for key in ("story", "prompt", "reference", "continuation"))
+    return all(isinstance(text, str) for text in texts) and row["story"].isdecimal() and int(row["story"]) < stories
+
+
+def _entries(lock: dict[str, Any], stage: str, key: str) -> dict[str, str]:
+    rows = lock.get(stage, {}).get(key)
+    rows = rows if isinstance(rows, list) else []
+    return {str(row["path"]): str(row.get("md5", "")) for row in rows if isinstance(row, dict) and "path" in row}
+
+
+def _inputs(lock: dict[str, Any]) -> dict[str, str]:
+    """{path: MD5} of what the stages read and no stage wrote: code and data."""
+    made = {path for stage in lock for path in _entries(lock, stage, "outs")}
+    read = {path: md5 for stage in _STAGES for path, md5 in _entries(lock, stage, "deps").items()}
+    return {path: md5 for path, md5 in read.items() if path not in made}
+
+
+def _edited(lock: dict[str, Any], written: dict[str, str]) -> list[str]:
+    noted = {path: md5 for stage in lock for path, md5 in _entries(lock, stage, "outs").items()}
+    return [
+        f"{path} is not the file that its stage wrote"
+        for path in written
+        if noted.get(path, written[path]) != written[path]
+    ]

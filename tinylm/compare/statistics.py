@@ -1,0 +1,73 @@
+"""How sure a difference between two runs is: bootstrap over what both were measured on, and what seeds give."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tinylm.scoring.diversity import bootstrap_intervals
+
+RESAMPLES, SEED, LEVEL = 4000, 1, 0.95
+Statistic = Callable[[np.ndarray], np.ndarray]  # means (..., K) -> (...)
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A figure of two runs, first and second, over the same things; low and high: 95 % interval of second - first."""
+
+    first: float
+    second: float
+    low: float
+    high: float
+    count: int  # stories or prompts that both were measured on
+    paired: bool = True
+
+    @property
+    def value(self) -> float:
+        """second - first"""
+        return self.second - self.first
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether the interval leaves open which of the two is larger."""
+        return self.low <= 0 <= self.high
+
+
+def paired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
+    """Percentile interval of statistic(second) - statistic(first) over resamples that draw the same rows from both.
+
+    first, second (S, K): row i of both is of the same story; statistic maps means over rows (..., K) to (...). What
+    makes a story hard for both runs falls out of the difference (Koehn 2004). Raises ValueError for no row.
+    """
+    width = first.shape[1]
+
+    def difference(means: np.ndarray) -> np.ndarray:
+        return statistic(means[:, width:]) - statistic(means[:, :width])
+
+    both = np.concatenate([first, second], axis=1)
+    low, high = bootstrap_intervals(both, difference, RESAMPLES, SEED, LEVEL)
+    one, other = (float(statistic(table.mean(axis=0))) for table in (first, second))
+    return Difference(one, other, float(low), float(high), len(both))
+
+
+def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
+    """The same for runs that were measured on different stories: (S, K) and (Z, K).
+
+    From the interval of each alone (Zou and Donner 2008): low = d - sqrt((f_high - f)^2 + (s - s_low)^2), and alike
+    above. The count is that of the smaller table.
+    """
+    (f, f_low, f_high), (s, s_low, s_high) = (_alone(table, statistic) for table in (first, second))
+    low = s - f - math.hypot(f_high - f, s - s_low)
+    high = s - f + math.hypot(f - f_low, s_high - s)
+    return Difference(f, s, low, high, min(len(first), len(second)), paired=False)
+
+
+def _alone(table: np.ndarray, statistic: Statistic) -> tuple[float, float, float]:
+    low, high = bootstrap_intervals(table, statistic, RESAMPLES, SEED, LEVEL)
+    return float(statistic(table.mean(axis=0))), float(low), float(high)
+
+
+def pooled_ratio(means: np.ndarray) -> np.ndarray:
+    """Statistic: all of column 0 / all of column 1."""
+    return means[..., 0] / means[..., 1]

@@ -1,0 +1,108 @@
+"""A trained model as a folder that the library `transformers` loads."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tinylm.config import InputError
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
+from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
+from tinylm.exchange.stock import StockForm, stock_form, stock_problem
+from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
+from tinylm.files import atomic_folder, atomic_path, write_json
+from tinylm.model.lm import TinyLM
+from tinylm.model.storage import CONFIG, WEIGHTS
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+FORMATS = ("transformers", "tinylm")
+MODELING = "modeling_tinylm.py"
+NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, FOLDER}  # of all that is written
+ORIGINALS = {f"{FOLDER}/{name}" for name in (CONFIG, SUMS, TOKENIZER, WEIGHTS)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What is exported: the files that training left, and what was read from them."""
+
+    models: str | Path
+    vocab: str | Path
+    model: TinyLM
+    tokenizer: Tokenizer
+    decode: DecodeSettings
+
+
+def own_form(model: TinyLM) -> StockForm:
+    """The weights under our own names, for the class in modeling_tinylm.py."""
+    config = {
+        "model_type": "tinylm",
+        "architectures": ["TinyLMForCausalLM"],
+        "auto_map": {
+            "AutoConfig": "modeling_tinylm.TinyLMConfig",
+            "AutoModelForCausalLM": "modeling_tinylm.TinyLMForCausalLM",
+        },
+        "vocab_size": model.vocab_size,
+        "width": model.width,
+        "model": dataclasses.asdict(model.settings),
+        "dtype": "float32",
+    }
+    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    return StockForm("TinyLMForCausalLM", config, tensors)
+
+
+def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
+    """bos, eos and pad of config.json; a role that nothing plays is null: left out, it is what the class has for it."""
+    roles: dict[str, int | None] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    return roles | {f"{role}_token_id": index for role, index in special_roles(tokenizer).items()}
+
+
+def _write_weights(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """safetensors, float32; the metadata is what transformers knows PyTorch's files by."""
+    from safetensors.torch import save_file
+
+    rounded = {name: tensor.float().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(rounded, temporary, metadata={"format": "pt"})
+
+
+def export(folder: Path, trained: Trained, form: str) -> StockForm:
+    """Write config, weights, tokenizer, generation defaults and the originals into an empty folder; gives the form.
+
+    Raises InputError where no architecture of transformers computes the model.
+    """
+    own = form == "tinylm"
+    if not own and (problem := stock_problem(trained.model.settings)):
+        raise InputError(f"{Path(trained.models) / CONFIG}: {problem}")
+    made = own_form(trained.model) if own else stock_form(trained.model)
+    context = trained.model.settings.context
+    files: dict[str, Any] = {
+        CONFIG: made.config | _special_ids(trained.tokenizer),
+        GENERATION_CONFIG: generation_config(trained.tokenizer, trained.decode, context),
+        **tokenizer_files(trained.tokenizer, context),
+    }
+    for name, content in files.items():
+        write_json(folder / name, content)
+    if own:
+        with atomic_path(folder / MODELING) as temporary:
+            shutil.copyfile(Path(__file__).with_name(MODELING), temporary)
+    _write_weights(folder / WEIGHTS, made.tensors)
+    write_originals(folder, trained.models, trained.vocab)
+    return made
+
+
+def export_folder(folder: Path, trained: Trained, form: str) -> StockForm:
+    """`export` in place of what stands at `folder`, which must be nothing, an empty folder or an earlier export."""
+    allowed = "allowed: a new or empty folder, or an earlier export"
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise InputError(f"{folder}: not a folder; {allowed}")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if is_export(folder):
+        held = (held - NAMES) | {f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()} - ORIGINALS
+    strange = sorted(held)
+    if strange:
+        raise InputError(f"{folder}: holds {strange[0]}, which no export wrote; {allowed}")
+    with atomic_folder(folder.resolve()) as new:
+        return export(new, trained, form)

@@ -1,0 +1,54 @@
+"""Section `decode` as the generation defaults of the library `transformers`.
+
+| ours                                          | `generate()` there                                              |
+| temperature 0                                 | do_sample false                                                 |
+| temperature, top_k, top_p, repetition_penalty | the same names, in the same order but for top_k and temperature |
+| <sos>, <pad> and <unk> are never generated    | suppress_tokens                                                 |
+| score = log_prob / length ** length_penalty   | length_penalty, sequences_scores                                |
+| a search goes on until no beam can win        | early_stopping "never"                                          |
+| a window that moves past the context          | max_length, the context                                         |
+
+A penalty of repetitions counts <eos> there and never with us, and it also holds in a beam search, which with us goes
+without. A width of 1 is greedy there; with us only where length_penalty is 0, for else a longer text may score better.
+"""
+
+from typing import Any
+
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import unspeakable
+from tinylm.exchange.tokenizer_files import special_roles
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+GENERATION_CONFIG = "generation_config.json"
+
+
+def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int) -> dict[str, Any]:
+    """Content of generation_config.json; what it cannot say is named by `untranslated`.
+
+    A role that no special token plays is left out: `generate` takes the ids that are equal to pad_token_id for padding.
+    """
+    sampling = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
+    banned = unspeakable(tokenizer)
+    return {
+        **{f"{role}_token_id": index for role, index in special_roles(tokenizer).items()},
+        **({"suppress_tokens": banned} if banned else {}),
+        "max_length": context,
+        "do_sample": decode.temperature > 0.0,
+        **(sampling if decode.temperature > 0.0 else {}),
+        "repetition_penalty": decode.repetition_penalty,
+        "length_penalty": decode.length_penalty,
+        "early_stopping": "never",
+    }
+
+
+def untranslated(decode: DecodeSettings) -> list[str]:
+    """The settings in force that `generate()` of `transformers` lacks, a line each, and what it does in their place."""
+    found = []
+    if decode.temperature_end not in (None, decode.temperature):
+        place = "greedy" if decode.temperature == 0.0 else f"temperature {decode.temperature:g} throughout"
+        found.append(f"decode.temperature_end = {decode.temperature_end:g}: {place}")
+    if decode.fallback_mass > 0.0 and decode.top_k > 0 and decode.temperature > 0.0:
+        found.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
+    if decode.repetition_window is not None and decode.repetition_penalty != 1.0:
+        found.append(f"decode.repetition_window = {decode.repetition_window}: all tokens so far are penalised")
+    return found

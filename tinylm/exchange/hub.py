@@ -1,0 +1,110 @@
+"""A folder as one commit of a repository on the Hugging Face hub, or of what HF_ENDPOINT names.
+
+Large files go up first and belong to no revision; then one request makes the commit with all files. Whatever happens
+before it has been answered leaves the revision that stood there; what was uploaded is not sent again.
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from tinylm.command import CommandFailed
+from tinylm.config import InputError
+from tinylm.exchange.repository import files_of, foreign, outdated
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """The repository's page, the commit at its head, and whether this publication made it."""
+
+    url: str
+    commit: str
+    changed: bool
+
+
+def find_token() -> str:
+    """The user's token, from where huggingface_hub keeps it. Raises InputError where there is none."""
+    from huggingface_hub import get_token
+
+    token = get_token()
+    if not token:
+        raise InputError("no token for the hub: run hf auth login, or set HF_TOKEN")
+    return token
+
+
+def endpoint() -> str:
+    """The hub's address, without a name and password that may stand in it. Raises InputError where it is none."""
+    from huggingface_hub import constants
+
+    try:
+        parts = urlsplit(constants.ENDPOINT)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # brackets or a port that cannot be
+        known = False
+    if not known:
+        raise InputError("HF_ENDPOINT is no address of a hub; allowed: http:// or https:// and a host")
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
+
+
+def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> Published:
+    """Make the repository's head hold the files of `folder`, in one commit; files of its own beside them stay.
+
+    Raises InputError where the token, the name or the repository is not fit for it, CommandFailed where the hub or the
+    way to it failed. No message holds the token.
+    """
+    from huggingface_hub import HfApi, logging
+    from huggingface_hub.utils import disable_progress_bars
+
+    logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    host = endpoint()
+    api = HfApi(token=token)
+    try:
+        return _upload(api, folder, repo, private, message)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the library and those below it raise becomes one line
+        raise _told(error, repo, host, token) from None
+
+
+def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> Published:
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    url = str(api.create_repo(repo, private=private or None, exist_ok=True))
+    head = api.model_info(repo)
+    files, there = files_of(folder), [file.rfilename for file in head.siblings or []]
+    if private and not head.private:
+        raise InputError(f"{url} is public, which --private does not change: make it private in its settings")
+    if others := foreign(there):
+        names = ", ".join(others[:3])
+        raise InputError(f"{url} holds files that tinylm did not publish ({names}); choose another name")
+    operations = [
+        *(CommitOperationAdd(path_in_repo=name, path_or_fileobj=folder / name) for name in files),
+        *(CommitOperationDelete(path_in_repo=name) for name in outdated(there, files)),
+    ]
+    made = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
+    return Published(url, made.oid, made.oid != head.sha)
+
+
+def _told(error: BaseException, repo: str, host: str, token: str) -> Exception:
+    """One line for what went wrong between us and the hub."""
+    cause: BaseException | None = error
+    while cause is not None and getattr(cause, "response", None) is None:
+        cause = cause.__cause__
+    status = getattr(getattr(cause, "response", None), "status_code", None)
+    said = str(getattr(cause, "server_message", None) or "").replace(token, "…")
+    said = f" ({' '.join(said.split())[:200]})" if said.strip() else ""
+    as_before = f"{repo} is as it was; run again, what was uploaded already is not sent twice"
+    if status == 401:
+        return InputError(f"{host} does not know the token (401): run hf auth login, or set HF_TOKEN to a valid one")
+    if status == 403:
+        return InputError(f"{host} does not let this token write {repo} (403){said}; it needs the right to write there")
+    if status in (409, 412):
+        return CommandFailed(f"{repo} was changed by somebody else meanwhile ({status}); look at it and run again")
+    if status is not None:
+        return CommandFailed(f"{host} answered {status}{said}; {as_before}")
+    what = " ".join(f"{type(error).__name__}: {error}".replace(token, "…").split())[:200]
+    return CommandFailed(f"{host}: {what}; {as_before}")

@@ -1,0 +1,194 @@
+"""TinyLM for the library `transformers`, in one file that needs torch and transformers only.
+
+Copied into a folder by `tinylm export --format tinylm` and run from there with trust_remote_code=True. The weights
+keep the names that tinylm gives them; the settings stand under `model` in config.json.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from transformers import Cache, DynamicCache, GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+
+class TinyLMConfig(PretrainedConfig):
+    """`width`: of the embedding; `model`: section `model` of tinylm's params.yaml."""
+
+    model_type = "tinylm"
+    keys_to_ignore_at_inference = ("past_key_values",)
+
+    def __init__(self, vocab_size: int = 1, width: int = 1, model: dict[str, Any] | None = None, **other: Any) -> None:
+        self.vocab_size, self.width, self.model = vocab_size, width, model or {}
+        self.hidden_size = width
+        self.num_hidden_layers = self.model.get("layers", 1)
+        self.num_attention_heads = self.model.get("heads", 1)
+        self.max_position_embeddings = self.model.get("context", 2)
+        self.use_cache = other.pop("use_cache", True)
+        other["tie_word_embeddings"] = False  # a tied output reads `embedding` itself: there is no second tensor
+        super().__init__(**other)
+
+
+class Norm(nn.Module):
+    """layer: c / sqrt(mean(c^2) + eps), c = x - mean(x);  rms: the same of x;  std: c / (std(x) + eps), unbiased."""
+
+    def __init__(self, width: int, kind: str, eps: float) -> None:
+        super().__init__()
+        self.kind, self.eps = kind, eps
+        self.gain = nn.Parameter(torch.ones(width))
+        self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        c = x if self.kind == "rms" else x - x.mean(-1, keepdim=True)
+        if self.kind == "std":
+            normed = c / ((c.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)).sqrt() + self.eps)
+        else:
+            normed = c * (c.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        return normed * self.gain if self.bias is None else normed * self.gain + self.bias
+
+
+class Attention(nn.Module):
+    """Masked multi-head self-attention; heads that do not divide the width differ by one in theirs."""
+
+    def __init__(self, width: int, model: dict[str, Any]) -> None:
+        super().__init__()
+        heads = model["heads"]
+        inner = width if model["head_width"] is None else heads * model["head_width"]
+        self.widths = [inner // heads + (head < inner % heads) for head in range(heads)]
+        self.qkv = nn.Linear(width, 3 * inner, bias=model["qkv_bias"])
+        self.out = nn.Linear(inner, width, bias=model["attention_bias"])
+        self.dropout = model["dropout"]
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(B, T, inner) -> (B, H, T, Dh), zeros behind narrower heads."""
+        parts = x.split(self.widths, -1)
+        return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
+
+    def forward(self, x: Tensor, mask: Tensor, cache: Cache | None, layer: int) -> Tensor:
+        queries, keys, values = (self._heads(part) for part in self.qkv(x).chunk(3, -1))
+        if cache is not None:
+            keys, values = cache.update(keys, values, layer)
+        scale = torch.tensor(self.widths, dtype=torch.float64).rsqrt().to(x)[:, None, None]
+        scores = (queries * scale) @ keys.transpose(-2, -1) + mask  # (B, H, T, S)
+        weights = F.dropout(torch.softmax(scores, -1), self.dropout, self.training)
+        mixed = (weights @ values).unbind(1)
+        return self.out(torch.cat([head[..., :own] for head, own in zip(mixed, self.widths, strict=True)], -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width: int, model: dict[str, Any]) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, model["feed_forward"], bias=model["feed_forward_bias"])
+        self.down = nn.Linear(model["feed_forward"], width, bias=model["feed_forward_bias"])
+        self.activation = F.relu if model["activation"] == "relu" else F.gelu
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.activation(self.up(x)))
+
+
+class Block(nn.Module):
+    """pre: x + f(norm(x));  post: norm(x + f(x))."""
+
+    def __init__(self, width: int, model: dict[str, Any]) -> None:
+        super().__init__()
+        self.pre, self.dropout = model["norm"] == "pre", model["dropout"]
+        self.norm1, self.norm2 = (Norm(width, model["norm_kind"], model["norm_eps"]) for _ in range(2))
+        self.attention = Attention(width, model)
+        self.feed_forward = FeedForward(width, model)
+
+    def _add(self, x: Tensor, more: Tensor) -> Tensor:
+        return x + F.dropout(more, self.dropout, self.training)
+
+    def forward(self, x: Tensor, mask: Tensor, cache: Cache | None, layer: int) -> Tensor:
+        if self.pre:
+            x = self._add(x, self.attention(self.norm1(x), mask, cache, layer))
+            return self._add(x, self.feed_forward(self.norm2(x)))
+        x = self.norm1(self._add(x, self.attention(x, mask, cache, layer)))
+        return self.norm2(self._add(x, self.feed_forward(x)))
+
+
+def sinusoids(places: Tensor, width: int) -> Tensor:
+    """P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).  (B, T) -> (B, T, D) float32"""
+    even = torch.arange(0, width, 2, dtype=torch.float64, device=places.device)
+    angle = places[..., None].double() / 10000.0 ** (even / width)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].float()
+
+
+def causal_mask(places: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where the last `places` tokens may look, the least number elsewhere.  seen (B, S) -> (B, 1, T, S)"""
+    slots = torch.arange(seen.shape[1], device=seen.device)
+    allowed = (slots <= slots[-places:, None]) & seen[:, None].bool()  # (B, T, S)
+    return torch.zeros(allowed.shape, dtype=dtype, device=seen.device).masked_fill_(~allowed, torch.finfo(dtype).min)[
+        :, None
+    ]
+
+
+class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
+    """Embedding, positions, blocks, norm, logits. Reads up to `context` tokens; padding goes to the left."""
+
+    config_class = TinyLMConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    embedding_scale: Tensor
+
+    def __init__(self, config: TinyLMConfig) -> None:
+        super().__init__(config)
+        model, width = config.model, config.width
+        self.embedding = nn.Parameter(torch.randn(config.vocab_size, width))
+        self.register_buffer("embedding_scale", torch.tensor(1.0))
+        if model["positions"] == "learned":
+            self.positions = nn.Parameter(torch.randn(model["context"], width))
+        self.blocks = nn.ModuleList(Block(width, model) for _ in range(model["layers"]))
+        self.final_norm = Norm(width, model["norm_kind"], model["norm_eps"]) if model["final_norm"] else nn.Identity()
+        if not model["tied_output"]:
+            self.output = nn.Linear(width, config.vocab_size, bias=model["output_bias"])
+        elif model["output_bias"]:
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.post_init()
+
+    def _vectors(self, ids: Tensor, places: Tensor) -> Tensor:
+        kind = self.config.model["positions"]
+        x = F.embedding(ids, self.embedding) * self.embedding_scale
+        if kind == "learned":
+            x = x + F.embedding(places, self.positions)
+        elif kind == "sinusoids":
+            x = x + sinusoids(places, self.config.width).to(x.dtype)
+        return F.dropout(x, self.config.model["dropout"], self.training)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if not self.config.model["tied_output"]:
+            return self.output(hidden)
+        factor = float(self.embedding_scale) * self.config.width**-0.5
+        return F.linear(hidden * factor, self.embedding, getattr(self, "output_bias", None))
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int = 0,
+        **_: Any,
+    ) -> CausalLMOutputWithPast:
+        """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats. Keeps a cache if asked."""
+        if past_key_values is None and (self.config.use_cache if use_cache is None else use_cache):
+            past_key_values = DynamicCache()
+        rows, places = input_ids.shape
+        past = 0 if past_key_values is None else past_key_values.get_seq_length()
+        seen = input_ids.new_ones(rows, past + places) if attention_mask is None else attention_mask  # (B, S)
+        if position_ids is None:
+            position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -places:]
+        if int(position_ids.max()) >= self.config.model["context"]:
+            raise ValueError(f"{int(position_ids.max()) + 1} tokens; the context is {self.config.model['context']}")
+        x = self._vectors(input_ids, position_ids)
+        mask = causal_mask(places, seen, x.dtype)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, past_key_values, layer)
+        logits = self._logits(self.final_norm(x)[:, -logits_to_keep:])
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=past_key_values)

@@ -1,0 +1,154 @@
+"""The files that an export was made of: carried along in its folder tinylm/, read back to the same bytes."""
+
+import contextlib
+import dataclasses
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tinylm.config import InputError, read_section, setting
+from tinylm.exchange.tokenizer_files import TOKENIZER
+from tinylm.files import atomic_path, discard, read_json, sha256, write_json
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.storage import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
+from tinylm.text.tokens.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
+
+FOLDER, SUMS = "tinylm", "sha256.json"
+MAX_BYTES = {WEIGHTS: 1 << 37, CONFIG: 1 << 20, TOKENIZER: MAX_FILE_BYTES, SUMS: 1 << 16}
+SAMPLES = "samples.json"  # of the training, as MOMENTS are
+
+
+def write_originals(folder: str | Path, models: str | Path, vocab: str | Path) -> None:
+    """Copy weights, config and tokenizer into folder/tinylm, and write down the SHA-256 of each."""
+    sources = {WEIGHTS: Path(models) / WEIGHTS, CONFIG: Path(models) / CONFIG, TOKENIZER: Path(vocab)}
+    sums = {}
+    for name, source in sources.items():
+        sums[name] = sha256(source)
+        _copy(source, Path(folder) / FOLDER / name, sums[name])
+    write_json(Path(folder) / FOLDER / SUMS, sums)
+
+
+def is_export(folder: str | Path) -> bool:
+    """Whether `write_originals` wrote into the folder."""
+    return (Path(folder) / FOLDER / SUMS).is_file()
+
+
+def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: bool) -> tuple[int, Tokenizer]:
+    """Copy an export's originals to where `save_model` and `Tokenizer.save` wrote them: (parameters, tokenizer).
+
+    What belongs to the training of a model that is replaced, kept weights and sample stories, goes with it. Raises
+    InputError where a file is not the one that was exported, where the files are not those of one model, and, without
+    `replace`, where another model or tokenizer is there.
+    """
+    source = Path(folder) / FOLDER
+    sums = _checked_sums(Path(folder))
+    parameters, tokenizer = _open(source)
+    targets = {WEIGHTS: Path(models) / WEIGHTS, TOKENIZER: Path(vocab), CONFIG: Path(models) / CONFIG}
+    others = [name for name, path in targets.items() if path.exists() and sha256(path) != sums[name]]
+    if others and not replace:
+        taken = " and ".join(str(targets[name]) for name in others)
+        raise InputError(
+            f"{taken}: another model is there; --force replaces it, --models and --vocab name other places"
+        )
+    if others:
+        discard(*(Path(models) / MOMENTS).glob("*.safetensors"), Path(models) / SAMPLES)
+    for name, target in targets.items():  # the config last: it names the weights that it is valid for
+        _copy(source / name, target, sums[name])
+    return parameters, tokenizer
+
+
+def _copy(source: Path, target: Path, expected: str) -> None:
+    """Copy a file; it appears under its name only if its bytes are the expected ones."""
+    with atomic_path(target) as temporary:
+        shutil.copyfile(source, temporary)
+        if sha256(temporary) != expected:
+            raise InputError(f"{source}: changed while it was copied; start again")
+
+
+def _checked_sums(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each original, found true. InputError naming the file where one is missing or another."""
+    path = folder / FOLDER / SUMS
+    if not is_export(folder):
+        raise InputError(f"{folder}: not an export ({path} is missing); allowed: a folder that tinylm export wrote")
+    _check_size(path)
+    with _named(path):
+        sums: Any = read_json(path)
+    names = {WEIGHTS, CONFIG, TOKENIZER}
+    digest = re.compile(r"[0-9a-f]{64}")
+    if (
+        not isinstance(sums, dict)
+        or sums.keys() != names
+        or not all(isinstance(value, str) and digest.fullmatch(value) for value in sums.values())
+    ):
+        raise InputError(f"{path}: allowed: the SHA-256 of {', '.join(sorted(names))}; fetch the export anew")
+    for name in names:
+        _check_size(folder / FOLDER / name)
+        if sha256(folder / FOLDER / name) != sums[name]:
+            raise InputError(f"{folder / FOLDER / name}: not the file that was exported; fetch the export anew")
+    return sums
+
+
+def _check_size(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is missing; fetch the export anew")
+    if path.stat().st_size > MAX_BYTES[path.name]:
+        raise InputError(f"{path}: larger than {MAX_BYTES[path.name]} bytes; not a file of an export")
+
+
+@contextlib.contextmanager
+def _named(source: Path) -> Iterator[None]:
+    """The messages of readers say how to make a file anew here; of an export's, only that it is no good."""
+    try:
+        yield
+    except InputError as error:
+        reason = re.sub(r"[;:] (rm .* and )?run dvc repro.*", "", str(error))
+        raise InputError(f"{reason}; the originals in {source} cannot be used") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shape:
+    """What config.json says of the embedding."""
+
+    vocab_size: int = setting(low=1, high=1 << 26)
+    width: int = setting(low=1, high=1 << 20)
+
+
+def _described_bytes(path: Path) -> tuple[int, int]:
+    """Ids, and bytes of the weights, of the model that a config.json describes; none of them is made."""
+    config: Any = read_json(path)
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: not the config of a model")
+    settings = read_section(config, "model", ModelSettings, str(path))
+    named = {name: config[name] for name in ("vocab_size", "width") if name in config}
+    shape = read_section({"config": named}, "config", _Shape, str(path))
+    if problems := settings.problems_with_width(shape.width):
+        raise InputError("\n".join(f"{path}: {problem}" for problem in problems))
+    one, two = (_bytes(dataclasses.replace(settings, layers=layers), shape) for layers in (1, 2))
+    return shape.vocab_size, one + (settings.layers - 1) * (two - one)
+
+
+def _bytes(settings: ModelSettings, shape: _Shape) -> int:
+    with torch.device("meta"):
+        model = TinyLM(settings, torch.empty(shape.vocab_size, shape.width))
+    return sum(tensor.nbytes for tensor in model.state_dict().values())
+
+
+def _open(source: Path) -> tuple[int, Tokenizer]:
+    """Parameters and tokenizer. InputError where config, weights and tokenizer are not those of one model."""
+    with _named(source):
+        tokenizer = open_tokenizer(source / TOKENIZER)
+        ids, expected = _described_bytes(source / CONFIG)
+        if len(tokenizer) != ids:
+            raise InputError(f"{source / TOKENIZER}: {len(tokenizer)} ids; the model has {ids}")
+        with open(source / WEIGHTS, "rb") as handle:
+            header = int.from_bytes(handle.read(8), "little")
+        size = (source / WEIGHTS).stat().st_size - 8 - header
+        if size != expected:
+            raise InputError(f"{source / WEIGHTS}: {size} bytes of numbers; its config describes {expected}")
+        model, _ = load_model(source)
+        check_vocabulary(source, source / TOKENIZER)
+    return sum(parameter.numel() for parameter in model.parameters()), tokenizer

@@ -1,0 +1,54 @@
+"""The folder of a publication: the exported model, its card, the report and what says how it was made."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tinylm.config import PARAMS_FILE, InputError
+from tinylm.exchange.card import write_card
+from tinylm.exchange.publication import Publication
+from tinylm.exchange.repository import MARK, files_of
+from tinylm.files import atomic_folder, atomic_path, atomic_write
+from tinylm.reporting.drawing import to_png
+from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.sources import FILES, Run
+
+EXPORTS = Path("exports")
+REPORT = ("report/index.html", "report/report.pdf")
+CURVE = "loss_tokens"  # the training curve, in reporting.pictures
+
+
+def _copy(source: Path, target: Path) -> None:
+    with atomic_path(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+def _figures(run: Run) -> list[str]:
+    """The files with figures of the run that are the same wherever it is run."""
+    paths = [FILES[name][0] for name in run.found if name in FILES and not name.endswith("_time")]
+    return [path for path in paths if path.startswith("metrics/") or path == FILES["loss"][0]]
+
+
+def build(folder: Path, run: Run, publication: Publication, export: Callable[[Path], object], root: Path) -> list[str]:
+    """Write the folder from the pipeline's files below `root`; returns its files, relative, sorted.
+
+    `export` writes weights and tokenizer into an empty folder. A folder that stands there is replaced if it is an
+    earlier publication, else refused (InputError); on any failure it stays as it was.
+    """
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists())):
+        raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
+    pictures = {}
+    with atomic_folder(folder) as new:
+        export(new)
+        drawn = draw_pictures(run).get(CURVE)
+        if drawn is not None:
+            with atomic_write(new / "pictures/loss.png", "wb") as target:
+                target.write(to_png(drawn.figure))
+            pictures[CURVE] = ("pictures/loss.png", drawn.alt)
+        for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
+            _copy(root / name, new / "pipeline" / name)
+        for name in REPORT if publication.report else ():
+            _copy(root / name, new / name)
+        with atomic_write(new / "README.md") as card:
+            card.write(write_card(run, publication, pictures))
+    return files_of(folder)

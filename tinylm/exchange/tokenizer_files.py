@@ -1,0 +1,115 @@
+"""Our tokenizers as files of the library `transformers`: `AutoTokenizer` reads them without any code of ours.
+
+Every kind gives our ids for every text that UTF-8 can hold, with the token that opens a text before it, and
+`decode(ids, skip_special_tokens=True)` gives the text of our `decode`, but for `<unk>`. How that comes about, and what
+differs:
+
+- text that spells a special token is ordinary text, as with us: `split_special_tokens`. That setting stands in
+  tokenizer_config.json; who reads tokenizer.json alone, by the library `tokenizers`, must set `encode_special_tokens`.
+- `<unk>` is left out of decoded text with the special tokens; we show it. It is never generated, so that only a prompt
+  can hold it. Where bytes spell every word, `unk_token` names the token to pad with, for tools that insist on a name.
+- `longest_match`: a text is encoded as a prompt is (`encode`), its capitals made small; stories in the token store
+  (`encode_story`) keep theirs. There is neither a token to open a text nor one to pad with: prompts of unequal length
+  make no batch.
+- a lone surrogate, U+FFFD with us, is refused there: the library's texts are UTF-8.
+- what is longer than the context is encoded whole, with a warning; our decoding would move its window.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tinylm.exchange.piece_rule import piece_library
+from tinylm.text.tokens.longest_match import TYPE as LONGEST_MATCH
+from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.text.tokens.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+_MARK = "\x01"  # stands in no word: the rule of words turns control characters into spaces
+
+
+def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
+    """Name and JSON content of each file; `context` T is the longest text that the model takes."""
+    return {
+        TOKENIZER: json.loads(_library(tokenizer).to_str()),
+        TOKENIZER_CONFIG: {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{role}_token": tokenizer.tokens[index] for role, index in _named_roles(tokenizer).items()},
+            "model_max_length": context,
+            "padding_side": "left",  # a generated token goes to the right of its prompt
+            "model_input_names": ["input_ids", "attention_mask"],  # GPT-2 would add up token_type_ids as words
+            "split_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+        },
+    }
+
+
+def special_roles(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids of bos, eos and pad, as `transformers` names them, without the roles that no special token plays."""
+    roles = {"bos": tokenizer.sos_id, "eos": tokenizer.eos_id, "pad": tokenizer.pad_id}
+    return {role: index for role, index in roles.items() if index is not None and index in tokenizer.specials}
+
+
+def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
+    """`special_roles` and the unknown word's: the id to pad with where no word is unknown."""
+    roles = special_roles(tokenizer)
+    unknown = roles.get("pad") if tokenizer.unk_id is None else tokenizer.unk_id
+    return roles if unknown is None else {**roles, "unk": unknown}
+
+
+def _library(tokenizer: Tokenizer) -> Any:
+    """The library's tokenizer: ours as it is saved, and what opens a text, what is special, how ids become text."""
+    from tokenizers import AddedToken, processors
+
+    library = piece_library(tokenizer.tokens) if tokenizer.kind == LONGEST_MATCH else _saved(tokenizer)
+    special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
+    library.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    if tokenizer.kind == "words" and _marks_stand_alone(library):
+        library.decoder = _joined_words()
+    if tokenizer.sos_id is not None:
+        start = tokenizer.tokens[tokenizer.sos_id]
+        library.post_processor = processors.TemplateProcessing(
+            single=[start, "$A"], pair=[start, "$A", "$B:0"], special_tokens=[(start, tokenizer.sos_id)]
+        )
+    return library
+
+
+def _saved(tokenizer: Tokenizer) -> Any:
+    from tokenizers import Tokenizer as Library
+
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(Path(folder) / TOKENIZER)
+        return Library.from_file(str(Path(folder) / TOKENIZER))
+
+
+def _marks_stand_alone(library: Any) -> bool:
+    """Whether the words' rule is `keep`: punctuation marks are words."""
+    return [word for word, _ in library.pre_tokenizer.pre_tokenize_str("a.")] == ["a", "."]
+
+
+def _joined_words() -> Any:
+    r"""Words and marks with the spaces of English, as `words` joins them.
+
+    A straight quote that closes is marked first: matches begin at the quote that opens, and `\K` drops all of a match
+    but the quote that ends it.
+    """
+    from tokenizers import Regex, decoders
+
+    before = _characters(_NO_SPACE_BEFORE | {_MARK})
+    after = _characters(_NO_SPACE_AFTER | {'"'})
+    return decoders.Sequence(
+        [
+            decoders.WordPiece(prefix=_MARK, cleanup=False),  # a space before each word but the first
+            decoders.Fuse(),
+            decoders.Replace(Regex(r'"[^"]*\K"'), _MARK),
+            decoders.Replace(Regex(f" (?={before})"), ""),
+            decoders.Replace(Regex(f"(?<={after}) "), ""),
+            decoders.Replace(_MARK, '"'),
+        ]
+    )
+
+
+def _characters(characters: frozenset[str]) -> str:
+    """A class of a regular expression."""
+    return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"

@@ -1,0 +1,86 @@
+"""The evaluation split story by story: what its text is, and what the model pays for it."""
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinylm.config import InputError
+from tinylm.scoring.bits_per_byte import Spelling
+from tinylm.text.stories import read_stories
+from tinylm.text.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+_ID_DIGITS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class StoryTexts:
+    """Of each story: a name for its text, UTF-8 bytes of the normalised text (S,), and its unknown words."""
+
+    ids: Sequence[str]
+    n_bytes: np.ndarray
+    unknown: Sequence[Sequence[str]]
+
+
+def story_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> StoryTexts:
+    """The texts behind a token store of the evaluation split.
+
+    Where the split has no stories of its own, since it is a part of the training stream, its ids are read back; what
+    an unknown word was is then lost. Raises InputError where the stories are not those of the store.
+    """
+    texts = [row["text"] for row in read_stories(stories, "evaluation")]
+    own = bool(texts)
+    if not own:
+        texts = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
+    if len(texts) != len(store):
+        raise InputError(f"{stories}: {len(texts)} evaluation stories, {len(store)} of them in tokens; run dvc repro")
+    return StoryTexts(
+        [_digest([text]) for text in texts],
+        np.array([len(tokenizer.normalise(text).encode()) for text in texts], dtype=np.int64),
+        [tokenizer.unknown_words(text) if own else [] for text in texts],
+    )
+
+
+def story_rows(
+    tokenizer: Tokenizer,
+    store: TokenStore,
+    texts: StoryTexts,
+    losses: tuple[np.ndarray, np.ndarray],
+    nats_once: np.ndarray,
+    spelling: Spelling | None,
+) -> list[dict[str, Any]]:
+    """A row a story: its number from 0, text_id, tokens_id, nats, tokens, bits, bytes.
+
+    nats and tokens (S,) are sums over its scored tokens by the protocol of the perplexity, so that they add up to the
+    split's; bits are what its bytes cost, each token scored once, unknown words spelt: NaN without a `spelling`, where
+    nobody can name them. Equal text_id: the same text; equal tokens_id: the same tokens of the same vocabulary.
+    """
+    nats, tokens = losses
+    vocabulary = _digest(sorted(tokenizer.tokens))
+    rows = []
+    for index, text_id in enumerate(texts.ids):
+        spelt = sum(map(spelling.nats, texts.unknown[index])) if spelling else math.nan
+        pieces = [tokenizer.tokens[token] for token in store.story(index).tolist()]
+        rows.append(
+            {
+                "story": index,
+                "text_id": text_id,
+                "tokens_id": _digest([vocabulary, *pieces]),
+                "nats": float(nats[index]),
+                "tokens": int(tokens[index]),
+                "bits": (float(nats_once[index]) + spelt) / math.log(2),
+                "bytes": int(texts.n_bytes[index]),
+            }
+        )
+    return rows
+
+
+def _digest(parts: Sequence[str]) -> str:
+    """A name for a sequence of texts, equal for equal ones."""
+    joined = b"".join(len(part).to_bytes(8, "little") + part.encode(errors="surrogatepass") for part in parts)
+    return hashlib.sha256(joined).hexdigest()[:_ID_DIGITS]
