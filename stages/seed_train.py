@@ -59,14 +59,9 @@ def main() -> None:
         result = train(made.model, made.batches, made.held_out, settings, runtime.log_every_s, None, snapshots)
         save_model(f"data/seeds/{seed}", made.model, layout=settings.layout, tokenizer_sha256=sha256(DATA[0]))
     figures = run_figures(result, made.batches)
-    run = {
-        "figures": figures,
-        "held_out": result.curves.held_out,
-        "train_s": round(result.train_s, 3),
-        "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1),
-        "conditions": conditions(device, runtime.threads),
-    }
-    write_json(f"data/seeds/{seed}/run.json", run)
+    timing = {"train_s": round(result.train_s, 3), "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1)}
+    write_json(f"data/seeds/{seed}/run.json", {"figures": figures, "held_out": result.curves.held_out})
+    write_json(f"data/seeds/{seed}/run_time.json", {**timing, "conditions": conditions(device, runtime.threads)})
     snapshots.clear()
     print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
 

@@ -121,7 +121,7 @@ def keep_only(folder: str | Path, stems: Collection[str]) -> None:
     A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them
     among what the folder's reader depends on: a clone that pulls the others would run the reader again.
     """
-    for path in Path(folder).iterdir():
+    for path in Path(folder).glob("*"):
         if path.stem in stems:
             continue
         if path.is_dir():
