@@ -61,14 +61,10 @@ def main() -> None:
         result = train(made.model, made.batches, made.held_out, settings, runtime.log_every_s, None, snapshots)
         save_model(f"data/seeds/{seed}", made.model, layout=settings.layout, tokenizer_sha256=sha256(DATA[0]))
         figures = run_figures(result, made.batches)
-        run = {
-            "figures": figures,
-            "held_out": result.curves.held_out,
-            **result.timing(),
-            "conditions": measured_on,
-        }
-        write_json(f"data/seeds/{seed}/run.json", run)
+        write_json(f"data/seeds/{seed}/run.json", {"figures": figures, "held_out": result.curves.held_out})
         write_sums(f"data/seeds/{seed}")
+        timing = {**result.timing(), "conditions": measured_on}
+        write_json(f"data/seeds/{seed}/run_time.json", timing, sealed=True)
         snapshots.finish()
     print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
 

@@ -43,7 +43,7 @@ def main() -> None:
         score = read_json(f"data/seeds/{seed}.json", f"seed_score@{seed}")
         by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
         curves[seed] = run["held_out"]
-        costs[seed] = {name: run[name] for name in ("train_s", "tokens_per_s", "conditions")}
+        costs[seed] = read_json(f"data/seeds/{seed}/run_time.json", f"seed_train@{seed}")
     keep_only("data/seeds", {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
     write_json("metrics/seeds.json", merged)

@@ -180,7 +180,7 @@ def keep_only(folder: str | Path, stems: Collection[str]) -> None:
     A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them
     among what the folder's reader depends on: a clone that pulls the others would run the reader again.
     """
-    for path in Path(folder).iterdir():
+    for path in Path(folder).glob("*"):
         if path.stem in stems:
             continue
         if path.is_dir():
@@ -252,8 +252,9 @@ def _check_once(_: str, expected: str, made_by: str, path: str, __: tuple[int, i
 
 
 def write_sums(folder: str | Path) -> None:
-    """Write folder/sha256.json: the SHA-256 of every other file in it. Call it when they are all there."""
+    """Write folder/sha256.json: the SHA-256 of every other file in it but durations. Call it when all are there."""
     files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."]
+    files = [path for path in files if not path.stem.endswith("_time")]  # equal runs have equal sums
     write_json(Path(folder) / SUMS, {path.name: sha256(path) for path in files if path.name != SUMS}, sealed=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 from dvc.cli import DvcParserError, parse_args
 
 from tinylm.bench.study_plan import read_studies
-from tinylm.cli.arguments import make_parser
+from tinylm.cli.arguments import PURPOSES, make_parser
 from tinylm.config import load_params, parse_yaml
 from tinylm.presets.write import names
 
@@ -92,6 +92,8 @@ def problem(words: list[str], stages: list[str]) -> str | None:
         unknown = [key for key in changed if key not in keys] + [name for name in named if name not in stages]
         return f"unknown: {', '.join(unknown)}" if unknown else None
     if tool == "tinylm":
+        if len(rest) == 1 and rest[0] in PURPOSES:  # named, not typed
+            return None
         try:
             arguments = make_parser().parse_args(rest)
         except SystemExit as stop:
