@@ -7,9 +7,10 @@ import torch
 
 from tinylm.command import guard
 from tinylm.config import PARAMS_FILE, InputError, read_section
-from tinylm.files import check_writable, exclusive_lock, sha256, write_json, write_sums
+from tinylm.files import sha256, write_json, write_sums
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
+from tinylm.processes import check_writable, exclusive_lock
 from tinylm.runtime import RuntimeSettings, conditions, pick_device, same_bytes_need
 from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
@@ -48,7 +49,7 @@ def main() -> None:
     seed = chosen(sys.argv[1:], settings.seed)
     settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
     device = pick_device(runtime.device)
-    check_writable("runs", "data/seeds")
+    check_writable("runs", f"data/seeds/{seed}")
     pad_id = open_tokenizer(DATA[0]).pad_id
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(DATA[1]))

@@ -9,10 +9,11 @@ from tinylm.command import guard, stage_time
 from tinylm.config import PARAMS_FILE, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
-from tinylm.files import check_writable, exclusive_lock, sha256, write_json, write_sums
+from tinylm.files import sha256, write_json, write_sums
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings
 from tinylm.model.storage import save_model
+from tinylm.processes import check_writable, exclusive_lock
 from tinylm.runtime import RuntimeSettings, conditions, pick_device, same_bytes_need, visible
 from tinylm.sections import stage_params
 from tinylm.text.matrix_file import load_matrix
@@ -26,11 +27,8 @@ from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
 
 SAMPLE_TOKENS = 60
-DATA = [
-    "data/vocab/tokenizer.json",
-    "data/vocab/embedding.safetensors",
-    *(f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")),
-]
+TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
+DATA = ["data/vocab/tokenizer.json", "data/vocab/embedding.safetensors", *TOKENS]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
 SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)  # fixed: samples of runs compare
 

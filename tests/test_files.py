@@ -16,7 +16,6 @@ from tinylm.files import (
     atomic_path,
     atomic_write,
     check_sha256,
-    exclusive_lock,
     keep_only,
     read_json,
     require,
@@ -24,6 +23,7 @@ from tinylm.files import (
     sha256,
     write_json,
 )
+from tinylm.processes import exclusive_lock
 
 PIECES = ["first\n", "second é\n", "third\n"]
 
@@ -222,7 +222,7 @@ def test_reserve_does_without_where_the_file_system_cannot(tmp_path, monkeypatch
 
 HOLDER = """
 import sys
-from tinylm.files import exclusive_lock
+from tinylm.processes import exclusive_lock
 with exclusive_lock(sys.argv[1], "train"):
     print("held", flush=True)
     sys.stdin.read()

@@ -17,7 +17,7 @@ import yaml
 
 from tinylm.command import guard
 from tinylm.config import load_params
-from tinylm.files import exclusive_lock
+from tinylm.processes import exclusive_lock
 
 ROOT = Path(__file__).parents[1]
 STORIES = [

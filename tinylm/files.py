@@ -1,4 +1,4 @@
-"""The one writer: every file of the pipeline is written, checked and locked here.
+"""The one writer: every file of the pipeline is written and checked here.
 
 A file appears under its final name only when it is whole: temporary name in the same folder, space reserved where
 the size is known, fsync, rename, fsync of the folder. A reader sees the old file or the new one, never a part.
@@ -6,19 +6,18 @@ the size is known, fsync, rename, fsync of the folder. A reader sees the old fil
 
 import contextlib
 import errno
-import fcntl
 import functools
 import hashlib
 import json
 import math
 import os
 import shutil
-import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from tinylm.config import InputError
+from tinylm.processes import sweep
 
 SUMS, SEAL, DISK_FULL = "sha256.json", "sha256_of_the_rest", "disk full"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -44,24 +43,6 @@ def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OS
     disk = os.statvfs(target.parent)
     wanted = f"{needed:,} bytes needed, " if needed else ""
     return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def sweep(folder: str | Path, below: bool = False) -> None:
-    """Remove the temporary files in `folder` (and below it) of processes that were killed before they could."""
-    for path in Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*"):
-        pid = path.name.partition(".tmp")[0].rpartition(".")[2]
-        if path.is_file() and pid.isdecimal() and not _is_alive(int(pid)):
-            path.unlink(missing_ok=True)
 
 
 _sweep_once = functools.cache(sweep)  # before the first file that a process writes there
@@ -266,35 +247,3 @@ def check_sums(path: str | Path, made_by: str) -> None:
     if expected is not None:
         state = os.stat(path)
         _check_once(str(Path(path).absolute()), expected, made_by, str(path), (state.st_ino, state.st_ctime_ns))
-
-
-@contextlib.contextmanager
-def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
-    """Hold a lock on `path` while the block runs; the kernel frees it when the process dies.
-
-    Raises InputError with the holder's process id and start time where another process holds it.
-    """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            handle.seek(0)
-            holder = handle.read().strip() or "another process"
-            raise InputError(f"{what} is already running here ({holder}); wait for it or end it") from None
-        handle.truncate(0)
-        handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-        handle.flush()
-        yield
-
-
-def check_writable(*folders: str | Path) -> None:
-    """OSError naming the first of the folders in which no file can be made: found before the work, not behind it."""
-    for folder in map(Path, folders):
-        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        probe = there / f".probe.{os.getpid()}.tmp"
-        try:
-            probe.touch()
-        except OSError as error:
-            raise OSError(error.errno, f"no file can be made here ({error.strerror})", str(folder)) from None
-        probe.unlink()

@@ -13,8 +13,9 @@ import torch
 
 from tinylm.bench.study_plan import Study, workspace_problems
 from tinylm.config import InputError, read_section
-from tinylm.files import exclusive_lock, read_json, write_json
+from tinylm.files import read_json, write_json
 from tinylm.model.lm import ModelSettings
+from tinylm.processes import exclusive_lock
 from tinylm.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.text.batches import Batch
 from tinylm.text.embedding_settings import EmbeddingSettings
