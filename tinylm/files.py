@@ -126,6 +126,12 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def rename_folder(source: Path, target: Path) -> None:
+    """Give a folder another name beside its own."""
+    os.rename(source, target)
+    _sync_folder(target.parent)
+
+
 def reserve(handle: IO[Any], size: int) -> None:
     """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a half-written file."""
     if size:

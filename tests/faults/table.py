@@ -59,7 +59,7 @@ ROWS: dict[int, tuple[str, str, str]] = {
     10: (
         "snapshot of other parameters, data or code",
         "not used; one line says which key differs",
-        "training/test_snapshot.py::test_another_run_is_not_taken_up_and_one_line_says_what_differs",
+        "training/test_snapshot.py::test_what_was_refused_is_not_taken_up_later",
     ),
     11: ("snapshot of a newer format", "refused", ""),
     12: ("snapshot of another device, thread count or torch", "taken up with a warning", ""),

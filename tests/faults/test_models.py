@@ -18,7 +18,7 @@ from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
 from tests.test_stages import ORDER, plant, run, small_params
 from tinylm.config import InputError
 from tinylm.exchange.originals import restore
-from tinylm.files import sha256
+from tinylm.files import read_json, sha256, write_json
 from tinylm.model.storage import load_model
 from tinylm.text import vec_file
 from tinylm.text.corpus import write_stories
@@ -227,8 +227,8 @@ def test_fault_37_a_pickle_is_never_unpickled(tmp_path, seeds, form, capsys):
     kept = write(tmp_path / "snapshots", seeds["snapshot"][0])
     for path in kept.rglob("[0-9]*.safetensors"):
         path.write_bytes(content)
-        numbers = json.loads(path.with_suffix(".json").read_text())
-        path.with_suffix(".json").write_text(json.dumps(numbers | {"sha256": sha256(path)}))
+        numbers = read_json(path.with_suffix(".json"))
+        write_json(path.with_suffix(".json"), numbers | {"sha256": sha256(path)}, sealed=True)
     assert Snapshots(kept, PARTS, 1.0).latest() is None
     assert "not a snapshot" in capsys.readouterr().out
     assert not canary.exists()

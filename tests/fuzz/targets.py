@@ -15,7 +15,7 @@ from tinylm.config import InputError, load_params
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
 from tinylm.exchange.originals import restore
-from tinylm.files import sha256
+from tinylm.files import SEAL, sha256, write_json
 from tinylm.model.storage import load_model
 from tinylm.sections import check_rules, read_sections
 from tinylm.text.corpus import write_stories
@@ -149,13 +149,26 @@ def mend_checksums(folder: Path) -> None:
     for path in folder.rglob("config.json"):
         _replace(path, {"sha256": path.with_name("model.safetensors")})
     for path in folder.rglob("sha256.json"):
-        _replace(path, {name: path.with_name(name) for name in ("model.safetensors", "config.json", "tokenizer.json")})
+        _replace(path, {file.name: file for file in path.parent.iterdir() if file.is_file() and file != path})
     for path in folder.rglob("[0-9]*.json"):
         _replace(path, {"sha256": path.with_suffix(".safetensors")})
     for path in folder.glob("train.json"):
         _replace(path, {"ids_sha256": folder / "train.ids", "offsets_sha256": folder / "train.offsets"})
+    for path in folder.rglob("*.json"):
+        _seal(path)
     for path in folder.glob("embedding.safetensors"):
         _sign_matrix(path)
+
+
+def _seal(path: Path) -> None:
+    """The SHA-256 that a sealed file holds of its own rest."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if isinstance(content, dict) and SEAL in content:
+            del content[SEAL]
+            write_json(path, content, sealed=True)
+    except (ValueError, RecursionError, UnicodeError):
+        return
 
 
 def _replace(path: Path, sums: dict[str, Path]) -> None:

@@ -21,6 +21,14 @@ TENSORS = {"a": torch.arange(6.0).view(2, 3)}
 PARTS = {"train.lr": 3e-4, "data/tokens/train.ids": "1f", "code": "a"}
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """As in a terminal: a test run in the background of a shell has inherited that Ctrl-C is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def saved(root, parts=PARTS, updates=(1, 2), **more):
     snapshots = Snapshots(root, parts, 1.0, **more)
     for update in updates:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from tinylm.config import InputError
-from tinylm.files import copy_file, read_json, sha256, write_bytes, write_json, write_sums
+from tinylm.files import copy_file, read_json, rename_folder, sha256, write_bytes, write_json, write_sums
 from tinylm.processes import sweep
 from tinylm.training import unfinished
 from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
@@ -178,7 +178,7 @@ class Snapshots:
             )
         print(f"warning: {run.folder}: going on from a run of other code: equal bytes are not promised", flush=True)
         shutil.rmtree(self.folder, ignore_errors=True)  # without a snapshot
-        os.rename(run.folder, self.folder)
+        rename_folder(run.folder, self.folder)
         write_json(self.folder / PARTS, self.parts)
         return self._newest_whole()
 
