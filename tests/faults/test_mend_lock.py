@@ -1,7 +1,9 @@
 """A dvc.lock or lock file of DVC's that a kill left half-written."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,16 @@ def test_dvcs_own_lock_file(tmp_path, monkeypatch, text, stays):
     Path(".dvc/tmp/rwlock").write_text(text)
     mend_lock.main()
     assert Path(".dvc/tmp/rwlock").exists() == stays
+
+
+def test_locks_of_the_dead_go_before_they_are_reaped(tmp_path, monkeypatch):
+    """In a container nobody may take note of a killed process: it stays a zombie, and DVC waits for it."""
+    monkeypatch.chdir(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as dead:
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is a zombie
+        zombie, living = ({"pid": pid, "cmd": "dvc repro"} for pid in (dead.pid, os.getpid()))
+        held = {"read": {"a": [zombie, living], "b": [zombie]}, "write": {"c": zombie, "d": living}}
+        Path(".dvc/tmp").mkdir(parents=True)
+        Path(".dvc/tmp/rwlock").write_text(json.dumps(held))
+        mend_lock.main()
+    assert json.loads(Path(".dvc/tmp/rwlock").read_text()) == {"read": {"a": [living]}, "write": {"d": living}}

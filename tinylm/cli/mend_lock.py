@@ -13,7 +13,7 @@ from typing import Any
 
 from tinylm.command import guard
 from tinylm.config import InputError, parse_yaml
-from tinylm.files import atomic_write, discard
+from tinylm.files import atomic_write, discard, write_json
 
 LOCK, RWLOCK = "dvc.lock", ".dvc/tmp/rwlock"
 _HEAD = "schema: '2.0'\nstages:\n"
@@ -68,6 +68,31 @@ def mended(text: str, committed: str) -> str:
     return new if entries and is_whole(new) else committed
 
 
+def _lives(holder: Any) -> bool:
+    """Whether a process may still work: not one that was killed and whose parent has not yet taken note of it."""
+    import psutil
+
+    try:
+        return psutil.Process(int(holder["pid"])).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+    except (KeyError, TypeError, ValueError, psutil.Error):
+        return True  # DVC has to say
+
+
+def of_the_living(held: Any) -> Any:
+    """DVC's read and write locks without those of dead processes, which DVC takes for alive until they are reaped."""
+    if not isinstance(held, dict) or not all(isinstance(held.get(mode, {}), dict) for mode in ("read", "write")):
+        return held
+    read, write = held.get("read", {}), held.get("write", {})
+    readers = {path: [holder for holder in holders if _lives(holder)] for path, holders in read.items()}
+    return {
+        **held,
+        "read": {path: holders for path, holders in readers.items() if holders},
+        "write": {path: holder for path, holder in write.items() if _lives(holder)},
+    }
+
+
 def main() -> None:
     lock, rwlock = Path(LOCK), Path(RWLOCK)
     text = lock.read_text(encoding="utf-8", errors="replace") if lock.exists() else None
@@ -79,12 +104,20 @@ def main() -> None:
         else:
             discard(lock)
         print(f"{LOCK} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages")
+    if rwlock.exists():
+        _mend_rwlock(rwlock)
+
+
+def _mend_rwlock(path: Path) -> None:
     try:
-        if rwlock.exists():
-            json.loads(rwlock.read_text(encoding="utf-8"))
+        held: Any = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        discard(rwlock)
+        discard(path)
         print(f"{RWLOCK} was left half-written: removed")
+        return
+    kept = of_the_living(held)
+    if kept != held:
+        write_json(path, kept)
 
 
 if __name__ == "__main__":
