@@ -192,7 +192,7 @@ class Snapshots:
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         weights = path.with_suffix(".safetensors")
         kept = read_json(path)
-        if not isinstance(kept, dict):
+        if not isinstance(kept, dict) or not isinstance(kept.get("state"), dict):
             raise InputError(f"{path}: not a snapshot's")
         try:
             if sha256(weights) != kept["sha256"]:
