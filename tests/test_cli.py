@@ -11,13 +11,15 @@ import pytest
 import torch
 import yaml
 
+from tests.small import DECODE as SMALL_DECODE
+from tests.small import model_settings
 from tinylm.cli import main
 from tinylm.cli.arguments import PURPOSES
 from tinylm.config import load_params
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.lm import TinyLM
 from tinylm.model.storage import load_model, save_model
 from tinylm.presets.write import BASE, FOLDER, preset_values
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -26,19 +28,7 @@ from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[1]
 CONTEXT = 17
-DECODE = {
-    "temperature": 0.8,
-    "temperature_end": None,
-    "top_k": 50,
-    "top_p": 1.0,
-    "fallback_mass": 0.0,
-    "fallback_top_p": 0.9,
-    "repetition_penalty": 1.0,
-    "repetition_window": None,
-    "slide": "half",
-    "length_penalty": 0.6,
-    "seed": 1,
-}
+DECODE = SMALL_DECODE | {"top_k": 50}
 TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s (quite) fun.'
 
 
@@ -48,27 +38,7 @@ def make_run(folder: Path, punctuation: str) -> None:
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     tokenizer.save(folder / "data/vocab/tokenizer.json")
     torch.manual_seed(1)
-    shape = ModelSettings(
-        2,
-        3,
-        None,
-        23,
-        CONTEXT,
-        0.0,
-        "pre",
-        "layer",
-        1e-5,
-        True,
-        "sinusoids",
-        "gelu",
-        "scaled",
-        True,
-        True,
-        True,
-        False,
-        False,
-        "tuned",
-    )
+    shape = model_settings(context=CONTEXT, tied_output=False)
     model = TinyLM(shape, torch.randn(len(tokenizer), 20))
     with torch.no_grad():  # <eos> scores less, so that texts grow
         end = model.output.weight[tokenizer.eos_id]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.small import DECODE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import ModelSettings, TinyLM
 
@@ -63,19 +64,7 @@ def prompts() -> list[list[int]]:
 @pytest.fixture(scope="session")
 def settings() -> Callable[..., DecodeSettings]:
     def make(**changes) -> DecodeSettings:
-        values = {
-            "temperature": 1.0,
-            "temperature_end": None,
-            "top_k": 0,
-            "top_p": 1.0,
-            "fallback_mass": 0.0,
-            "fallback_top_p": 0.9,
-            "repetition_penalty": 1.0,
-            "repetition_window": None,
-            "slide": "half",
-            "length_penalty": 0.0,
-            "seed": 11,
-        }
+        values = DECODE | {"temperature": 1.0, "length_penalty": 0.0, "seed": 11}
         return DecodeSettings(**{**values, **changes})
 
     return make

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests import small
 from tinylm.config import parse_yaml, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.export import Trained, export_folder
 from tinylm.files import sha256
-from tinylm.model.attention import SelfAttention, head_widths
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.lm import TinyLM
 from tinylm.model.storage import save_model
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.tokens.tokenizer import Tokenizer
@@ -19,59 +19,20 @@ from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 WORDS = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"
 
-SMALL = {
-    "layers": 2,
-    "heads": 3,
-    "head_width": None,
-    "feed_forward": 23,
-    "context": 17,
-    "dropout": 0.1,
-    "norm": "pre",
-    "norm_kind": "layer",
-    "norm_eps": 1e-5,
-    "final_norm": True,
-    "positions": "sinusoids",
-    "activation": "gelu",
-    "init": "scaled",
-    "qkv_bias": True,
-    "attention_bias": True,
-    "feed_forward_bias": True,
-    "tied_output": True,
-    "output_bias": False,
-    "embedding": "tuned",
-}
-
 
 @pytest.fixture
 def random_model() -> Callable[..., TinyLM]:
-    """A small model in evaluation mode; all parameters random, so that a forgotten gain or bias shows."""
+    """A small model, all of whose parameters are random; its dropout must not matter."""
 
     def make(vocab: int = 31, width: int = 19, **settings: Any) -> TinyLM:
-        generator = torch.Generator().manual_seed(7)
-        model = TinyLM(ModelSettings(**(SMALL | settings)), torch.randn(vocab, width, generator=generator))
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if parameter.dim() == 1:
-                    start = 1.0 if name.endswith("gain") else 0.0
-                    parameter.copy_(start + 0.3 * torch.randn(parameter.shape, generator=generator))
-        return model.eval()
+        return small.random_model(vocab, width, **({"dropout": 0.1} | settings))
 
     return make
 
 
 @pytest.fixture
 def in_float64() -> Callable[[TinyLM], TinyLM]:
-    """The model in float64, with the heads' scales as exact as that allows; they are kept in float32."""
-
-    def change(model: TinyLM) -> TinyLM:
-        model.double()
-        for part in model.modules():
-            if isinstance(part, SelfAttention):
-                widths = torch.tensor(head_widths(part.inner, part.heads), dtype=torch.float64)
-                part.scale = widths.rsqrt()[:, None, None]
-        return model
-
-    return change
+    return small.in_float64
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.seeds import WORDS, tiny_model
+from tests.small import DECODE
 from tests.test_stages import plant, run, small_params
 from tinylm.config import InputError, read_section
 from tinylm.decoding.beam import beam_search
@@ -16,26 +17,13 @@ from tinylm.scoring.bleu import Bleu
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
-PLAIN = {
-    "temperature": 0.8,
-    "temperature_end": None,
-    "top_k": 0,
-    "top_p": 1.0,
-    "fallback_mass": 0.0,
-    "fallback_top_p": 0.9,
-    "repetition_penalty": 1.0,
-    "repetition_window": None,
-    "slide": "half",
-    "length_penalty": 0.6,
-    "seed": 1,
-}
 VOCAB = VocabSettings("words", True, "drop", 1, None, "", None, None)
 TOKENIZER = build_tokenizer(count_words([" ".join(WORDS)], VOCAB), VOCAB)
 MODEL = tiny_model(len(TOKENIZER))
 
 
 def settings(**changes) -> DecodeSettings:
-    return DecodeSettings(**(PLAIN | changes))
+    return DecodeSettings(**(DECODE | changes))
 
 
 @pytest.mark.parametrize("prompt", ["", "   ", "\0", "\n\t", "!?"])
@@ -104,7 +92,7 @@ def test_fault_41_beams_up_to_the_vocabulary_are_defined_and_wider_ones_refused(
 )
 def test_fault_41_values_out_of_range_are_refused(key, value):
     with pytest.raises(InputError, match=rf"params.yaml: decode\.{key} = .*; allowed: "):
-        read_section({"decode": PLAIN | {key: value}}, "decode", DecodeSettings)
+        read_section({"decode": DECODE | {key: value}}, "decode", DecodeSettings)
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])

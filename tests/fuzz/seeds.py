@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tests.small import model_settings
 from tinylm.exchange.originals import write_originals
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.lm import TinyLM
 from tinylm.model.storage import save_model
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.matrix_file import save_matrix
@@ -56,10 +57,7 @@ def _parquet(folder: Path) -> bytes:
 def tiny_model(vocab: int) -> TinyLM:
     """Two layers of width 6."""
     torch.manual_seed(1)
-    settings = ModelSettings(
-        2, 2, None, 9, 11, 0.0, "pre", "layer", 1e-5, True, "sinusoids", "gelu", "scaled", True, True, True, True,
-        False, "tuned",
-    )  # fmt: skip
+    settings = model_settings(heads=2, feed_forward=9, context=11)
     return TinyLM(settings, torch.randn(vocab, WIDTH)).eval()
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from tinylm.model.lm import ModelSettings, TinyLM
+from tests.small import model_settings
+from tinylm.model.lm import TinyLM
 from tinylm.text.token_store import write_store
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
@@ -38,25 +39,5 @@ def model(corpus):
     """A random model, sharpened so that its choices are not all alike."""
     _, tokenizer = corpus
     torch.manual_seed(3)
-    settings = ModelSettings(
-        2,
-        3,
-        None,
-        17,
-        CONTEXT,
-        0.1,
-        "pre",
-        "layer",
-        1e-5,
-        True,
-        "sinusoids",
-        "gelu",
-        "scaled",
-        True,
-        True,
-        True,
-        False,
-        False,
-        "tuned",
-    )
+    settings = model_settings(feed_forward=17, context=CONTEXT, dropout=0.1, tied_output=False)
     return TinyLM(settings, torch.randn(len(tokenizer), 11)).eval()

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.model.lm import ModelSettings, TinyLM
+from tests.small import model_settings
+from tinylm.model.lm import TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.token_store import TokenStore, write_store
 from tinylm.training.trainer import TrainSettings
@@ -78,31 +79,11 @@ def new_settings() -> Callable[..., TrainSettings]:
 @pytest.fixture
 def new_model() -> Callable[..., TinyLM]:
     """A small model with the same weights at every call."""
-    base = {
-        "layers": 2,
-        "heads": 3,
-        "head_width": None,
-        "feed_forward": 32,
-        "context": CONTEXT,
-        "dropout": 0.0,
-        "norm": "pre",
-        "norm_kind": "layer",
-        "norm_eps": 1e-5,
-        "final_norm": True,
-        "positions": "sinusoids",
-        "activation": "gelu",
-        "init": "scaled",
-        "qkv_bias": True,
-        "attention_bias": True,
-        "feed_forward_bias": True,
-        "tied_output": True,
-        "output_bias": False,
-        "embedding": "tuned",
-    }
+    base = {"feed_forward": 32, "context": CONTEXT}
 
     def make(**changes: Any) -> TinyLM:
         torch.manual_seed(5)
-        return TinyLM(ModelSettings(**(base | changes)), torch.randn(VOCAB, WIDTH))
+        return TinyLM(model_settings(**(base | changes)), torch.randn(VOCAB, WIDTH))
 
     return make
 

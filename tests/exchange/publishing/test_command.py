@@ -8,8 +8,9 @@ import pytest
 import torch
 import yaml
 
+from tests.small import model_settings
 from tinylm.cli import main
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.lm import TinyLM
 from tinylm.model.storage import save_model
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
@@ -17,26 +18,6 @@ from tinylm.text.tokens.words import build_tokenizer, count_words
 TOKEN = "hf_" + "Secret" * 6
 REPO = "me/stories"
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down near the tree"
-SHAPE = (
-    2,
-    2,
-    None,
-    23,
-    32,
-    0.0,
-    "pre",
-    "layer",
-    1e-5,
-    True,
-    "sinusoids",
-    "gelu",
-    "scaled",
-    True,
-    True,
-    True,
-    True,
-    False,
-)
 
 
 def _write(folder, name, value):
@@ -75,7 +56,7 @@ def here(tmp_path, monkeypatch, params):
     settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     tokenizer.save(tmp_path / "data/vocab/tokenizer.json")
-    model = TinyLM(ModelSettings(*SHAPE, "tuned"), torch.randn(len(tokenizer), 20))
+    model = TinyLM(model_settings(heads=2, context=32), torch.randn(len(tokenizer), 20))
     save_model(tmp_path / "models", model, layout="stories")
     params["runtime"]["threads"] = 1
     params["model"] |= {"layers": 2, "context": 32}

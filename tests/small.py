@@ -1,0 +1,71 @@
+"""Small settings and models that tests of several rooms start from."""
+
+from typing import Any
+
+import torch
+
+from tinylm.model.attention import SelfAttention, head_widths
+from tinylm.model.lm import ModelSettings, TinyLM
+
+MODEL: dict[str, Any] = {
+    "layers": 2,
+    "heads": 3,
+    "head_width": None,
+    "feed_forward": 23,
+    "context": 17,
+    "dropout": 0.0,
+    "norm": "pre",
+    "norm_kind": "layer",
+    "norm_eps": 1e-5,
+    "final_norm": True,
+    "positions": "sinusoids",
+    "activation": "gelu",
+    "init": "scaled",
+    "qkv_bias": True,
+    "attention_bias": True,
+    "feed_forward_bias": True,
+    "tied_output": True,
+    "output_bias": False,
+    "embedding": "tuned",
+}
+DECODE: dict[str, Any] = {
+    "temperature": 0.8,
+    "temperature_end": None,
+    "top_k": 0,
+    "top_p": 1.0,
+    "fallback_mass": 0.0,
+    "fallback_top_p": 0.9,
+    "repetition_penalty": 1.0,
+    "repetition_window": None,
+    "slide": "half",
+    "length_penalty": 0.6,
+    "seed": 1,
+}
+
+
+def model_settings(**changes: Any) -> ModelSettings:
+    """MODEL with some settings changed."""
+    return ModelSettings(**(MODEL | changes))
+
+
+def random_model(vocab: int, width: int, **settings: Any) -> TinyLM:
+    """A small model in evaluation mode; all parameters random, so that a forgotten gain or bias shows."""
+    generator = torch.Generator().manual_seed(7)
+    model = TinyLM(model_settings(**settings), torch.randn(vocab, width, generator=generator))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                start = 1.0 if name.endswith("gain") else 0.0
+                parameter.copy_(start + 0.3 * torch.randn(parameter.shape, generator=generator))
+    return model.eval()
+
+
+def in_float64(module: torch.nn.Module) -> Any:
+    """The module in float64, with the heads' scales, which are kept in float32, as exact as that allows."""
+    module.double()
+    for part in module.modules():
+        if isinstance(part, SelfAttention):
+            widths = torch.tensor(head_widths(part.inner, part.heads), dtype=torch.float64)
+            assert torch.allclose(part.scale[:, 0, 0], widths.rsqrt(), rtol=1e-6, atol=0)
+            part.scale = widths.rsqrt()[:, None, None]
+    return module
