@@ -10,21 +10,25 @@ from pathlib import Path
 from tinylm.config import InputError
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether a process may still work: not one that was killed and whose parent has not yet taken note of it."""
+    import psutil  # only where something was left behind
+
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except OSError:
-        return True
-    return True
+    except (ValueError, OverflowError):  # no process can have this number
+        return False
+    except psutil.Error:
+        return True  # another user's
 
 
 def sweep(folder: str | Path, below: bool = False) -> None:
     """Remove the temporary files in `folder` (and below it) of processes that were killed before they could."""
     for path in Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*"):
         pid = path.name.partition(".tmp")[0].rpartition(".")[2]
-        if path.is_file() and pid.isdecimal() and not _is_alive(int(pid)):
+        if path.is_file() and pid.isdecimal() and not is_alive(int(pid)):
             path.unlink(missing_ok=True)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tinylm.command import guard
 from tinylm.config import InputError, parse_yaml
 from tinylm.files import atomic_write, discard, write_json
+from tinylm.processes import is_alive
 
 LOCK, RWLOCK = "dvc.lock", ".dvc/tmp/rwlock"
 _HEAD = "schema: '2.0'\nstages:\n"
@@ -69,14 +70,9 @@ def mended(text: str, committed: str) -> str:
 
 
 def _lives(holder: Any) -> bool:
-    """Whether a process may still work: not one that was killed and whose parent has not yet taken note of it."""
-    import psutil
-
     try:
-        return psutil.Process(int(holder["pid"])).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except (KeyError, TypeError, ValueError, psutil.Error):
+        return is_alive(int(holder["pid"]))
+    except (KeyError, TypeError, ValueError):
         return True  # DVC has to say
 
 
