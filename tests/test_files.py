@@ -312,10 +312,26 @@ def test_a_file_may_be_read_by_whom_the_umask_lets(tmp_path):
     with atomic_path(tmp_path / "made") as temporary:
         temporary.touch(mode=0o600)
     assert (tmp_path / "made").stat().st_mode == (tmp_path / "plain").stat().st_mode
-    code = "import os; os.umask(0o027); from tinylm import files; files.write_bytes('a', b''); print(os.umask(0))"
-    root = Path(files.__file__).parents[1]
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r}); {code}"]
-    said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+
+APART = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+os.umask(0o027)
+from tinylm import files
+with files.atomic_write("a") as handle:
+    handle.write("\\xe9")
+files.write_json("b", "\\xe9")
+assert files.read_json("b") == "\\xe9"
+print(os.umask(0))
+"""
+
+
+def test_neither_umask_nor_locale_changes_the_bytes(tmp_path):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", APART, str(Path(files.__file__).parents[1])]
+    said = subprocess.run(command, cwd=tmp_path, env=plain, check=True, capture_output=True, text=True).stdout
+    assert (tmp_path / "a").read_bytes() == b"\xc3\xa9"
     assert ((tmp_path / "a").stat().st_mode & 0o777, int(said)) == (0o640, 0o027)
 
 
@@ -421,14 +437,22 @@ def test_a_folder_starts_empty_and_leaves_nothing_of_an_earlier_attempt(tmp_path
     (tmp_path / own / "left").touch()
     with atomic_folder(tmp_path / "made") as folder:
         assert (folder.name, list(folder.iterdir())) == (own, [])
-        (tmp_path / "deep" / "made").mkdir(parents=True)
-    with atomic_folder(str(tmp_path / "deep" / "made")) as folder:
+        (tmp_path / "old" / "made").mkdir(parents=True)
+    for place in ("old", "new/deep"):
+        with atomic_folder(str(tmp_path / place / "made")) as folder:
+            (folder / "a").touch()
+    with atomic_folder(tmp_path / "made") as folder:
         (folder / "a").touch()
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
-        "deep",
-        "deep/made",
-        "deep/made/a",
         "made",
+        "made/a",
+        "new",
+        "new/deep",
+        "new/deep/made",
+        "new/deep/made/a",
+        "old",
+        "old/made",
+        "old/made/a",
     ]
 
 
@@ -479,12 +503,12 @@ def test_json_without_a_known_maker_is_named_when_it_is_missing(tmp_path):
 
 
 def test_sums_name_every_file_but_those_of_times(tmp_path):
-    for name in ("b.json", "a.bin", "a_time.json", ".hidden", files.SUMS):
+    for name in ("b.json", "a.bin", "a_time.json", ".hidden", "sha256.json"):
         (tmp_path / name).write_text(name, encoding="utf-8")
     (tmp_path / "folder").mkdir()
     files.write_sums(str(tmp_path))
-    sums = json.loads((tmp_path / files.SUMS).read_text("utf-8"))
-    assert list(sums) == ["a.bin", "b.json", files.SEAL]
+    sums = json.loads((tmp_path / "sha256.json").read_text("utf-8"))
+    assert list(sums) == ["a.bin", "b.json", "sha256_of_the_rest"]
     assert read_json(tmp_path / files.SUMS) == {name: sha256(tmp_path / name) for name in ("a.bin", "b.json")}
 
 

@@ -1,10 +1,11 @@
 """Every mutant of a module: its source with one small thing changed, by the operators of mutmut."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider, WhitespaceInclusivePositionProvider
 from mutmut.mutation.mutators import mutation_operators
 
 LEFT_ALONE = (
@@ -26,13 +27,13 @@ class Mutant:
 
 
 class _Places(cst.CSTVisitor):
-    """Collects (node, its replacement, lines of the statement around it)."""
+    """Collects (where a node stands, its replacement, lines of the statement around it)."""
 
-    METADATA_DEPENDENCIES = (PositionProvider,)
+    METADATA_DEPENDENCIES = (PositionProvider, WhitespaceInclusivePositionProvider)
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[cst.CSTNode, cst.CSTNode, tuple[int, int]]] = []
+        self.found: list[tuple[CodeRange, cst.CSTNode, tuple[int, int]]] = []
         self.statements: list[cst.CSTNode] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -46,7 +47,8 @@ class _Places(cst.CSTVisitor):
             if isinstance(node, kind):
                 place = self.get_metadata(PositionProvider, (self.statements or [node])[-1])
                 lines = place.start.line, place.end.line
-                self.found += [(node, new, lines) for new in operator(node)]
+                span = self.get_metadata(WhitespaceInclusivePositionProvider, node)
+                self.found += [(span, new, lines) for new in operator(node)]
         return True
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
@@ -70,10 +72,10 @@ def mutants(source: str) -> Iterator[Mutant]:
     wrapper = MetadataWrapper(cst.parse_module(source))
     places, seen = _Places(), {source}
     wrapper.visit(places)
-    for node, new, lines in places.found:
-        changed = wrapper.module.deep_replace(node, new)
-        assert isinstance(changed, cst.Module)
-        text = changed.code
+    starts = list(itertools.accumulate((len(line) for line in source.splitlines(keepends=True)), initial=0))
+    for span, new, lines in places.found:
+        start, end = (starts[place.line - 1] + place.column for place in (span.start, span.end))
+        text = source[:start] + wrapper.module.code_for_node(new) + source[end:]
         try:
             compile(text, "mutant", "exec")
         except SyntaxError:

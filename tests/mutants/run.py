@@ -46,11 +46,12 @@ def record(copy: Path, module: str, tests: list[str]) -> dict[str, Any]:
 
 
 def witnesses(mutant: Mutant, recorded: dict[str, Any]) -> list[str]:
-    """The tests that run the mutant's lines, those of the quickest file first; all where an import runs them."""
+    """The tests that run the mutant's lines or other processes, those of the quickest file first; all where an import
+    runs the lines."""
     seconds: dict[str, float] = recorded["seconds"]
     first, last = mutant.lines
     found = {test for line in range(first, last + 1) for test in recorded["lines"].get(str(line), [""])}
-    chosen = set(seconds) if "" in found and len(found) == 1 else found & set(seconds)
+    chosen = set(seconds) if "" in found and len(found) == 1 else (found | set(recorded["apart"])) & set(seconds)
     files: dict[str, float] = {}
     for test in chosen:
         files[test.partition("::")[0]] = files.get(test.partition("::")[0], 0.0) + seconds[test]

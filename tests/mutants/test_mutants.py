@@ -42,11 +42,12 @@ def test_a_mutant_gets_the_witnesses_its_lines_the_quickest_file_first():
     recorded = {
         "seconds": {"a::slow": 3.0, "a::fast": 0.1, "b::one": 1.0, "c::two": 0.5},
         "lines": {"5": [""], "6": ["a::slow", "a::fast", "b::one"], "8": ["", "c::two"], "9": ["c::failed"]},
+        "apart": ["c::two"],
     }
     asked = {mutant.lines[0]: witnesses(mutant, recorded) for mutant in mutants(SOURCE)}
     assert asked == {
         5: ["c::two", "b::one", "a::fast", "a::slow"],  # run by the import: everybody
-        6: ["b::one", "a::fast", "a::slow"],
+        6: ["c::two", "b::one", "a::fast", "a::slow"],
         7: ["c::two", "b::one", "a::fast", "a::slow"],  # nobody comes here: ask all
         8: ["c::two"],
     }

@@ -2,6 +2,7 @@
 libraries already; tests and modules of ours are imported anew by each."""
 
 import contextlib
+import gc
 import os
 import resource
 import shutil
@@ -22,7 +23,8 @@ from safetensors import torch as _  # noqa: F401
 from tests.mutants.plugin import Chosen
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout"]
+UNUSED = ("cacheprovider", "xdist", "timeout", "unraisableexception", "threadexception")  # of pytest: they take time
+OPTIONS = ["-q", "--tb=no", *(f"-pno:{plugin}" for plugin in UNUSED)]
 SECONDS, FACTOR, BYTES = 10, 5, 4 << 30
 OUTCOMES = {0: "survived", 1: "killed", 2: "killed"}  # of pytest: all passed, a test failed, the import broke
 
@@ -89,6 +91,8 @@ class Workers:
         self.all = list(self.free)
         self.running: dict[int, tuple[Path, float, Callable[[str], None]]] = {}
         self.changes = 0
+        gc.collect()
+        gc.freeze()  # what is here now stays out of every mutant's collections
 
     def put(self, copy: Path, module: str, source: str) -> None:
         """Write a module; its time is new each time, so that no compiled file of another mutant is taken for it."""
