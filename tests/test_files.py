@@ -529,6 +529,10 @@ def test_a_file_that_its_folders_sums_do_not_know_is_found(tmp_path):
     assert str(caught.value).endswith(f"rm {path} and run dvc repro -f -s vocab")
     path.write_bytes(b"abc")
     files.check_sums(path, "vocab")
+    sums = (tmp_path / files.SUMS).read_text("utf-8")
+    (tmp_path / files.SUMS).write_text(sums.replace("b.bin", "c.bin"), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{files.SUMS}: its SHA-256 is not .* -f -s vocab$"):
+        files.check_sums(path, "vocab")
     (tmp_path / files.SUMS).write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match=rf"{files.SUMS}: not JSON"):
         files.check_sums(path, "vocab")

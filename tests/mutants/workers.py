@@ -25,7 +25,7 @@ from tests.mutants.plugin import Chosen
 ROOT = Path(__file__).parents[2]
 UNUSED = ("cacheprovider", "xdist", "timeout", "unraisableexception", "threadexception")  # of pytest: they take time
 OPTIONS = ["-q", "--tb=no", *(f"-pno:{plugin}" for plugin in UNUSED)]
-SECONDS, FACTOR, BYTES = 10, 5, 4 << 30
+SECONDS, FACTOR, BYTES = 5, 3, 4 << 30
 OUTCOMES = {0: "survived", 1: "killed", 2: "killed"}  # of pytest: all passed, a test failed, the import broke
 
 
