@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.training.optimizers import Adam, Muon, clip_gradients, orthogonalise
 from tinylm.training.trainer import make_optimizers
@@ -83,12 +84,13 @@ def test_muon_is_its_formula(dtype):
         parameter = torch.randn(rows, columns, dtype=torch.float64, generator=generator).requires_grad_()
         wanted, momentum = parameter.detach().clone(), torch.zeros(rows, columns, dtype=torch.float64)
         muon = Muon([(parameter, 1)], 0.75, 0.3, dtype)
-        for _ in range(3):
+        for update in range(3):
             parameter.grad = torch.randn(rows, columns, dtype=torch.float64, generator=generator)
             muon.step(0.02)
             momentum = 0.75 * momentum + 0.25 * parameter.grad
             direction = orthogonalise(0.25 * parameter.grad + 0.75 * momentum, dtype)
             assert direction.dtype == torch.float64
+            assert muon.updates == update + 1
             wanted -= 0.02 * (max(1.0, rows / columns) ** 0.5 * direction + 0.3 * wanted)
             torch.testing.assert_close(parameter.detach(), wanted, rtol=1e-9, atol=1e-4 if dtype != wanted.dtype else 0)
 
@@ -102,6 +104,19 @@ def test_orthogonalise_is_the_quintic_on_the_singular_values(shape):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     torch.testing.assert_close(orthogonalise(matrix, torch.float64), u * s @ v, rtol=1e-9, atol=1e-9)
     assert torch.linalg.svdvals(orthogonalise(matrix)).max() < 1.3
+
+
+def test_orthogonalise_works_in_the_asked_precision_on_the_shorter_side():
+    matrix = torch.randn(4, 9, dtype=torch.float64)
+    low = orthogonalise(matrix.bfloat16(), torch.bfloat16).double()
+    assert torch.equal(orthogonalise(matrix, torch.bfloat16), low)
+    assert not torch.equal(orthogonalise(matrix), low)
+    operations = []
+    for one in (matrix, matrix.T):
+        with FlopCounterMode(display=False) as counter:
+            orthogonalise(one)
+        operations.append(counter.get_total_flops())
+    assert operations[0] == operations[1]
 
 
 def test_muon_matches_torch():
