@@ -147,6 +147,15 @@ def test_muon_takes_stacked_matrices_piece_by_piece():
     torch.testing.assert_close(stacked, torch.cat(pieces), rtol=1e-12, atol=1e-12)
 
 
+def test_a_matrix_without_momentum_is_an_error_and_not_passed_over():
+    tensors = parameters()
+    set_gradients(tensors, 1)
+    muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float64)
+    muon.momentum.pop()
+    with pytest.raises(ValueError, match="shorter"):
+        muon.step(0.1)
+
+
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
 def test_clipping_matches_torch(max_norm):
     ours, theirs = parameters(), parameters()
