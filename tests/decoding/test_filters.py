@@ -165,3 +165,14 @@ def test_a_score_in_half_a_million_keeps_its_place_in_float64():
     z = torch.tensor([[1e6, 1e6 - 0.0625]], dtype=torch.float32)
     assert filters.scale(z, 0.5).tolist() == [[0.0, -0.125]]
     assert filters.scale(z, 0.5).dtype == torch.float64
+
+
+def test_the_nucleus_at_its_bounds():
+    """Ties go to the lower id, a sum that is reached is enough, and 1 keeps even what is too small to move a sum."""
+    equal = torch.zeros(1, 4)
+    for p, kept in [(0.25, [0]), (0.2500001, [0, 1]), (0.5, [0, 1]), (0.75, [0, 1, 2]), (0.9, [0, 1, 2, 3])]:
+        assert (filters.top_p(equal, p) > NEVER)[0].nonzero()[:, 0].tolist() == kept
+    many = torch.zeros(3, 1000)  # enough for a sort that is not stable to show
+    assert (filters.top_p(many, 0.1)[2] > NEVER).nonzero()[:, 0].tolist() == list(range(100))
+    peaky = torch.tensor([[100.0, 0.0, -100.0]])
+    assert torch.equal(filters.top_p(peaky, 1.0), peaky)
