@@ -201,6 +201,8 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
     assert draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
     assert draw(tiny, u[-1:]).tolist() == [4]
+    for far in (-1000.0, 1000.0):  # past the range of exp
+        assert draw(logits.expand(6, -1) + far, u).tolist() == [1, 1, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
