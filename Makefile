@@ -2,12 +2,14 @@
 # make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
 # make fuzz    10,000 damaged files for every parser and reader
+# make coverage branch coverage of the tests, every process counted
+# make mutants changes small things in the core, one at a time, and runs the tests of its rooms
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro torture test fuzz lint clean
+.PHONY: setup repro torture test fuzz coverage mutants lint clean
 
 setup: .venv/.ready
 
@@ -28,6 +30,20 @@ fuzz: setup
 
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)
+
+.venv/.measure: .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
+	@touch $@
+
+coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
+coverage: setup .venv/.measure
+	coverage erase
+	coverage run -m pytest -n 2 --dist loadfile
+	coverage combine --quiet
+	coverage report --fail-under=95
+
+mutants: setup .venv/.measure
+	python -m tests.mutants.run
 
 test: setup
 	pytest -n 2 --dist loadfile

@@ -1,7 +1,9 @@
 import errno
+import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -302,3 +304,262 @@ def test_outputs_of_settings_that_are_no_longer_asked_for_go(tmp_path):
     found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
     assert found == ["2.json", "2/model.safetensors", "train.json"]
     assert not (tmp_path / "3").exists()
+
+
+def test_a_file_may_be_read_by_whom_the_umask_lets(tmp_path):
+    """Some libraries make files that only their owner may read: each ends with the rights of a plain `open`."""
+    (tmp_path / "plain").touch()
+    with atomic_path(tmp_path / "made") as temporary:
+        temporary.touch(mode=0o600)
+    assert (tmp_path / "made").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+APART = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+os.umask(0o027)
+from tinylm import files
+with files.atomic_write("a") as handle:
+    handle.write("\\xe9")
+files.write_json("b", "\\xe9")
+assert files.read_json("b") == "\\xe9"
+print(os.umask(0))
+"""
+
+
+def test_neither_umask_nor_locale_changes_the_bytes(tmp_path):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", APART, str(Path(files.__file__).parents[1])]
+    said = subprocess.run(command, cwd=tmp_path, env=plain, check=True, capture_output=True, text=True).stdout
+    assert (tmp_path / "a").read_bytes() == b"\xc3\xa9"
+    assert ((tmp_path / "a").stat().st_mode & 0o777, int(said)) == (0o640, 0o027)
+
+
+def test_leftovers_of_the_dead_go_before_the_first_file_is_written(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    (tmp_path / f".a.{child.pid}.tmp.json").touch()
+    with atomic_path(tmp_path / "deep" / "a.json") as temporary:
+        temporary.touch()
+    assert (tmp_path / f".a.{child.pid}.tmp.json").exists()
+    with atomic_path(str(tmp_path / "a.json")) as temporary:
+        assert temporary.name == f".a.{os.getpid()}.tmp.json"
+        temporary.touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "deep"]
+
+
+def fails(number: int, name: str | None = None):
+    def call(*_):
+        raise OSError(number, os.strerror(number), name)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_named_with_the_file_and_the_bytes_that_are_free(tmp_path, monkeypatch, number):
+    free = type("Disk", (), {"f_bavail": 25, "f_frsize": 4000})
+    asked = []
+    monkeypatch.setattr(os, "statvfs", lambda path: asked.append(path) or free)
+    monkeypatch.setattr(os, "fsync", fails(number))
+    with pytest.raises(OSError, match="full") as caught:
+        files.write_json(tmp_path / "a.json", 1)
+    assert (caught.value.errno, caught.value.strerror) == (number, "disk full: 100,000 free")
+    assert (caught.value.filename, asked) == (str(tmp_path / "a.json"), [tmp_path])
+    monkeypatch.setattr(os, "posix_fallocate", fails(number))
+    with pytest.raises(OSError, match="full") as caught:
+        files.write_bytes(tmp_path / "a.json", bytes(1234))
+    assert caught.value.strerror == "disk full: 1,234 bytes needed, 100,000 free"  # said once
+    assert caught.value.filename == str(tmp_path / "a.json")
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("number", "ours"), [(errno.EIO, True), (errno.EFBIG, True), (errno.EPERM, False)])
+def test_an_error_of_the_disk_names_the_final_file(tmp_path, monkeypatch, number, ours):
+    """The temporary name means nothing to a reader; an error that names another file keeps it."""
+    target = tmp_path / "a.json"
+    monkeypatch.setattr(os, "fsync", fails(number))
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))) as caught:
+        files.write_bytes(target, b"x")
+    assert (caught.value.errno, caught.value.filename) == (number, str(target) if ours else None)
+    monkeypatch.setattr(os, "fsync", fails(number, str(tmp_path / f".a.{os.getpid()}.tmp.json")))
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))) as caught:
+        files.write_bytes(target, b"x")
+    assert (caught.value.errno, caught.value.filename) == (number, str(target))
+    monkeypatch.setattr(os, "fsync", fails(number, "/another"))
+    with pytest.raises(OSError, match="another") as caught:
+        files.write_bytes(target, b"x")
+    assert caught.value.filename == "/another"
+
+
+def test_space_is_reserved_from_the_first_byte_and_only_where_the_size_is_known(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda _, start, size: asked.append((start, size)))
+    files.write_bytes(tmp_path / "a", b"")
+    with atomic_write(tmp_path / "b") as handle:
+        handle.write("text")
+    assert asked == []
+    files.write_bytes(tmp_path / "a", b"x")
+    files.copy_file(str(tmp_path / "b"), tmp_path / "c")
+    assert asked == [(0, 1), (0, 4)]
+    monkeypatch.setattr(os, "posix_fallocate", fails(errno.EINVAL))
+    files.write_bytes(tmp_path / "a", b"xy")
+    assert (tmp_path / "a").read_bytes() == b"xy"
+
+
+def test_a_copy_has_the_same_bytes_in_a_folder_of_its_own(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(range(256)) * 300)
+    files.copy_file(tmp_path / "a", tmp_path / "deep" / "deeper" / "b")
+    assert (tmp_path / "deep/deeper/b").read_bytes() == (tmp_path / "a").read_bytes()
+
+
+def test_a_renamed_folder_is_synced(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")) or fsync(handle)
+    )
+    (tmp_path / "old").mkdir()
+    files.rename_folder(tmp_path / "old", tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    with atomic_folder(tmp_path / "made"):
+        pass
+    assert synced == [str(tmp_path)] * 2
+    open_ = set(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
+    with pytest.raises(OSError, match="error"):
+        files.rename_folder(tmp_path / "new", tmp_path / "newer")
+    assert set(os.listdir("/proc/self/fd")) == open_
+
+
+def test_a_folder_starts_empty_and_leaves_nothing_of_an_earlier_attempt(tmp_path):
+    own = f".made.{os.getpid()}.tmp"
+    (tmp_path / own).mkdir()
+    (tmp_path / own / "left").touch()
+    with atomic_folder(tmp_path / "made") as folder:
+        assert (folder.name, list(folder.iterdir())) == (own, [])
+        (tmp_path / "old" / "made").mkdir(parents=True)
+    for place in ("old", "new/deep"):
+        with atomic_folder(str(tmp_path / place / "made")) as folder:
+            (folder / "a").touch()
+    with atomic_folder(tmp_path / "made") as folder:
+        (folder / "a").touch()
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
+        "made",
+        "made/a",
+        "new",
+        "new/deep",
+        "new/deep/made",
+        "new/deep/made/a",
+        "old",
+        "old/made",
+        "old/made/a",
+    ]
+
+
+def test_a_folder_that_cannot_be_named_for_the_first_time_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "rename", fails(errno.EPERM))
+    with pytest.raises(PermissionError), atomic_folder(tmp_path / "made") as folder:
+        (folder / "new").write_text("new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_plain_in_json(tmp_path):
+    write_json(tmp_path / "a.json", [np.bool_(True), np.float64(0.25), np.float32("nan"), 1, 2.5, (np.int8(3), [])])
+    assert (tmp_path / "a.json").read_text(
+        "utf-8"
+    ) == "[\n  true,\n  0.25,\n  null,\n  1,\n  2.5,\n  [\n    3,\n    []\n  ]\n]\n"
+
+
+def test_a_sealed_object_is_checked_when_read(tmp_path):
+    path, value = tmp_path / "a.json", {"b": 1, "a": [math.nan, "é"]}
+    write_json(path, value, sealed=True)
+    stored = json.loads(path.read_text("utf-8"))
+    digest = hashlib.sha256(b'{"b": 1, "a": [null, "\\u00e9"]}').hexdigest()
+    assert list(stored.items()) == [("b", 1), ("a", [None, "é"]), (files.SEAL, digest)]
+    assert read_json(path) == {"b": 1, "a": [None, "é"]}
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    assert read_json(path) == {"b": 1, "a": [None, "é"]}  # the content counts, not the layout
+    path.write_text(json.dumps(stored | {"b": 2}), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_json(path, "train")
+    said = f"{path}: its SHA-256 is not the one it was written with; rm {path} and run dvc repro -f -s train"
+    assert str(caught.value) == said
+    with pytest.raises(InputError) as caught:
+        read_json(path)
+    assert str(caught.value) == said.removesuffix(" -f -s train")
+    write_json(path, value)
+    assert files.SEAL not in path.read_text("utf-8")
+
+
+def test_json_without_a_known_maker_is_named_when_it_is_missing(tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_json(tmp_path / "a.json")
+    assert str(caught.value) == f"{tmp_path / 'a.json'} is missing"
+    (tmp_path / "a.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_json(tmp_path / "a.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.json'}: not JSON (Expecting property name")
+    assert str(caught.value).endswith("); remove it and run dvc repro")
+
+
+def test_sums_name_every_file_but_those_of_times(tmp_path):
+    for name in ("b.json", "a.bin", "a_time.json", ".hidden", "sha256.json"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    files.write_sums(str(tmp_path))
+    sums = json.loads((tmp_path / "sha256.json").read_text("utf-8"))
+    assert list(sums) == ["a.bin", "b.json", "sha256_of_the_rest"]
+    assert read_json(tmp_path / files.SUMS) == {name: sha256(tmp_path / name) for name in ("a.bin", "b.json")}
+
+
+def test_a_file_that_its_folders_sums_do_not_know_is_found(tmp_path):
+    path = tmp_path / "a.bin"
+    with pytest.raises(InputError, match=r"a\.bin is missing: run dvc repro vocab"):
+        files.check_sums(path, "vocab")
+    path.write_bytes(b"abc")
+    files.check_sums(path, "vocab")  # no sums: nothing to compare
+    (tmp_path / "b.bin").write_bytes(b"")
+    files.write_sums(tmp_path)
+    (tmp_path / "new").write_bytes(b"")
+    for name in ("a.bin", "b.bin", "new"):
+        files.check_sums(tmp_path / name, "vocab")
+    path.write_bytes(b"abd")
+    with pytest.raises(InputError) as caught:
+        files.check_sums(str(path), "vocab")
+    assert str(caught.value).endswith(f"rm {path} and run dvc repro -f -s vocab")
+    path.write_bytes(b"abc")
+    files.check_sums(path, "vocab")
+    sums = (tmp_path / files.SUMS).read_text("utf-8")
+    (tmp_path / files.SUMS).write_text(sums.replace("b.bin", "c.bin"), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{files.SUMS}: its SHA-256 is not .* -f -s vocab$"):
+        files.check_sums(path, "vocab")
+    (tmp_path / files.SUMS).write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match=rf"{files.SUMS}: not JSON"):
+        files.check_sums(path, "vocab")
+
+
+def test_a_file_is_read_for_its_sum_once_as_long_as_it_stays(tmp_path, monkeypatch):
+    path, read = tmp_path / "a.bin", []
+    path.write_bytes(b"abc")
+    files.write_sums(tmp_path)
+    plain = files.sha256
+    monkeypatch.setattr(files, "sha256", lambda file: read.append(str(file)) or plain(file))
+    monkeypatch.chdir(tmp_path)
+    for _ in range(3):
+        files.check_sums("a.bin", "vocab")
+    assert read == ["a.bin"]
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("a.bin", files.SUMS):
+        files.copy_file(tmp_path / name, other / name)
+    monkeypatch.chdir(other)
+    files.check_sums("a.bin", "vocab")  # the same name, and another file
+    assert read == ["a.bin"] * 2
+
+
+def test_what_is_kept_goes_by_the_stem(tmp_path):
+    for name in ("a.json", "a.csv", "b.a"):
+        (tmp_path / name).touch()
+    keep_only(str(tmp_path), ["a"])
+    keep_only(tmp_path / "none", ["a"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.json"]

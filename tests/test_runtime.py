@@ -1,3 +1,4 @@
+import io
 import os
 import subprocess
 import sys
@@ -66,3 +67,35 @@ def test_what_a_terminal_would_obey_is_spelt_out():
     expected = "a⟨U+001B⟩[2J⟨U+202E⟩b⟨U+200D⟩⟨U+0007⟩⟨U+009B⟩⟨U+000D⟩⟨U+2028⟩⟨U+DC80⟩"
     assert visible(text) == "".join(map(visible, text)) == expected
     assert visible("one\ntwo\tthree é 日 \ufffd") == "one\ntwo three é 日 \ufffd"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar_with_its_notes(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Progress("reading", 40, "stories") as progress:
+        progress.resume(10)
+        progress.advance(10, "loss 3.2")
+        assert (progress.bar.n, progress.bar.total, progress.bar.postfix) == (20, 40, "loss 3.2")
+        progress.write("a line")
+    assert "reading" in sys.stderr.getvalue()
+
+
+def test_elsewhere_a_line_comes_every_few_seconds(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Progress("reading", 4000, "stories", every_s=5.0) as progress:
+        assert progress.bar is None
+        progress.resume(1000)
+        for seconds, amount, note in ((4.9, 500, ""), (0.1, 500, "loss 3.2"), (4.0, 500, ""), (1.0, 500, "")):
+            now[0] += seconds
+            progress.advance(amount, note)
+        progress.write("a line")
+    assert capsys.readouterr().out.splitlines() == [
+        "reading:  50% of 4,000 stories, 10 s left, loss 3.2",
+        "reading:  75% of 4,000 stories, 5 s left",
+        "a line",
+    ]

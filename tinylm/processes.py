@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,8 @@ def is_alive(pid: int) -> bool:
 def sweep(folder: str | Path, below: bool = False) -> None:
     """Remove the temporary files in `folder` (and below it) of processes that were killed before they could."""
     for path in Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*"):
-        pid = path.name.partition(".tmp")[0].rpartition(".")[2]
-        if path.is_file() and pid.isdecimal() and not is_alive(int(pid)):
+        pids = re.findall(r"\.(\d+)\.tmp", path.name)  # the last: a name of the pipeline may hold ".tmp" itself
+        if path.is_file() and pids and not is_alive(int(pids[-1])):
             path.unlink(missing_ok=True)
 
 

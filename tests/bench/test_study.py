@@ -1,5 +1,6 @@
 """Studies: settings x seeds by the training loop itself, kept one by one."""
 
+import argparse
 import json
 import math
 
@@ -10,6 +11,7 @@ import tinylm.bench.study as study_module
 from tinylm.bench.study import Workbench, run_study, unigram_loss
 from tinylm.bench.study_plan import find_study, label, read_studies, summed_up, table, workspace_problems
 from tinylm.cli import main
+from tinylm.cli import study as command
 from tinylm.config import InputError, load_params, read_section
 from tinylm.model.lm import ModelSettings
 from tinylm.training.trainer import TrainingFailed, TrainSettings
@@ -215,3 +217,14 @@ def test_a_study_that_cannot_be_run_is_named(tmp_path, text, message):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read_studies(path)
+
+
+def test_the_list_names_every_study_with_its_question(capsys):
+    command.run(argparse.Namespace(list=True, name=None))
+    lines = capsys.readouterr().out.splitlines()
+    studies = read_studies()
+    assert [line.split()[0] for line in lines] == list(studies)
+    for line, study in zip(lines, studies.values(), strict=True):
+        assert line.endswith(f"{study.question} ({study.preset}, {len(study.settings) * len(study.seeds)} runs)")
+    with pytest.raises(InputError, match=r"^no study named; allowed: "):
+        command.run(argparse.Namespace(list=False, name=None))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.decoding.beam import beam_search, expand
+from tinylm.decoding.beam import Hypothesis, beam_search, expand
 from tinylm.decoding.sampling import generate
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
@@ -163,3 +163,48 @@ def test_hostile_arguments(model):
     only_end = [word for word in range(31) if word != EOS]
     ((end,),) = beam_search(model, [[SOS]], 31, 5, 0.6, EOS, only_end)
     assert end.ids == [EOS]
+
+
+def test_what_is_allowed_is_said(model):
+    for width, n_best, alpha, said in [
+        (0, 1, 0.6, "beam width = 0; allowed: 1 to the vocabulary's 31"),
+        (32, 1, 0.6, "beam width = 32; allowed: 1 to the vocabulary's 31"),
+        (4, 5, 0.6, "n_best = 5; allowed: 1 to the beam width 4"),
+        (4, 0, 0.6, "n_best = 0; allowed: 1 to the beam width 4"),
+        (4, 1, -0.1, "length_penalty = -0.1; allowed: 0 to 10"),
+        (4, 1, 10.5, "length_penalty = 10.5; allowed: 0 to 10"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            beam_search(model, [[SOS]], width, 2, alpha, EOS, BANNED, n_best)
+        assert str(caught.value) == said
+    for width, n_best, alpha in [(1, 1, 0.0), (31, 31, 10.0)]:
+        assert len(beam_search(model, [[SOS]], width, 2, alpha, EOS, BANNED, n_best)[0]) >= 1
+
+
+def test_one_hypothesis_from_the_half_sliding_cache_that_ends_at_eos_is_the_default(make_model, prompts):
+    model = make_model(5, end=2.0)
+    found = beam_search(model, prompts, 3, 25, 0.6, EOS, BANNED)
+    assert found == beam_search(model, prompts, 3, 25, 0.6, EOS, BANNED, 1, "half", True, True)
+    assert [len(one) for one in found] == [1] * len(prompts)
+    assert any(one.ids[-1] == EOS and len(one.ids) < 25 for (one,) in found)
+
+
+@pytest.mark.parametrize("steps", [0, -2])
+def test_no_step_gives_one_empty_hypothesis_each(model, steps):
+    assert beam_search(model, [[SOS], [SOS, 4]], 2, steps, 0.6, EOS, BANNED) == [[Hypothesis([], 0.0, 0.0)]] * 2
+
+
+def test_without_an_end_every_hypothesis_has_its_full_length(model, prompts):
+    endless = beam_search(model, prompts, 3, 6, 0.6, None, BANNED, 3)
+    assert {len(one.ids) for found in endless for one in found} == {6}
+    assert endless == beam_search(model, prompts, 3, 6, 0.6, EOS, BANNED, 3, stop_at_eos=False)
+
+
+def test_hypotheses_of_equal_score_come_as_they_were_found(make_model):
+    """Every word equally likely: the first beam's lowest ids win, at every length."""
+    model = make_model()
+    with torch.no_grad():
+        model.output.weight.zero_()
+    (found,) = beam_search(model, [[SOS]], 3, 2, 1.0, EOS, BANNED, 3)
+    assert [one.ids for one in found] == [[1], [4, 1], [4, 4]]
+    assert [one.score for one in found] == pytest.approx([-math.log(31)] * 3)

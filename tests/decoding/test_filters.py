@@ -113,3 +113,66 @@ def test_meaningless_arguments_are_refused(logits):
             filters.top_p(logits, p)
     with pytest.raises(ValueError, match="top_k"):
         filters.top_k(logits, -1)
+
+
+def test_filters_work_where_the_logits_are(logits):
+    """On "meta", a tensor that was made on the CPU by mistake is an error, as on a GPU."""
+    there = logits.to("meta")
+    assert filters.ban(there, [1, 2]).device.type == "meta"
+    for k in (0, 31):
+        scores, ids = filters.top_k(there, k)
+        assert (scores.device.type, ids.device.type, ids.shape) == ("meta", "meta", (7, 31))
+
+
+def test_nothing_is_changed_in_place(logits):
+    scores, seen = logits.round(), torch.ones(7, 31, dtype=torch.bool)
+    before = scores.clone()
+    for call in (
+        lambda: filters.ban(scores, [1]),
+        lambda: filters.penalise_repeats(scores, seen, 2.0),
+        lambda: filters.scale(scores.double(), 0.5),
+        lambda: filters.largest(scores, 4),
+        lambda: filters.top_k(scores, 4),
+        lambda: filters.top_p(scores, 0.5),
+    ):
+        call()
+        assert torch.equal(scores, before)
+
+
+def test_bounds_of_arguments_are_inside(logits):
+    seen = torch.ones(7, 31, dtype=torch.bool)
+    assert torch.equal(filters.penalise_repeats(logits, seen, 1.0), logits)
+    assert torch.equal(filters.top_p(logits, 1.0), logits)
+    assert (filters.top_p(logits, 0.0) > NEVER).sum(-1).tolist() == [1] * 7
+    for call, said in [
+        (lambda: filters.penalise_repeats(logits, seen, 0.5), "repetition penalty 0.5; allowed: a finite number >= 1"),
+        (lambda: filters.scale(logits, 0.0), "temperature 0.0; allowed: > 0 (temperature 0 is argmax)"),
+        (lambda: filters.top_p(logits, 1.5), "top_p 1.5; allowed: 0 to 1"),
+        (lambda: filters.top_k(logits, -1), "top_k -1; allowed: >= 0 (0 is off)"),
+    ]:
+        with pytest.raises(ValueError, match="allowed") as caught:
+            call()
+        assert str(caught.value) == said
+
+
+def test_a_penalised_zero_stays_zero_and_the_sign_decides():
+    z = torch.tensor([[2.0, 0.0, -2.0, NEVER]])
+    found = filters.penalise_repeats(z, torch.tensor([[True, True, True, True]]), 4.0)
+    assert found.tolist() == [[0.5, 0.0, -8.0, NEVER]]
+
+
+def test_a_score_in_half_a_million_keeps_its_place_in_float64():
+    z = torch.tensor([[1e6, 1e6 - 0.0625]], dtype=torch.float32)
+    assert filters.scale(z, 0.5).tolist() == [[0.0, -0.125]]
+    assert filters.scale(z, 0.5).dtype == torch.float64
+
+
+def test_the_nucleus_at_its_bounds():
+    """Ties go to the lower id, a sum that is reached is enough, and 1 keeps even what is too small to move a sum."""
+    equal = torch.zeros(1, 4)
+    for p, kept in [(0.25, [0]), (0.2500001, [0, 1]), (0.5, [0, 1]), (0.75, [0, 1, 2]), (0.9, [0, 1, 2, 3])]:
+        assert (filters.top_p(equal, p) > NEVER)[0].nonzero()[:, 0].tolist() == kept
+    many = torch.zeros(3, 1000)  # enough for a sort that is not stable to show
+    assert (filters.top_p(many, 0.1)[2] > NEVER).nonzero()[:, 0].tolist() == list(range(100))
+    peaky = torch.tensor([[100.0, 0.0, -100.0]])
+    assert torch.equal(filters.top_p(peaky, 1.0), peaky)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.decoding.sampling import draw, generate, uniforms
+from tinylm.decoding.sampling import Generation, check_banned, choose, draw, generate, uniforms
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
@@ -201,6 +201,8 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
     assert draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
     assert draw(tiny, u[-1:]).tolist() == [4]
+    for far in (-1000.0, 1000.0):  # past the range of exp
+        assert draw(logits.expand(6, -1) + far, u).tolist() == [1, 1, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
@@ -353,3 +355,62 @@ def test_a_training_model_decodes_without_dropout_and_trains_on(make_model, sett
     model.train()
     assert generate(model, [[SOS, 5]], settings(), 8, EOS, banned=BANNED) == expected
     assert model.training
+
+
+def test_a_streams_numbers_stay_what_they_were():
+    """Whoever has the seed of a published sample has the sample."""
+    found = uniforms(1, [0, 7], 2)
+    assert found.dtype == torch.float64
+    assert found.tolist() == [[0.8438851676600396, 0.07595732276477007], [0.6643144434427966, 0.6651490792428927]]
+
+
+def test_what_may_be_banned_is_said(model):
+    for banned, vocab, fine in [([0, 0, 1], 3, True), ([0, 2], 3, True), ([], 1, True), ([0, 1, 2, 0], 3, False)]:
+        if fine:
+            check_banned(banned, vocab)
+        else:
+            with pytest.raises(InputError) as caught:
+                check_banned(banned, vocab)
+            assert str(caught.value) == "banned = [0, 1, 2]; allowed: ids below 3, at least one id left"
+    for banned in ([3], [-1], [1, 5, 1]):
+        with pytest.raises(InputError, match=r"allowed: ids below 3, at least one id left$"):
+            check_banned(banned, 3)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_no_step_gives_an_empty_continuation_each(model, settings, steps):
+    found = generate(model, [[SOS], [SOS, 5]], settings(), steps, EOS, banned=BANNED, with_log_probs=True)
+    assert found == [Generation([], [], False)] * 2
+
+
+def test_log_probs_are_kept_where_they_are_asked_for_only(model, settings):
+    prompts = [[SOS, 5], [SOS, 9]]
+    plain = generate(model, prompts, settings(), 6, EOS, banned=BANNED)
+    assert [one.log_probs for one in plain] == [[], []]
+    for one, other in zip(plain, generate(model, prompts, settings(), 6, EOS, banned=BANNED, with_log_probs=True)):
+        assert (one.ids, one.finished) == (other.ids, other.finished)
+        assert len(other.log_probs) == len(one.ids)
+
+
+def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(model, settings, monkeypatch):
+    calls = []
+    made = type(model).new_cache
+    monkeypatch.setattr(type(model), "new_cache", lambda *arguments: calls.append(1) or made(*arguments))
+    prompts = [[SOS, word] for word in range(4, 24)]
+    found = generate(model, prompts, settings(), 12, EOS, banned=BANNED)
+    assert any(one.finished and len(one.ids) < 12 for one in found)
+    assert len(calls) >= 1
+    calls.clear()
+    assert generate(model, prompts, settings(), 12, EOS, banned=BANNED, use_cache=False) == found
+    assert calls == []
+
+
+def test_a_row_falls_back_only_where_its_likeliest_hold_too_little(settings):
+    """Row 0 is flat, row 1 peaky; each at the mass that its two likeliest hold, and just above."""
+    logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    late = torch.full((2,), 0.999, dtype=torch.float64)
+    for mass, expected in [(0.5, [1, 1]), (0.5000001, [3, 1]), (0.99, [3, 3]), (0.0, [1, 1])]:
+        chosen = settings(top_k=2, fallback_mass=mass, fallback_top_p=1.0)
+        assert choose(logits, chosen, late, 1.0).tolist() == expected
+    assert choose(logits, settings(top_k=4, fallback_mass=1.0, fallback_top_p=0.1), late, 1.0).tolist() == [3, 3]
+    assert choose(logits, settings(top_k=2), late, 0.0).tolist() == [0, 0]

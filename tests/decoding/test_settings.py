@@ -1,5 +1,9 @@
 import pytest
 
+from tests.small import DECODE
+from tinylm.config import InputError, read_section
+from tinylm.decoding.settings import DecodeSettings
+
 
 @pytest.mark.parametrize(
     ("end", "steps", "expected"),
@@ -43,3 +47,47 @@ def test_greedy_leaves_only_the_way_of_sliding(settings):
 )  # fmt: skip
 def test_words_name_what_is_in_force_and_nothing_else(settings, changes, words):
     assert settings(**changes).in_words() == words
+
+
+RANGES = {
+    "temperature": (0.0, 1e6),
+    "temperature_end": (0.0, 1e6),
+    "top_k": (0, 1_000_000_000),
+    "top_p": (5e-324, 1.0),
+    "fallback_mass": (0.0, 1.0),
+    "fallback_top_p": (5e-324, 1.0),
+    "repetition_penalty": (1.0, 1000.0),
+    "repetition_window": (1, 1_000_000),
+    "length_penalty": (0.0, 10.0),
+    "seed": (0, 2**62),
+}
+
+
+def accepted(key: str, value: object) -> bool:
+    try:
+        settings = read_section({"decode": DECODE | {key: value}}, "decode", DecodeSettings)
+    except InputError:
+        return False
+    assert getattr(settings, key) == value
+    return True
+
+
+@pytest.mark.parametrize("key", RANGES)
+def test_numbers_are_taken_up_to_the_ends_of_their_range(key):
+    low, high = RANGES[key]
+    step = 1 if isinstance(low, int) else 1e-9
+    assert [accepted(key, value) for value in (low, high, low - step)] == [True, True, False]
+    assert accepted(key, high + step) == (key == "seed")
+    assert accepted(key, None) == (key in ("temperature_end", "repetition_window"))
+
+
+def test_the_window_slides_in_one_of_two_ways():
+    tried = ("half", "one", "HALF", "ONE", "whole", "", None)
+    assert [word for word in tried if accepted("slide", word)] == ["half", "one"]
+
+
+def test_two_tokens_are_enough_for_a_way_between_temperatures(settings):
+    chosen = settings(temperature=1.0, temperature_end=3.0)
+    assert [chosen.temperature_at(step, 2) for step in (0, 1)] == [1.0, 3.0]
+    assert chosen.temperature_at(0, 1) == 1.0
+    assert chosen.temperature_at(1, 5) == 1.5

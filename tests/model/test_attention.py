@@ -113,3 +113,18 @@ def test_scores_past_the_range_of_exp_stay_finite():
     with torch.no_grad():
         attention.qkv.weight.mul_(1e3)
     assert torch.isfinite(attention(torch.randn(B, T, 6) * 1e3, mask().float())).all()
+
+
+@pytest.mark.parametrize("heads", [3, 4])
+@pytest.mark.parametrize("silent", [(0,), (1, 2), ()])
+def test_silent_heads_add_nothing(exact, heads, silent):
+    attention = exact(perturbed(SelfAttention(21, heads, None, 0.0, True, True)))
+    x = torch.randn(B, T, 21, dtype=torch.float64)
+    attention.silent = silent
+    found = attention(x, mask())
+    starts = [sum(head_widths(21, heads)[:head]) for head in range(heads + 1)]
+    attention.silent = ()
+    with torch.no_grad():
+        for head in silent:
+            attention.out.weight[:, starts[head] : starts[head + 1]] = 0.0
+    torch.testing.assert_close(found, attention(x, mask()), rtol=1e-12, atol=1e-12)

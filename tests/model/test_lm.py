@@ -287,3 +287,10 @@ def test_an_unbiased_deviation_wants_two_columns(new_settings):
     settings = new_settings(heads=1, norm_kind="std")
     assert settings.problems_with_width(2) == []
     assert settings.problems_with_width(1) == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new_model, settings):
+    """What saved models hold: no table that follows from the settings."""
+    model = new_model(**settings)
+    assert set(model.state_dict()) == {key for key, _ in model.named_parameters()} | {"embedding_scale"}

@@ -5,6 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from tinylm.config import InputError
+from tinylm.files import write_sums
 from tinylm.model.storage import load_moments, save_model
 
 
@@ -52,4 +53,16 @@ def test_odd_files_are_named(kept):
         list(load_moments(folder))
     last.rename(folder / "moments" / "last.safetensors")
     with pytest.raises(InputError, match=r"last\.safetensors: named last; allowed: an epoch"):
+        list(load_moments(folder))
+
+
+def test_moments_are_checked_against_their_folders_sums_and_come_to_the_device(kept):
+    folder, _ = kept
+    write_sums(folder / "moments")
+    (folder / "moments" / "notes.txt").touch()
+    found = list(load_moments(str(folder), "meta"))
+    assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
+    assert {p.device.type for _, model in found for p in model.parameters()} == {"meta"}
+    (folder / "moments" / "2.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InputError, match=r"2\.safetensors: its SHA-256 is not .* and run dvc repro -f -s train$"):
         list(load_moments(folder))

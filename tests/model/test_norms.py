@@ -105,3 +105,16 @@ def test_one_tensor_of_the_inputs_size_is_kept(kind):
         norm(x)
     assert kept.count((11, 7)) == 1
     assert sum(shape.numel() for shape in kept) <= 11 * 7 + 2 * 11 + 7
+
+
+def test_a_lower_input_is_computed_on_in_the_parameters_precision():
+    x = torch.randn(3, 7, dtype=torch.bfloat16)
+    for kind in KINDS:
+        assert torch.equal(Norm(7, kind)(x), Norm(7, kind)(x.float()))
+
+
+def test_a_layer_norm_with_the_usual_eps_is_the_default():
+    x = torch.randn(5, 7) * 1e-2
+    assert torch.equal(Norm(7)(x), Norm(7, "layer", 1e-5)(x))
+    assert (Norm(7).kind, Norm(7).eps) == ("layer", 1e-5)
+    torch.testing.assert_close(Norm(7)(x), F.layer_norm(x, (7,), eps=1e-5))

@@ -21,3 +21,5 @@ def test_sinusoids_are_the_papers_formula_at_any_width(width):
 
 def test_positions_far_out_keep_their_precision():
     assert sinusoids(100_001, 2)[100_000, 0].item() == pytest.approx(math.sin(100_000), abs=1e-6)
+    expected = [math.sin(100_000 / 10000 ** (2 * pair / 7)) for pair in range(4)]
+    assert sinusoids(100_001, 7)[100_000, ::2].tolist() == pytest.approx(expected, abs=1e-6)

@@ -1,12 +1,16 @@
+import dataclasses
+import hashlib
 import json
 import struct
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tinylm.config import InputError
-from tinylm.files import sha256
+from tinylm.files import sha256, write_sums
+from tinylm.model import storage
 from tinylm.model.storage import check_vocabulary, load_model, new_model, save_model
 
 
@@ -204,3 +208,138 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path, new_model):
     check_vocabulary(tmp_path / "models", vocab)
     with pytest.raises(InputError, match="not the vocabulary"):
         check_vocabulary(tmp_path / "models", other)
+
+
+def one(name, change):
+    def damage(tensors):
+        tensors[name] = change(tensors[name])
+
+    return damage
+
+
+def both(tensors):
+    tensors["zzz"] = torch.zeros(1)
+    del tensors["blocks.1.norm2.gain"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (add, "tensor extra is unknown"),
+        (both, "tensor blocks.1.norm2.gain is missing"),
+        (drop, "embedding is (0, 0); allowed: (31, 19)"),
+        (transpose, "embedding is (19, 31); allowed: (31, 19)"),
+        (
+            one("blocks.1.norm2.gain", torch.Tensor.half),
+            "tensor blocks.1.norm2.gain is (19,) torch.float16; allowed: (19,) torch.float32",
+        ),
+        (
+            one("blocks.1.norm2.gain", lambda tensor: tensor[:3].clone()),
+            "tensor blocks.1.norm2.gain is (3,) torch.float32; allowed: (19,) torch.float32",
+        ),
+        (
+            one("final_norm.bias", lambda tensor: tensor / 0),
+            "tensor final_norm.bias holds a value that is not finite",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_with_its_remedy(saved, change, problem):
+    folder, _ = saved
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    with_tensors(change)(weights)
+    resign(folder)
+    with pytest.raises(InputError) as caught:
+        load_model(str(folder))
+    said = f"{weights}: not the weights of {config}: {problem}; rm {weights} and run dvc repro -f -s train"
+    assert str(caught.value) == said
+
+
+def test_what_the_library_says_of_a_file_is_kept_short(saved, monkeypatch):
+    folder, _ = saved
+
+    def fails(path):
+        raise SafetensorError("x" * 1000)
+
+    monkeypatch.setattr(storage, "load_file", fails)
+    with pytest.raises(InputError) as caught:
+        load_model(folder)
+    weights, config = folder / "model.safetensors", folder / "config.json"
+    assert str(caught.value) == f"{weights}: not the weights of {config}: {'x' * 160}"
+
+
+def test_a_model_comes_to_the_device_that_is_asked_for(saved):
+    assert {p.device.type for p in load_model(saved[0], "meta")[0].parameters()} == {"meta"}
+    assert {p.device.type for p in load_model(saved[0])[0].parameters()} == {"cpu"}
+
+
+def test_the_config_says_what_was_saved(saved):
+    folder, model = saved
+    config = json.loads((folder / "config.json").read_text())
+    assert list(config) == ["model", "vocab_size", "width", "layout", "sha256"]
+    assert config == {
+        "model": dataclasses.asdict(model.settings),
+        "vocab_size": 31,
+        "width": 19,
+        "layout": "stories",
+        "sha256": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(),
+    }
+
+
+def test_tensors_of_any_layout_are_saved(tmp_path, new_model):
+    model = new_model().float()
+    model.final_norm.gain.data = torch.randn(19, 2)[:, 0]  # not contiguous: the library would refuse it
+    save_model(tmp_path, model)
+    assert torch.equal(load_model(tmp_path)[0].final_norm.gain, model.final_norm.gain)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_files_that_differ_from_their_folders_sums_are_refused(saved, name):
+    folder, _ = saved
+    write_sums(folder)
+    load_model(folder)
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(InputError, match=rf"{name}: its SHA-256 is not .* and run dvc repro -f -s train$"):
+        load_model(folder)
+
+
+def test_a_config_of_another_kind_is_refused_with_its_remedy(saved):
+    path = saved[0] / "config.json"
+    path.write_text("[]")
+    with pytest.raises(InputError) as caught:
+        load_model(saved[0])
+    assert str(caught.value) == f"{path}: not the config of a model; rm {path} and run dvc repro train"
+
+
+def test_every_problem_of_settings_and_width_is_said(saved, new_settings):
+    settings = new_settings(heads=2, norm_kind="std")
+    with pytest.raises(InputError) as caught:
+        new_model(settings, torch.randn(31, 1))
+    lines = str(caught.value).splitlines()
+    assert [line.partition(" = ")[0] for line in lines] == ["params.yaml: model.heads", "params.yaml: model.norm_kind"]
+    path = saved[0] / "config.json"
+    config = json.loads(path.read_text()) | {"width": 1}
+    config["model"] = dataclasses.asdict(settings)
+    path.write_text(json.dumps(config))
+    with pytest.raises(InputError) as caught:
+        load_model(saved[0])
+    said = [line.partition(" = ")[0] for line in str(caught.value).splitlines()]
+    assert said == [f"{path}: model.heads", f"{path}: model.norm_kind"]
+
+
+def test_a_vocabulary_is_asked_for_where_the_model_knows_one(tmp_path, new_model):
+    models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
+    with pytest.raises(InputError, match=r"config\.json is missing: run dvc repro train$"):
+        check_vocabulary(models, vocab)
+    save_model(models, new_model().float())
+    check_vocabulary(str(models), vocab)  # trained on no vocabulary that is known: nothing to compare
+    save_model(models, new_model().float(), tokenizer_sha256="0" * 64)
+    with pytest.raises(InputError, match=r"tokenizer\.json is missing: run dvc repro vocab$"):
+        check_vocabulary(models, vocab)
+    vocab.write_text("{}")
+    with pytest.raises(InputError) as caught:
+        check_vocabulary(models, vocab)
+    said = f"{vocab}: not the vocabulary that {models} was trained with; run dvc repro train"
+    assert str(caught.value) == said
+    (models / "config.json").write_text("[]")
+    check_vocabulary(models, vocab)

@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import itertools
 import json
@@ -255,3 +256,58 @@ def test_hub_is_streamed_at_the_pinned_revision(tmp_path, monkeypatch):
     assert hub.calls == [
         ("hf://datasets/a/b", {"revision": "0123456789", "split": "train", "streaming": True}),
     ]
+
+
+class OneDataset:
+    """The library `datasets` over a hub with one dataset in it."""
+
+    def __init__(self, splits: dict[str, list[dict]], error: Exception | None = None) -> None:
+        self.splits, self.error, self.asked = splits, error, []
+
+    def load_dataset_builder(self, name, **options):
+        self.asked.append((name, options))
+        config = type("Config", (), {"data_files": dict.fromkeys(self.splits)})
+        return type("Builder", (), {"config": config})
+
+    def load_dataset(self, name, **options):
+        self.asked.append((name, options))
+        if self.error:
+            raise self.error
+        import datasets
+
+        rows = self.splits[options["split"]]
+        return datasets.IterableDataset.from_generator(lambda: iter(rows))
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    import huggingface_hub
+
+    there = OneDataset({"train": [{"text": "one"}, {"text": "two"}], "validation": [{"text": None}]})
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: None)
+    monkeypatch.setattr(readers, "_datasets", lambda: contextlib.nullcontext((there, "cache")))
+    return there
+
+
+def test_the_hubs_splits_are_those_of_the_dataset(hub):
+    assert hub_splits("a/b", "0123") == ["train", "validation"]
+    assert hub.asked == [("hf://datasets/a/b", {"revision": "0123", "cache_dir": "cache"})]
+    hub.splits = {"test": []}
+    with pytest.raises(InputError) as caught:
+        hub_splits("a/b", "0123")
+    assert str(caught.value) == "data.hub_id = 'a/b', revision '0123': no split 'train'; splits: test"
+
+
+def test_the_hubs_stories_are_streamed(hub):
+    assert list(read_hub("a/b", "0123456789", "train", "text")) == ["one", "two"]
+    wanted = {"revision": "0123456789", "split": "train", "streaming": True, "cache_dir": "cache"}
+    assert hub.asked == [("hf://datasets/a/b", wanted)]
+    with pytest.raises(InputError, match=r"^a/b@01234567, split 'validation'.*text"):
+        list(read_hub("a/b", "0123456789", "validation", "text"))
+    hub.error = OSError("the line is cut\nin two")
+    with pytest.raises(InputError) as caught:
+        list(read_hub("a/b", "0123456789", "train", "text"))
+    assert str(caught.value) == (
+        "a/b@01234567, split 'train': reading from the hub broke off; run again, or use data.source: local "
+        "(OSError: the line is cut)"
+    )

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.training.optimizers import Adam, Muon, clip_gradients, orthogonalise
 from tinylm.training.trainer import make_optimizers
@@ -40,13 +41,58 @@ def test_adam_matches_torch(decoupled, weight_decay, betas):
             torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
 
 
-def test_a_parameter_without_a_gradient_stays():
-    one, other = parameters()[:2]
-    adam = Adam([([one, other], 0.1)], (0.9, 0.98), 1e-8, True)
-    before = one.detach().clone()
-    other.grad = torch.ones_like(other)
+@pytest.mark.parametrize("kind", ["adam", "muon"])
+def test_a_parameter_without_a_gradient_stays_and_those_behind_it_learn(kind):
+    one, other, last = (torch.ones(2, 3, dtype=torch.float64, requires_grad=True) for _ in "abc")
+    if kind == "adam":
+        optimizer: Adam | Muon = Adam([([one, other], 0.1), ([last], 0.0)], (0.9, 0.98), 1e-8, True)
+    else:
+        optimizer = Muon([(one, 1), (other, 1), (last, 1)], 0.9, 0.1, torch.float64)
+    for parameter in (other, last):
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step(0.1)
+    assert one.eq(1.0).all()
+    assert other.ne(1.0).all()
+    assert last.ne(1.0).all()
+    moved = [not tensor.eq(0).all() for tensor in optimizer.tensors().values()]
+    assert moved == ([False, True, True] * 2 if kind == "adam" else [False, True, True])
+    assert optimizer.updates == 1
+
+
+def test_the_state_of_optimizers_has_a_name_for_each_tensor():
+    tensors = parameters(torch.float32)
+    adam = Adam([(tensors[:2], 0.1), (tensors[2:], 0.0)], (0.9, 0.98), 1e-8, True)
+    wanted = ["first.0", "first.1", "first.2", "second.0", "second.1", "second.2"]
+    assert list(adam.tensors()) == wanted
+    shapes = [tuple(tensor.shape) for tensor in adam.tensors().values()]
+    assert shapes == [(5, 7), (7,), (2, 3)] * 2
+    set_gradients(tensors, 1)
     adam.step(0.1)
-    assert torch.equal(one, before)
+    assert torch.equal(adam.tensors()["first.1"], adam.first[1])
+    assert torch.equal(adam.tensors()["second.2"], adam.second[2])
+    muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float32)
+    assert list(muon.tensors()) == ["momentum.0", "momentum.1"]
+    assert torch.equal(muon.tensors()["momentum.1"], muon.momentum[1])
+    assert adam.updates - muon.updates == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_muon_is_its_formula(dtype):
+    """m = b m + (1 - b) g;  p -= lr * (sqrt(max(1, rows / columns)) * O((1 - b) g + b m) + weight_decay * p)"""
+    generator = torch.Generator().manual_seed(1)
+    for rows, columns in ((9, 4), (4, 9)):
+        parameter = torch.randn(rows, columns, dtype=torch.float64, generator=generator).requires_grad_()
+        wanted, momentum = parameter.detach().clone(), torch.zeros(rows, columns, dtype=torch.float64)
+        muon = Muon([(parameter, 1)], 0.75, 0.3, dtype)
+        for update in range(3):
+            parameter.grad = torch.randn(rows, columns, dtype=torch.float64, generator=generator)
+            muon.step(0.02)
+            momentum = 0.75 * momentum + 0.25 * parameter.grad
+            direction = orthogonalise(0.25 * parameter.grad + 0.75 * momentum, dtype)
+            assert direction.dtype == torch.float64
+            assert muon.updates == update + 1
+            wanted -= 0.02 * (max(1.0, rows / columns) ** 0.5 * direction + 0.3 * wanted)
+            torch.testing.assert_close(parameter.detach(), wanted, rtol=1e-9, atol=1e-4 if dtype != wanted.dtype else 0)
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (7, 5), (6, 6)])
@@ -58,6 +104,19 @@ def test_orthogonalise_is_the_quintic_on_the_singular_values(shape):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     torch.testing.assert_close(orthogonalise(matrix, torch.float64), u * s @ v, rtol=1e-9, atol=1e-9)
     assert torch.linalg.svdvals(orthogonalise(matrix)).max() < 1.3
+
+
+def test_orthogonalise_works_in_the_asked_precision_on_the_shorter_side():
+    matrix = torch.randn(4, 9, dtype=torch.float64)
+    low = orthogonalise(matrix.bfloat16(), torch.bfloat16).double()
+    assert torch.equal(orthogonalise(matrix, torch.bfloat16), low)
+    assert not torch.equal(orthogonalise(matrix), low)
+    operations = []
+    for one in (matrix, matrix.T):
+        with FlopCounterMode(display=False) as counter:
+            orthogonalise(one)
+        operations.append(counter.get_total_flops())
+    assert operations[0] == operations[1]
 
 
 def test_muon_matches_torch():
@@ -86,6 +145,15 @@ def test_muon_takes_stacked_matrices_piece_by_piece():
     Muon([(stacked, 3)], 0.9, 0.1, torch.float64).step(0.1)
     Muon([(piece, 1) for piece in pieces], 0.9, 0.1, torch.float64).step(0.1)
     torch.testing.assert_close(stacked, torch.cat(pieces), rtol=1e-12, atol=1e-12)
+
+
+def test_a_matrix_without_momentum_is_an_error_and_not_passed_over():
+    tensors = parameters()
+    set_gradients(tensors, 1)
+    muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float64)
+    muon.momentum.pop()
+    with pytest.raises(ValueError, match="shorter"):
+        muon.step(0.1)
 
 
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
