@@ -2,12 +2,14 @@
 # make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
 # make fuzz    10,000 damaged files for every parser and reader
+# make kills   kill every stage at each write, fsync and rename that it makes
+# make cost    what snapshots, sums, fsyncs and checks cost the run of params.yaml
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro torture test fuzz lint clean
+.PHONY: setup repro torture test fuzz kills cost lint clean
 
 setup: .venv/.ready
 
@@ -25,6 +27,12 @@ repro: setup
 
 fuzz: setup
 	python -m tests.fuzz.run
+
+kills: setup
+	python -m tests.faults.kills
+
+cost: setup
+	python -m tests.faults.cost
 
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)
