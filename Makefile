@@ -1,4 +1,4 @@
-# make repro   set up everything, then run the pipeline
+# make repro   set up everything, then run the pipeline (STAGE=train: up to there)
 # make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
 # make fuzz    10,000 damaged files for every parser and reader
@@ -23,7 +23,7 @@ setup: .venv/.ready
 
 repro: setup
 	@python -m tinylm.cli.mend_lock
-	dvc repro
+	dvc repro $(STAGE); code=$$?; python -m tinylm.cli.verify && exit $$code
 
 fuzz: setup
 	python -m tests.fuzz.run
