@@ -83,7 +83,7 @@ def test_texts_come_as_often_as_their_exact_probability_says(make_model, setting
     assert statistic < quantile_999(freedom)
     for name in changes:  # the test sees each of the settings: without it the same draws do not pass
         off = {"temperature": 1.3, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
-        if name == "repetition_window":
+        if name == "repetition_window" or changes[name] == off[name]:
             continue
         other = joint(model, prompt, settings(**changes | {name: off[name]}), 2)
         apart = sum(abs(other.get(text, 0.0) - exact.get(text, 0.0)) for text in {*other, *exact})

@@ -1,12 +1,15 @@
 """Look at the bytes that `dvc repro` left, some of them out of DVC's cache; `make repro` does so behind it.
 
 DVC does not look at what it restores from its cache: where a file there has changed, `dvc repro` ends well, with other
-bytes, and enters them in dvc.lock. What stages write carries its SHA-256, which is looked at here. Where one differs,
-the file goes, and with it everything in the cache that is not what its name, an MD5, says: DVC then makes it anew.
+bytes, and enters them in dvc.lock. What stages write carries its SHA-256, which is looked at here; metrics and curves
+are small and carry none, so that the cache's small files are held against their names, which are MD5s. What differs
+goes, here and in the cache: DVC then makes it anew.
 """
 
+import configparser
+import contextlib
 import hashlib
-import subprocess
+import math
 import sys
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from tinylm.config import InputError
 from tinylm.files import SUMS, discard, read_json, sha256
 
 FOLDERS = ("data", "models")
+KEPT = (*FOLDERS, "metrics", "plots", "report")  # where DVC puts what it restores
+SMALL = 1 << 20  # bytes; larger files of the cache are looked at where something is wrong
 STORE = ("ids", "offsets")  # files of a token store, whose sums stand in its JSON
 
 
@@ -41,30 +46,49 @@ def damaged() -> list[Path]:
     return sorted(found)
 
 
-def clean_cache(folder: Path) -> int:
-    """Remove the files below `folder`/files/md5 whose MD5 is not their name; how many there were."""
-    count = 0
+def _cache() -> Path:
+    """DVC's cache, as .dvc/config.local and .dvc/config have it."""
+    for name in ("config.local", "config"):
+        config = configparser.ConfigParser(interpolation=None, strict=False)
+        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
+            config.read(Path(".dvc") / name, encoding="utf-8")
+        if config.has_option("cache", "dir"):
+            return Path(".dvc") / config.get("cache", "dir")
+    return Path(".dvc/cache")
+
+
+def _md5(path: Path) -> str:
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "md5").hexdigest()
+
+
+def clean_cache(folder: Path, largest: float = math.inf) -> set[str]:
+    """Remove the files below `folder`/files/md5 whose MD5 is not their name; the MD5s that they had.
+
+    largest: bytes above which a file is passed over.
+    """
+    found = set()
     for path in (folder / "files/md5").glob("??/*"):
-        with open(path, "rb") as handle:
-            found = hashlib.file_digest(handle, "md5").hexdigest()
-        if found != path.parent.name + path.name.removesuffix(".dir"):
+        if path.stat().st_size <= largest and _md5(path) != path.parent.name + path.name.removesuffix(".dir"):
+            found.add(_md5(path))
             discard(path)
-            count += 1
-    return count
+    return found
 
 
 def main() -> None:
     found = damaged()
-    if not found:
-        return
-    words = [sys.executable, "-m", "dvc", "cache", "dir"]
-    told = subprocess.run(words, capture_output=True, text=True, encoding="utf-8")
-    count = clean_cache(Path(told.stdout.strip())) if told.returncode == 0 else 0
-    discard(*found)
-    raise InputError(
-        f"{', '.join(map(str, found))}: other bytes than were written; removed, and {count} damaged files of DVC's "
-        "cache with them: run make repro again"
-    )
+    bad = clean_cache(_cache(), math.inf if found else SMALL)
+    if bad:
+        files = [path for folder in KEPT for path in Path(folder).rglob("*") if path.is_file()]
+        found = sorted({*found, *(path for path in files if _md5(path) in bad)})
+    if found:
+        discard(*found)
+        raise InputError(
+            f"{', '.join(map(str, found))}: other bytes than were written; removed, and {len(bad)} damaged files of "
+            "DVC's cache with them: run make repro again"
+        )
+    if bad:
+        print(f"{len(bad)} damaged files of DVC's cache removed; nothing here came out of them")
 
 
 if __name__ == "__main__":
