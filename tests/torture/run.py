@@ -54,10 +54,10 @@ class Torture:
         self.expected: dict[str, bytes] = {}
 
     def start(self, before: str = "") -> subprocess.Popen[str]:
-        """`make repro` in a process group of its own; `before` (shell) in its own namespace of mounts, as its root."""
+        """`make repro` in a process group of its own; `before` (shell): in namespaces of its own, as their root."""
         words = ["make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "repro", f"STAGE={self.stage}"]
         if before:
-            space = ["unshare", "-rm"] if NAMESPACES else []
+            space = ["unshare", "-rmn"] if NAMESPACES else []  # no network either: nothing here needs one
             words = [*space, "sh", "-c", f'{before} && exec "$@"', "sh", *words]
         with open(self.path.parent / "last.log", "w", encoding="utf-8") as log:
             self.running = subprocess.Popen(
@@ -224,6 +224,14 @@ class Torture:
         name = self.random.choice(("data", "models", "runs", "metrics", "plots"))
         self.short_of("a read-only folder", name, f"mount --bind {name} {name} && mount -o remount,ro,bind {name}")
 
+    def offline(self) -> None:
+        """All of it where there is no network but a loopback that is down."""
+        self.clean()
+        code = self.start("true").wait()
+        same = code == 0 and written(self.path) == self.expected
+        told = "the bytes of an undisturbed run" if same else f"OTHER BYTES (exit code {code})"
+        self.table["a namespace without a network", told] += 1
+
     def two_at_once(self) -> None:
         self.clean()
         processes = [self.start(), self.start()]
@@ -243,7 +251,8 @@ class Torture:
 def long_clone(folder: Path) -> Any:
     """A copy of the repository whose training takes a few seconds."""
     clone = PIPELINE["new_clone"](folder / "clone")
-    clone.set({"train.tokens": 30000, "seeds.more": []})
+    shutil.copy(ROOT / "tinylm/presets/storybook.yaml", clone.path / "params.yaml")
+    clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
     clone.commit("longer")
     return clone
 
@@ -271,6 +280,7 @@ def main() -> int:
             torture.small_disk()
             if NAMESPACES:
                 torture.read_only()
+                torture.offline()
             torture.damaged("dvc.lock cut off", torture.cut_lock)
             torture.two_at_once()
         print(f"\n{'fault':36} | times | what came out")
