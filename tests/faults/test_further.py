@@ -142,3 +142,16 @@ def test_a_preset_over_a_link_leaves_the_link(here):
     write_preset("word-10k")
     assert Path("params.yaml").is_symlink()
     assert Path("shared/mine.yaml").read_text() == preset_text("word-10k")
+
+
+def test_a_path_that_is_too_long():
+    from tinylm.cli.machine import _readable
+    from tinylm.text.readers import local_splits
+    from tinylm.text.vector_source import check_vectors
+
+    long = "x" * 5000 + ".vec"
+    with pytest.raises(InputError, match="no such file or folder; allowed: a file"):
+        local_splits(Path(long))
+    with pytest.raises(InputError, match="no such file; allowed"):
+        check_vectors(Path(long), 8)
+    assert _readable("data.path", long).problem.endswith("no such file or folder")
