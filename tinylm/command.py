@@ -110,12 +110,14 @@ def _open_streams() -> bool:
     Returns whether standard output was there.
     """
     printing = sys.stdout is not None
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, number)
-            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115 (it stays open)
-            if null != number:
+            raw = io.FileIO(number, "w" if number else "r")
+            buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+            setattr(sys, name, io.TextIOWrapper(buffer, encoding="utf-8"))
+            if null > 2:
                 os.close(null)
     return printing
 
