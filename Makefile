@@ -1,15 +1,18 @@
-# make repro   set up everything, then run the pipeline
-# make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
-# make test    set up everything, then run the tests
-# make fuzz    10,000 damaged files for every parser and reader
-# make coverage branch coverage of the tests, every process counted
-# make mutants changes small things in the core, one at a time, and runs the tests of its rooms
+# make repro     set up everything, then run the pipeline (STAGE=train: up to there)
+# make test      set up everything, then run the tests
+# make lint      format, style and types
+# make fuzz      10,000 damaged files for every parser and reader
+# make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
+# make kills     kill every stage at each write, fsync and rename that it makes
+# make cost      what snapshots, sums, fsyncs and checks cost the run of params.yaml
+# make coverage  branch coverage of the tests, every process counted
+# make mutants   change small things in the core, one at a time, and see whether a test fails
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro torture test fuzz coverage mutants lint clean
+.PHONY: setup repro test lint fuzz torture kills cost coverage mutants clean
 
 setup: .venv/.ready
 
@@ -23,10 +26,16 @@ setup: .venv/.ready
 
 repro: setup
 	@python -m tinylm.cli.mend_lock
-	dvc repro
+	dvc repro $(STAGE); code=$$?; python -m tinylm.cli.verify && exit $$code
 
 fuzz: setup
 	python -m tests.fuzz.run
+
+kills: setup
+	python -m tests.faults.kills
+
+cost: setup
+	python -m tests.faults.cost
 
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)

@@ -71,6 +71,7 @@ def _terminate(*_: object) -> None:
     raise Interrupted(signal.SIGTERM, "terminated")
 
 
+_LONGEST_NAME = 255  # of a file, in a message
 _NO_MEMORY = ("out of memory", "not enough memory", "llocate memory", "bad_alloc", "could not create a memory")
 
 
@@ -79,13 +80,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
 
 
+def _named(error: OSError) -> str:
+    name = str(error.filename or "")
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+
+
 def _line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space left on the disk for {error.filename or 'a file'} ({error.strerror}); free some, run again"
+        what = _named(error) or "a file or the standard output"
+        return f"no space left on the disk for {what} ({error.strerror}); free some, run again"
     if is_out_of_memory(error) and not isinstance(error, CommandFailed):
         return "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
     if isinstance(error, OSError):
-        return f"{error.filename or 'a file'}: {error.strerror or error}"
+        return f"{_named(error) or 'a file'}: {error.strerror or error}"
     if isinstance(error, CommandFailed):
         return str(error)
     return f"{type(error).__name__}: {error} (TINYLM_DEBUG=1 shows where)"
@@ -97,12 +104,39 @@ def default_signals() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def _open_streams() -> bool:
+    """Put /dev/null where a standard stream was closed before the start, so that no file takes its number.
+
+    Returns whether standard output was there.
+    """
+    printing = sys.stdout is not None
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            raw = io.FileIO(number, "w" if number else "r")
+            buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+            setattr(sys, name, io.TextIOWrapper(buffer, encoding="utf-8"))
+            if null > 2:
+                os.close(null)
+    return printing
+
+
+def _refuse_no_folder() -> None:
+    """CommandFailed where the current folder was removed: libraries end the process there, in words of their own."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise CommandFailed(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
+
+
 def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
     for_a_reader: what it prints is all that it does, so that a reader who goes away (| head) ends it well; any other
     command has failed then. Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
     """
+    printing = _open_streams()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -110,6 +144,9 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no "é" is no reason to stop
     try:
+        _refuse_no_folder()
+        if for_a_reader and not printing:
+            raise CommandFailed("standard output is closed: nothing can be printed")
         main()
         sys.stdout.flush()
         return DONE

@@ -8,8 +8,10 @@ stage sees exactly what DVC hashed. Refused: equal keys in one mapping, other YA
 import dataclasses
 import difflib
 import math
+import os
 import re
 import reprlib
+import stat
 import types
 import typing
 from pathlib import Path
@@ -18,6 +20,8 @@ from typing import Any, TypeVar
 import yaml
 
 PARAMS_FILE = "params.yaml"
+MAX_PARAMS_BYTES = 1 << 20
+MAX_MERGED = 10_000  # keys that `<<` brings into one mapping: nested ones multiply
 S = TypeVar("S")
 
 
@@ -30,6 +34,16 @@ class InputError(Exception):
     """What a user gave cannot be used; each line names file, place, value and what is allowed (exit code 2)."""
 
 
+def refuse_endless(path: str | Path) -> None:
+    """InputError where a path leads to a pipe, a socket or a device: reading it may never end. A missing one passes."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{path}: a pipe, socket or device; allowed: a file")
+
+
 class _Yaml12Loader(yaml.SafeLoader):
     """SafeLoader with ruamel's YAML 1.2 scalars, duplicate keys and foreign tags refused."""
 
@@ -39,6 +53,12 @@ class _Yaml12Loader(yaml.SafeLoader):
         for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
         if tag is None or tag.rpartition(":")[2] in ("null", "bool", "str", "seq", "timestamp")
     }
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MAX_MERGED:
+            problem = f"more than {MAX_MERGED} keys in one mapping"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -128,14 +148,19 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
 def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
     """Read params.yaml as DVC reads it. Raises InputError with the file and line."""
+    refuse_endless(path)
     try:
-        text = Path(path).read_bytes().decode("utf-8")
+        with open(path, "rb") as handle:
+            content = handle.read(MAX_PARAMS_BYTES + 1)
+        text = content.decode("utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} is missing; `tinylm preset storybook` writes one") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}, byte {error.start}: not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > MAX_PARAMS_BYTES:
+        raise InputError(f"{path}: longer than {MAX_PARAMS_BYTES} bytes; allowed: sections of settings")
     return parse_yaml(text, str(path))
 
 

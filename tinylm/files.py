@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from tinylm.config import InputError
+from tinylm.config import InputError, refuse_endless
 from tinylm.processes import sweep
 
 SUMS, SEAL, DISK_FULL = "sha256.json", "sha256_of_the_rest", "disk full"
@@ -196,6 +196,7 @@ def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
 
 def read_json(path: str | Path, made_by: str = "") -> Any:
     """Read a JSON file; InputError names the file, and the stage that makes it where it is missing or damaged."""
+    refuse_endless(path)
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -209,14 +210,16 @@ def read_json(path: str | Path, made_by: str = "") -> Any:
 
 
 def require(path: str | Path, made_by: str) -> Path:
-    """Return the path if it exists; else InputError naming the stage that makes it."""
+    """Return the path if it exists and is no pipe or device; else InputError naming the stage that makes it."""
+    refuse_endless(path)
     if not Path(path).exists():
         raise InputError(f"{path} is missing: run dvc repro {made_by}")
     return Path(path)
 
 
 def sha256(path: str | Path) -> str:
-    """Hex SHA-256 of a file, read in pieces."""
+    """Hex SHA-256 of a file, read in pieces. Raises InputError for a pipe or device."""
+    refuse_endless(path)
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

@@ -1,7 +1,7 @@
 """The table of docs/faults.md: each fault, what it gets, and the tests that show it.
 
 Tests named test_fault_NN_... are found by their names, further ones stand in ROWS.
-`python tests/faults/table.py` writes the table anew between the two markers.
+FURTHER holds bad inputs beyond those rows. `python tests/faults/table.py` writes both tables anew.
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/faults.md"
 BEGIN, END = "<!-- fault-table -->\n", "<!-- /fault-table -->\n"
+BEGIN_FURTHER, END_FURTHER = "<!-- further-table -->\n", "<!-- /further-table -->\n"
 NAME = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 ROWS_IN_NAME = re.compile(r"test_fault((?:_\d\d)+)_")
 
@@ -239,6 +240,78 @@ ROWS: dict[int, tuple[str, str, str]] = {
     ),
 }
 
+# (bad input, what it got before it was mended, what it gets, test): beyond the 48 rows
+FURTHER: list[tuple[str, str, str, str]] = [
+    (
+        "params.yaml is a pipe, /dev/zero or a link to one",
+        "a hang; all of the machine's memory, then the kernel's kill",
+        "`params.yaml: a pipe, socket or device; allowed: a file`, exit 2",
+        "faults/test_further.py::test_params_that_are_a_pipe_or_a_device",
+    ),
+    (
+        "params.yaml of 20 MB of empty lines",
+        "15 s, then an error",
+        "`longer than 1048576 bytes`, at once",
+        "faults/test_further.py::test_params_without_end",
+    ),
+    (
+        "params.yaml with anchors whose merges (`<<`) multiply, 9 to the power of 25 keys out of one page",
+        "a hang, a gigabyte in 30 s and more to come",
+        "`line N: not YAML: more than 10000 keys in one mapping`, at once",
+        "faults/test_further.py::test_params_whose_merges_multiply",
+    ),
+    (
+        "--vocab, a model or a JSON of ours that is a pipe or /dev/zero",
+        "a hang: its SHA-256 has no end",
+        "`a pipe, socket or device; allowed: a file`, exit 2",
+        "faults/test_further.py::test_a_model_or_vocabulary_that_is_a_pipe_or_a_device",
+    ),
+    (
+        "`tinylm generate < /dev/zero`",
+        "a hang that takes all memory",
+        "`standard input: more than 16777216 characters; allowed: one prompt`",
+        "faults/test_further.py::test_a_prompt_without_end",
+    ),
+    (
+        "standard output or input closed before the start (`>&-`, `<&-`)",
+        "`AttributeError: 'NoneType' object has no attribute 'flush'`; the next file opened would have been number 1",
+        "/dev/null takes the place; a command says that nothing can be printed, exit 1; a stage runs on",
+        "faults/test_further.py::test_standard_streams_that_are_closed "
+        "faults/test_further.py::test_a_stage_whose_standard_streams_are_closed",
+    ),
+    (
+        "standard output on a full disk (`> /dev/full`)",
+        "`no space left on the disk for a file`: which?",
+        "`... for a file or the standard output`, exit 1",
+        "faults/test_further.py::test_a_full_disk_behind_standard_output",
+    ),
+    (
+        "the current folder was removed",
+        "`Intel oneMKL FATAL ERROR: Cannot load libtorch_cpu.so`: the process ends",
+        "`the current folder is gone; cd into one that is there`, exit 1",
+        "faults/test_further.py::test_a_current_folder_that_was_removed",
+    ),
+    (
+        "`tinylm preset` where params.yaml is a link to a shared file",
+        "the link was replaced by a file, the shared one left as it was, in silence",
+        "the file behind the link is written, the link stays",
+        "faults/test_further.py::test_a_preset_over_a_link_leaves_the_link",
+    ),
+    (
+        "data.path or embedding.path of 5000 characters",
+        "`tinylm check` ended without its table: 5000 characters of `File name too long`, exit 1",
+        "no such file, in its row of the table, exit 2",
+        "faults/test_further.py::test_a_path_that_is_too_long",
+    ),
+    (
+        "a file of DVC's cache cut off or changed, what the stages made gone, `make repro`",
+        "DVC restored the damaged bytes, entered them in dvc.lock and ended with 0",
+        "`make repro` looks at the bytes behind dvc, removes what is damaged, here and in the cache, and says to run "
+        "again: then the bytes of an undisturbed run",
+        "faults/test_verify.py::test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed",
+    ),
+]
+
 
 def tests_by_file() -> dict[str, list[str]]:
     """The names of all tests, by file below tests/."""
@@ -267,6 +340,20 @@ def markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
+def further() -> str:
+    """The table of bad inputs beyond the 48."""
+    lines = ["| bad input | what it got | what it gets | test |", "|---|---|---|---|"]
+    for given, got, gets, tests in FURTHER:
+        lines.append(f"| {given} | {got} | {gets} | {'<br>'.join(f'`{test}`' for test in tests.split())} |")
+    return "\n".join(lines) + "\n"
+
+
+def between(text: str, begin: str, end: str, table: str) -> str:
+    """The text with the table between its two markers."""
+    before, _, rest = text.partition(begin)
+    return before + begin + table + end + rest.partition(end)[2]
+
+
 if __name__ == "__main__":
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    PAGE.write_text(before + BEGIN + markdown() + END + rest.partition(END)[2], encoding="utf-8")
+    page = between(PAGE.read_text("utf-8"), BEGIN, END, markdown())
+    PAGE.write_text(between(page, BEGIN_FURTHER, END_FURTHER, further()), encoding="utf-8")

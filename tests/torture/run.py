@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import random
+import re
 import runpy
 import shutil
 import signal
@@ -19,12 +20,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = runpy.run_path(str(ROOT / "tests/pipeline/conftest.py"))
 KINDS = ("the stage", "dvc", "the whole process group")
+REMEDY = re.compile(r"rm (?P<file>\S+) and run dvc repro -f -s (?P<stage>[\w@]+)")
+AGAIN = "run make repro again"
+NAMESPACES = (
+    subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
+)
 LEFT_OUT = {"accum", "pictures", "report"}  # hold or draw times
 
 
@@ -37,21 +44,21 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 class Torture:
-    """One copy of the repository, in which faults are made and counted."""
+    """One copy of the repository, in which faults are made and counted; `stage`: where its pipeline ends."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self.clone = PIPELINE["new_clone"](folder / "clone")
-        self.path: Path = self.clone.path
-        shutil.copy(ROOT / "tinylm/presets/storybook.yaml", self.path / "params.yaml")
-        self.clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
-        self.clone.commit("longer")
+    def __init__(self, clone: Any, seed: int, stage: str = "") -> None:
+        self.clone, self.stage = clone, stage
+        self.path: Path = clone.path
         self.random = random.Random(seed)
         self.table: collections.Counter[tuple[str, str]] = collections.Counter()
         self.expected: dict[str, bytes] = {}
 
-    def start(self, *more: str) -> subprocess.Popen[str]:
-        """`make repro` in a process group of its own."""
-        words = ["make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "repro", *more]
+    def start(self, before: str = "") -> subprocess.Popen[str]:
+        """`make repro` in a process group of its own; `before` (shell): in namespaces of its own, as their root."""
+        words = ["make", "-o", "setup", f"BIN={Path(sys.executable).parent}", "repro", f"STAGE={self.stage}"]
+        if before:
+            space = ["unshare", "-rmn"] if NAMESPACES else []  # no network either: nothing here needs one
+            words = [*space, "sh", "-c", f'{before} && exec "$@"', "sh", *words]
         with open(self.path.parent / "last.log", "w", encoding="utf-8") as log:
             self.running = subprocess.Popen(
                 words, cwd=self.path, env=self.clone.environment(), stdout=log, stderr=subprocess.STDOUT, text=True,
@@ -69,6 +76,19 @@ class Torture:
     def log(self) -> str:
         return (self.path.parent / "last.log").read_text(encoding="utf-8", errors="replace")
 
+    def heed(self, fault: str, code: int) -> int:
+        """Do what a refusal of damaged bytes says: rm FILE and dvc repro -f -s STAGE, or `make repro` again."""
+        for _ in range(5):
+            said = REMEDY.search(self.log())
+            if code == 0 or not (said or AGAIN in self.log()):
+                break
+            self.table[fault, "refused, and the line says what to do"] += 1
+            if said and AGAIN not in self.log():
+                (self.path / said["file"]).unlink(missing_ok=True)
+                self.clone.dvc("repro", "-f", "-s", said["stage"], code=None)
+            code = self.start().wait()
+        return code
+
     def finish(self, fault: str) -> None:
         """`make repro` to its end; then the bytes."""
         code = self.start().wait()
@@ -76,11 +96,14 @@ class Torture:
             self.table["an orphan still trains", "a second trainer is refused, with pid and start time"] += 1
             self.wait_for_orphans()
             code = self.start().wait()
-        same = code == 0 and written(self.path) == self.expected
+        code = self.heed(fault, code)
+        found = written(self.path)
+        same = code == 0 and found == self.expected
         if "Traceback" in self.log():
             self.table[fault, "A TRACEBACK"] += 1
         if not same:
-            print(self.log()[-3000:])
+            differing = {name for name in {**found, **self.expected} if found.get(name) != self.expected.get(name)}
+            print(f"{fault}: {sorted(differing)}\n{self.log()[-3000:]}")
         self.table[fault, "the bytes of an undisturbed run" if same else f"OTHER BYTES (exit code {code})"] += 1
 
     def stages(self) -> list[psutil.Process]:
@@ -154,16 +177,60 @@ class Torture:
         ]
         if files:
             path = self.random.choice(files)
+            mode = path.stat().st_mode
             path.chmod(0o644)
             content = bytearray(path.read_bytes())
             content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
             path.write_bytes(content[: len(content) // 2] if cut else content)
+            path.chmod(mode)  # DVC trusts what is read-only in its cache
 
     def cut_lock(self) -> None:
         lock = self.path / "dvc.lock"
         if lock.exists():
             text = lock.read_bytes()
             lock.write_bytes(text[: self.random.randrange(len(text))])
+
+    def damaged_cache(self, cut: bool) -> None:
+        """A whole run, a damaged file in DVC's cache, what the stages made gone: DVC restores from there."""
+        self.clean()
+        self.start().wait()
+        for name in ("data", "models", "report"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        self.flip(".dvc/cache/files", cut=cut)
+        self.finish("a file cut off in the cache" if cut else "a bit flipped in the cache")
+
+    def short_of(self, fault: str, name: str, before: str) -> None:
+        """Run where folder `name` is `before` (shell), which must end in one line; then where it is not."""
+        self.clean()
+        (self.path / name).mkdir(parents=True, exist_ok=True)
+        code = self.start(before).wait()
+        if "Traceback" in self.log():
+            self.table[fault, "A TRACEBACK"] += 1
+        errors = [line for line in self.log().splitlines() if line.startswith("error: ") or "No space left" in line]
+        told = "one line names it, exit code not 0" if code and errors else "DVC names it" if errors else "room enough"
+        self.table[fault, told if code == 0 or errors else f"OTHERWISE (exit code {code})"] += 1
+        if code and not errors:
+            print(self.log()[-3000:])
+        self.finish(fault)
+
+    def small_disk(self) -> None:
+        """A disk of some megabytes under one folder, or a limit on the size of each file."""
+        kib = self.random.choice((16, 64, 256, 1024, 4096))
+        name = self.random.choice(("data", "runs", "metrics", "plots", ".dvc/cache"))  # not models: DVC removes it
+        mount = f"mount -t tmpfs -o size={kib}k none {name}" if NAMESPACES else f"ulimit -f {2 * kib}"
+        self.short_of("a disk of 16 KiB to 4 MiB", name, mount)
+
+    def read_only(self) -> None:
+        name = self.random.choice(("data", "models", "runs", "metrics", "plots"))
+        self.short_of("a read-only folder", name, f"mount --bind {name} {name} && mount -o remount,ro,bind {name}")
+
+    def offline(self) -> None:
+        """All of it where there is no network but a loopback that is down."""
+        self.clean()
+        code = self.start("true").wait()
+        same = code == 0 and written(self.path) == self.expected
+        told = "the bytes of an undisturbed run" if same else f"OTHER BYTES (exit code {code})"
+        self.table["a namespace without a network", told] += 1
 
     def two_at_once(self) -> None:
         self.clean()
@@ -181,6 +248,15 @@ class Torture:
         return time.perf_counter() - start
 
 
+def long_clone(folder: Path) -> Any:
+    """A copy of the repository whose training takes a few seconds."""
+    clone = PIPELINE["new_clone"](folder / "clone")
+    shutil.copy(ROOT / "tinylm/presets/storybook.yaml", clone.path / "params.yaml")
+    clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
+    clone.commit("longer")
+    return clone
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=100)
@@ -189,7 +265,7 @@ def main() -> int:
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        torture = Torture(Path(folder), chosen.seed)
+        torture = Torture(long_clone(Path(folder)), chosen.seed)
         atexit.register(torture.end)
         seconds = torture.undisturbed()
         print(f"undisturbed: {seconds:.0f} s, {len(torture.expected)} files", flush=True)
@@ -198,6 +274,13 @@ def main() -> int:
             torture.damaged("a bit flipped in runs/", lambda: torture.flip("runs"))
             torture.damaged("a file cut off in runs/", lambda: torture.flip("runs", cut=True))
             torture.damaged("a bit flipped in data/ or models/", lambda: torture.flip("data", "models"))
+            torture.damaged("a file cut off in data/ or models/", lambda: torture.flip("data", "models", cut=True))
+            torture.damaged_cache(cut=False)
+            torture.damaged_cache(cut=True)
+            torture.small_disk()
+            if NAMESPACES:
+                torture.read_only()
+                torture.offline()
             torture.damaged("dvc.lock cut off", torture.cut_lock)
             torture.two_at_once()
         print(f"\n{'fault':36} | times | what came out")

@@ -16,6 +16,7 @@ from tinylm.scoring.continuations import token_log_probs
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 MAX_TOKENS = 1_000_000
+MAX_PIPED = 1 << 24  # characters
 SAMPLING = (
     "temperature",
     "temperature_end",
@@ -67,7 +68,9 @@ def read_prompts(words: Sequence[str]) -> list[str]:
         return list(words)
     if not words and sys.stdin.isatty():
         raise InputError("no prompt; allowed: one or more texts, or a text on standard input ('' starts a story)")
-    piped = sys.stdin.read()
+    piped = sys.stdin.read(MAX_PIPED + 1)
+    if len(piped) > MAX_PIPED:
+        raise InputError(f"standard input: more than {MAX_PIPED} characters; allowed: one prompt")
     return [piped if word == "-" else word for word in words or ["-"]]
 
 

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import io
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,6 @@ def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False,
             old = flatten(load_params(path))
         if old == preset_values(name, hub):
             return []
-    with atomic_write(path) as handle:
+    with atomic_write(os.path.realpath(path)) as handle:  # a link stays one
         handle.write(text)
     return None if old is None else differences(old, preset_values(name, hub))

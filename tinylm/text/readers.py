@@ -9,6 +9,7 @@ import contextlib
 import glob
 import gzip
 import json
+import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -153,9 +154,9 @@ def _read_parquet(path: Path, column: str) -> Iterator[str]:
 def local_splits(path: Path) -> dict[str, list[Path]]:
     """Files of each split: {"train": [file]} for a file; for a folder as `datasets` finds them (README header,
     file names). Raises InputError; never looks at the hub."""
-    if path.is_file():
+    if os.path.isfile(path):  # unlike Path.is_file it takes a name that is too long as missing
         return {"train": [path]}
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise InputError(
             f"data.path = {str(path)!r}: no such file or folder; allowed: a file ({', '.join(SUFFIXES)}) "
             "or a dataset folder (data.source: hub reads the hub)"

@@ -1,5 +1,6 @@
 """Files of word vectors as users have them: which one the settings name, and its reader by its name."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def vector_file(settings: EmbeddingSettings) -> Path:
 
 def _readable(path: Path) -> bool:
     """Whether the file is binary; InputError where it is no file (a pipe would never end) or of no known name."""
-    if not path.is_file():
-        what = "no regular file" if path.exists() else "no such file"
+    if not os.path.isfile(path):  # unlike Path.is_file it takes a name that is too long as missing
+        what = "no regular file" if os.path.exists(path) else "no such file"
         raise InputError(f"embedding.path = {str(path)!r}: {what}; {ALLOWED}")
     return _is_binary(path)
 

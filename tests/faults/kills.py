@@ -1,0 +1,127 @@
+"""Kill each stage at every write, fsync and rename: `python -m tests.faults.kills [STAGE ...]` (make kills).
+
+For N = 1, 2, 3 ... until the stage comes to its end: a process of its own is killed (SIGKILL) before its N-th call,
+every file under a final name must be whole, and the stage started again must end with the bytes of an undisturbed run.
+"""
+
+import argparse
+import io
+import os
+import runpy
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+WRITERS = runpy.run_path(str(HERE / "test_writers.py"))
+DISK, STAGES = WRITERS["DISK"], WRITERS["STAGES"]
+
+
+class Death(DISK["Disk"]):  # type: ignore[misc]
+    """A disk on which the process is killed before its N-th call."""
+
+    number = 0
+
+    def point(self, name: str) -> None:
+        self.calls.append(name)
+        if len(self.calls) == self.number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_fork(job: Callable[[], int], log: Path) -> int:
+    """The exit code of job() in a fork of this process, minus a signal's number; what it prints goes to `log`."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(target, 1), os.dup2(target, 2)
+            sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), write_through=True) for number in (1, 2))
+            code = job()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def undisturbed(folder: Path) -> dict[str, str]:
+    """Run every stage once in `folder`, the current one; SHA-256 of what they left."""
+    params = STAGES["small_params"]()
+    params["runtime"]["snapshot_every_s"] = 0.2
+    STAGES["plant"](folder, params)
+    failed = [command for command in WRITERS["ORDER"] if WRITERS["run"](command) != 0]
+    if failed:
+        raise SystemExit(f"the undisturbed run failed: {failed}")
+    return {name: WRITERS["sha256"](path) for name, path in WRITERS["finished"](folder).items()}
+
+
+def kill_everywhere(source: Path, expected: dict[str, str], command: str, every: int = 1) -> int:
+    """Kill the stage at each (every n-th) of its calls in copies of `source`; the number of kills.
+
+    Raises AssertionError where a file under a final name is not whole, or other bytes come out. Leaves the current
+    folder as it was.
+    """
+    kills, here = 0, Path.cwd()
+    with tempfile.TemporaryDirectory() as name:
+        log, ready, folder = Path(name) / "log", Path(name) / "ready", Path(name) / "run"
+        shutil.copytree(source, ready, symlinks=True)
+        for path in WRITERS["outs"](command):
+            shutil.rmtree(ready / path) if (ready / path).is_dir() else (ready / path).unlink(missing_ok=True)
+
+        def run(number: int) -> int:
+            os.chdir(folder)
+            disk: Any = Death(folder, Path(name), lambda: None, lambda *_: None)
+            disk.number = number
+            disk.install(pytest.MonkeyPatch())
+            return WRITERS["run"](command)
+
+        number, code = 1, -signal.SIGKILL
+        while code == -signal.SIGKILL:
+            shutil.copytree(ready, folder, symlinks=True)
+            code = in_fork(lambda number=number: run(number), log)
+            what = f"{command}, killed at call {number}"
+            said = log.read_text("utf-8")[-2000:]
+            assert code in (0, -signal.SIGKILL), f"{what}: exit code {code}\n{said}"
+            if code:
+                kills += 1
+                for file, path in WRITERS["finished"](folder).items():
+                    assert WRITERS["whole"](path, file, expected), f"{what}: {file} is not whole"
+                code_after = in_fork(lambda: run(0), log)
+                assert code_after == 0, f"{what}: then exit code {code_after}\n{log.read_text('utf-8')[-2000:]}"
+            WRITERS["same_bytes"](folder, expected)
+            shutil.rmtree(folder)
+            number += every
+    assert Path.cwd() == here
+    return kills
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help="(default: all)")
+    chosen = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.chdir(folder)
+        expected = undisturbed(folder)
+        print(f"{'stage':14} | kills | what came out", flush=True)
+        total = 0
+        for command in chosen.stages or WRITERS["ORDER"]:
+            kills = kill_everywhere(folder, expected, command)
+            total += kills
+            print(f"{command:14} | {kills:5} | every file whole; then the bytes of an undisturbed run", flush=True)
+        print(f"{'all':14} | {total:5} |", flush=True)
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Some stages really killed at their calls, in the fork of a process; `make kills` does it to all at every one."""
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+kills = importlib.import_module("tests.faults.kills")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """A folder after its first stages, and the SHA-256 of what they left."""
+    folder = tmp_path_factory.mktemp("kills")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setitem(kills.WRITERS, "ORDER", ["download", "vocab", "train"])
+        return folder, kills.undisturbed(folder)
+
+
+@pytest.mark.parametrize(("command", "every", "least"), [("download", 4, 4), ("vocab", 13, 3), ("train", 11, 3)])
+def test_fault_01_06_killed_at_its_calls(undisturbed, command, every, least):
+    assert kills.kill_everywhere(*undisturbed, command, every) >= least
+
+
+def test_a_file_that_is_not_whole_is_found(undisturbed, tmp_path, monkeypatch):
+    """Killed while a file stands half-written under its final name: the check itself fails where it should."""
+    folder, expected = undisturbed
+
+    def half(_: str) -> int:
+        Path("data/stories").mkdir(parents=True, exist_ok=True)
+        Path("data/stories/train.jsonl").write_bytes(b"half")
+        os.replace("params.yaml", "params.yaml")
+        return 0
+
+    monkeypatch.setitem(kills.WRITERS, "run", half)
+    with pytest.raises(AssertionError, match=r"killed at call 1: data/stories/train\.jsonl is not whole"):
+        kills.kill_everywhere(folder, expected, "download")
