@@ -79,7 +79,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
 
 
-def _line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """What ended a command, for its reader."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space left on the disk for {error.filename or 'a file'} ({error.strerror}); free some, run again"
     if is_out_of_memory(error) and not isinstance(error, CommandFailed):
@@ -125,7 +126,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         print(error, file=sys.stderr)
         return 128 + error.number
     except Exception as error:
-        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
+        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
     for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys
