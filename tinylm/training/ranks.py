@@ -154,6 +154,7 @@ def _started_by_torchrun(processes: int, work: Work) -> None:
         with _joined(dist.PrefixStore("tinylm", store), group, os.environ["MASTER_ADDR"]):
             work(group)
     except BaseException as error:
+        _ignore_signals()  # torchrun ends all others as soon as one has failed; there is a line to say yet
         report = _report(error)
         with contextlib.suppress(RuntimeError):  # the store may be gone with its host
             store.set(_key(group.rank), json.dumps(report))
