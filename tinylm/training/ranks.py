@@ -107,7 +107,9 @@ def _report(error: BaseException) -> Report:
         return {"kind": "signal", "number": getattr(error, "number", signal.SIGINT), "text": str(error)}
     if isinstance(error, BrokenPipeError):
         return {"kind": "closed", "text": ""}
-    return {"kind": "input" if isinstance(error, InputError) else "failed", "text": one_line(error)}
+    if isinstance(error, InputError):
+        return {"kind": "input", "text": str(error)}
+    return {"kind": "failed", "text": one_line(error)}
 
 
 def _as_error(report: Report, before: str, behind: str) -> BaseException:
