@@ -378,7 +378,7 @@ def test_a_stage_as_a_command_of_its_own(empty):
 
 def test_a_run_is_known_by_the_borders_of_its_stories_too():
     """A vocabulary without marks gives other stories the same ids: their borders must part the runs."""
-    from stages.train import DATA
+    from tinylm.training.preparation import DATA
 
     assert {f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")} <= set(
         DATA

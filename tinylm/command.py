@@ -85,7 +85,8 @@ def _named(error: OSError) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
-def _line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """What ended a command, for its reader."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         what = _named(error) or "a file or the standard output"
         return f"no space left on the disk for {what} ({error.strerror}); free some, run again"
@@ -162,7 +163,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         print(error, file=sys.stderr)
         return 128 + error.number
     except Exception as error:
-        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, _line(error))
+        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
     for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys

@@ -121,8 +121,11 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def conditions(device: Any, threads: int) -> dict[str, Any]:
-    """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day."""
+def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
+    """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day.
+
+    processes: those that shared the work, with so many threads each; named where there are several.
+    """
     card = None
     if device is not None and device.type == "cuda":
         import torch
@@ -132,6 +135,7 @@ def conditions(device: Any, threads: int) -> dict[str, Any]:
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": threads,
+        **({"processes": processes} if processes > 1 else {}),
         "device": card or "cpu",
         "torch": importlib.metadata.version("torch"),
         "python": platform.python_version(),

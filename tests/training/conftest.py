@@ -48,6 +48,7 @@ def new_settings() -> Callable[..., TrainSettings]:
         "layout": "stories",
         "batch_size": 8,
         "accumulation": 1,
+        "processes": 1,
         "tokens": 6000,
         "epochs": None,
         "stop_after": None,

@@ -1,14 +1,16 @@
 """The training loop: updates over a token budget, with validation, samples, early stopping and snapshots."""
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tinylm.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
 from tinylm.config import PARAMS_FILE, InputError
 from tinylm.model.lm import TinyLM
 from tinylm.runtime import Progress
 from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.distributed import Group, RankLost
 from tinylm.training.loggers import Logger
 from tinylm.training.moments import Moments
 from tinylm.training.run_state import Curves, Run, TrainResult
@@ -34,7 +36,13 @@ class _Watch:
         """Measure the held-out loss; one that does not count takes no patience."""
         run, trainer = self.run, self.run.trainer
         model, settings = trainer.model, trainer.settings
-        nats, tokens = split_loss(model, self.held_out(), settings.precision)
+        if trainer.group.align(trainer.tensors()):
+            self.progress.write(
+                f"update {trainer.updates}: ranks had come apart by rounding; all took rank 0's weights"
+            )
+        nats, tokens = trainer.group.summed_loss(
+            lambda batches: split_loss(model, batches, settings.precision), self.held_out()
+        )
         if not math.isfinite(nats):
             raise TrainingFailed(
                 f"update {trainer.updates}: held-out loss {nats / tokens:.4g}: not finite; lower train.lr or set "
@@ -96,12 +104,33 @@ class _Watch:
     def stop(self, number: int) -> None:
         """A signal came: write a snapshot and raise Interrupted."""
         self.save()
+        self.run.trainer.group.wait()  # a rank that ends sooner could have the lead ended in the middle of it
+        raise Interrupted(number, f"interrupted {self.saved()}")
+
+    def signal(self, came: list[int]) -> int:
+        """Number of a signal that came to any rank, 0 where none did."""
+        with self.between_updates():
+            return self.run.trainer.group.largest(came[0] if came else 0)
+
+    def saved(self) -> str:
+        """Where a run stands that ends with a snapshot, in words."""
         trainer = self.run.trainer
-        raise Interrupted(
-            number,
-            f"interrupted after update {trainer.updates}, {trainer.tokens:,} tokens; snapshot written: "
-            "run the same command again to go on from there",
+        return (
+            f"after update {trainer.updates}, {trainer.tokens:,} tokens; snapshot written: "
+            "run the same command again to go on from there"
         )
+
+    @contextlib.contextmanager
+    def between_updates(self) -> Iterator[None]:
+        """Inside, the state is still that of the last whole update: where a rank is lost, it is saved."""
+        try:
+            yield
+        except RankLost as error:
+            if self.snapshots is not None:
+                with contextlib.suppress(OSError, TrainingFailed):
+                    self.save()
+                    raise RankLost(str(error), self.saved()) from None
+            raise
 
     def end(self) -> None:
         """The last validation and sample, where the last update did not make them, and the chosen epochs left."""
@@ -127,6 +156,7 @@ def train(
     on_sample: Callable[[int, int], str] | None = None,
     snapshots: Snapshots | None = None,
     logger: Logger | None = None,
+    group: Group | None = None,
 ) -> TrainResult:
     """Train until the next update would pass the end of the budget, or early stopping says so.
 
@@ -134,17 +164,21 @@ def train(
     takes no patience) and at the end. `on_sample` gets (updates, tokens) every `sample_every` updates and at both
     ends and returns the sample's text. With early stopping the model is left with the weights of the best held-out
     loss, else with the last. With `snapshots`, a run that was cut off goes on from its newest one and ends with the
-    same bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow.
+    same bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow. In a `group`
+    every rank calls this alike, and the lead alone samples, logs and writes.
     """
-    trainer = Trainer(model, batches, settings)
+    group = group or Group()
+    if not group.leads:
+        on_sample = snapshots = logger = None
+    trainer = Trainer(model, batches, settings, group)
     run = Run(trainer, Curves(), EarlyStopping(settings.patience))
     moments = Moments(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     with (
         Progress("train", trainer.end, "tokens", log_every_s) as progress,
-        signals_noted(snapshots is not None) as came,
+        signals_noted(snapshots is not None or group.size > 1) as came,
     ):
         watch = _Watch(run, held_out, on_sample, snapshots, logger, moments, progress)
-        found = snapshots.latest() if snapshots is not None else None
+        found = group.from_lead(snapshots.latest() if snapshots is not None else None)
         if found is not None:
             run.restore(*found)
             progress.write(f"resumed after update {trainer.updates}, {trainer.tokens:,} tokens")
@@ -152,7 +186,7 @@ def train(
         else:
             watch.validate()
             watch.sample()
-        while not came and not run.stopping.should_stop:
+        while not (signal := watch.signal(came)) and not run.stopping.should_stop:
             upcoming, before = trainer.next_batches(), trainer.tokens
             tokens = sum(batch.tokens for batch in upcoming)
             if before + tokens > trainer.end:
@@ -161,17 +195,19 @@ def train(
             loss = _update(watch, upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")
             watch.update(before)
-        if not came:
+        if not signal:
             watch.end()
-        if came:
-            watch.stop(came[0])
+            signal = watch.signal(came)
+        if signal:
+            watch.stop(signal)
     return run.result()
 
 
 def _update(watch: _Watch, upcoming: list[Batch]) -> float:
     """One update; an error says where the last good snapshot lies, and a lack of memory what to lower."""
     try:
-        return watch.run.update(upcoming)
+        with watch.between_updates():
+            return watch.run.update(upcoming)
     except TrainingFailed as error:
         raise TrainingFailed(f"{error}; {watch.last_good()}") from None
     except (MemoryError, RuntimeError) as error:

@@ -12,6 +12,7 @@ class TrainSettings:
     layout: str = setting(choices=("stories", "stream", "windows"))
     batch_size: int = setting(low=1, high=1_000_000)
     accumulation: int = setting(low=1, high=100_000)
+    processes: int = setting(low=1, high=1024)
     tokens: int | None = setting(low=1, high=10**15)
     epochs: float | None = setting(above=0.0, high=1e6)
     stop_after: int | None = setting(low=1, high=10**15)
@@ -45,6 +46,9 @@ class TrainSettings:
             found.append(f"{given}; allowed: exactly one of the two, the other null")
         elif self.tokens is not None and self.stop_after is not None and self.stop_after > self.tokens:
             found.append(f"stop_after = {self.stop_after}; allowed: at most tokens = {self.tokens}, or null")
+        if self.processes > self.batch_size:
+            most = f"at most batch_size = {self.batch_size}, a row for each"
+            found.append(f"processes = {self.processes}; allowed: {most}")
         if len({f"{epoch:g}" for epoch in self.keep_epochs}) < len(self.keep_epochs):
             found.append(f"keep_epochs = {list(self.keep_epochs)}; allowed: all different, to six digits")
         return found

@@ -9,6 +9,7 @@ from torch import Tensor
 from tinylm.command import CommandFailed
 from tinylm.model.lm import TinyLM
 from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.distributed import Group
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings
@@ -38,13 +39,16 @@ def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam |
     return [(Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw"), settings.lr)]
 
 
-def accumulate_gradients(model: TinyLM, batches: list[Batch], precision: str) -> tuple[float, int]:
+def accumulate_gradients(
+    model: TinyLM, batches: list[Batch], precision: str, total: int | None = None
+) -> tuple[float, int]:
     """Add the gradient of the mean loss over all tokens of all mini-batches; returns (sum of nats, tokens).
 
-    Each mini-batch counts by its tokens, so that the gradient is that of one batch holding them all.
+    Each mini-batch counts by its tokens, so that the gradient is that of one batch holding them all. total: the tokens
+    that the mean is over, where these mini-batches hold a share of them only.
     """
     device = model.embedding.device
-    total = sum(batch.tokens for batch in batches)
+    total = sum(batch.tokens for batch in batches) if total is None else total
     nats = 0.0
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
@@ -55,10 +59,16 @@ def accumulate_gradients(model: TinyLM, batches: list[Batch], precision: str) ->
 
 
 class Trainer:
-    """One run over a token budget; `train` drives it, the benches time its `update`."""
+    """One run over a token budget; `train` drives it, the benches time its `update`.
 
-    def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
+    In a group of several ranks each computes its share of an update, and all make the same step.
+    """
+
+    def __init__(
+        self, model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
+    ) -> None:
         self.model, self.batches, self.settings = model, batches, settings
+        self.group = group or Group()
         self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
@@ -105,7 +115,11 @@ class Trainer:
         s = self.settings
         for parameter in self.parameters:
             parameter.grad = None
-        nats, tokens = accumulate_gradients(self.model, batches, s.precision)
+        tokens = sum(batch.tokens for batch in batches)
+        self.group.seed_dropout(s.seed, self.updates)
+        nats, _ = accumulate_gradients(self.model, self.group.share(batches), s.precision, tokens)
+        self.group.sum_gradients(self.parameters)
+        (nats,) = self.group.total(nats)
         norm = clip_gradients(self.parameters, s.clip_norm)
         progress = (self.tokens + tokens / 2) / self.budget  # the middle of the update
         share = learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)

@@ -1,0 +1,61 @@
+"""What stages train and seed_train start from: the files of stage vocab, and a run put together from them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tinylm.files import sha256
+from tinylm.model.settings import ModelSettings
+from tinylm.runtime import RuntimeSettings, conditions, same_bytes_need
+from tinylm.text.matrix_file import load_matrix
+from tinylm.text.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.training.assembly import Assembly, assemble
+from tinylm.training.distributed import Group
+from tinylm.training.snapshot import Snapshots, fingerprint
+from tinylm.training.trainer import TrainSettings
+
+SPLITS = ("train", "held_out")
+TOKENIZER, MATRIX = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
+DATA = [TOKENIZER, MATRIX, *(f"data/tokens/{split}.{kind}" for split in SPLITS for kind in ("ids", "offsets"))]
+CODE = ["tinylm/model", "tinylm/training", "tinylm/text/batches.py"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run before its first update."""
+
+    tokenizer: Tokenizer
+    made: Assembly
+    snapshots: Snapshots
+    measured_on: dict[str, Any]
+
+    def saved_with(self, train: TrainSettings) -> Mapping[str, Any]:
+        """What `save_model` notes beside the weights."""
+        return {"layout": train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
+
+
+def prepare(
+    group: Group,
+    model: ModelSettings,
+    train: TrainSettings,
+    runtime: RuntimeSettings,
+    root: str,
+    code: Sequence[str],
+) -> Prepared:
+    """Tokenizer, model, batches and the snapshots in `root`, alike in every rank of the group.
+
+    code: files of the stage's own that decide its bytes, beside CODE. Raises InputError where the ranks' inputs differ.
+    """
+    device, threads = group.device(runtime.device), group.threads(runtime.threads)
+    tokenizer = open_tokenizer(TOKENIZER)
+    stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
+    matrix = torch.from_numpy(load_matrix(MATRIX))
+    made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
+    parts = fingerprint({"train": train, "model": model}, DATA, [*code, *CODE])
+    group.check_same(parts)
+    measured_on = conditions(device, threads, group.size)
+    snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
+    return Prepared(tokenizer, made, snapshots, measured_on)
