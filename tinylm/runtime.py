@@ -19,6 +19,7 @@ class RuntimeSettings:
     """Section `runtime`; no stage lists it."""
 
     threads: int = setting(low=1, high=1024)
+    workers: int | None = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)
     snapshot_every_s: float = setting(above=0.0)
