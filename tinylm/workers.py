@@ -4,9 +4,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
@@ -42,6 +43,19 @@ def _measured(function: Callable[[Task], Result], task: Task) -> tuple[Result, i
     return function(task), os.getpid(), own_peak_mib()
 
 
+@dataclass(frozen=True)
+class _Failure:
+    error: Exception
+
+
+def _with_failure(tasks: Iterable[Task]) -> Iterator[Task | _Failure]:
+    """The tasks, then what taking the next one raised, if it did."""
+    try:
+        yield from tasks
+    except Exception as error:
+        yield _Failure(error)
+
+
 def map_in_order(
     function: Callable[[Task], Result],
     tasks: Iterable[Task],
@@ -52,7 +66,8 @@ def map_in_order(
     """function(task) of each task, in their order; `prepare(*arguments)` runs once in each process before.
 
     With one worker all of it runs here. Tasks are taken as they are needed, so that few results wait. What `function`
-    raises is raised here. Raises CommandFailed where a worker was ended from outside.
+    raises is raised here; what taking a task raises, behind the results of all before it. Raises CommandFailed where a
+    worker was ended from outside.
     """
     if workers == 1:
         if prepare is not None:
@@ -69,7 +84,11 @@ def map_in_order(
 
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (prepare, arguments))
     try:
-        for task in tasks:
+        for task in _with_failure(tasks):
+            if isinstance(task, _Failure):
+                while waiting:
+                    yield oldest()
+                raise task.error
             waiting.append(pool.submit(_measured, function, task))
             if len(waiting) >= AHEAD * workers:
                 yield oldest()
