@@ -12,7 +12,7 @@ from tinylm.config import InputError
 from tinylm.files import check_sums, require
 
 SPLITS = ("train", "held_out", "evaluation")
-BLOCK = 1 << 23  # bytes
+BLOCK = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tinylm.config import InputError
 from tinylm.files import atomic_write, check_sha256, read_json, require, sha256, write_bytes, write_json
 
 STAGE = "vocab"
-COUNT_CHUNK = 1 << 22
+COUNT_CHUNK = 1 << 21
 WRITTEN_STORIES = 256
 
 Stream = tuple[np.ndarray, np.ndarray]  # ids of several stories end to end (N,), tokens of each story
@@ -103,17 +103,23 @@ class TokenStore:
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
         self.offsets = np.fromfile(base / f"{split}.offsets", dtype="<i8")
-        ids_path = base / f"{split}.ids"
+        self._ids_path = ids_path = base / f"{split}.ids"
         dtype = id_type(self.vocab_size)
         if len(self.offsets) != stories + 1 or ids_path.stat().st_size != tokens * dtype.itemsize:
             raise InputError(f"{base / split}.json: does not fit its files; run dvc repro -f -s {STAGE}")
         self.ids: np.ndarray = np.memmap(ids_path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
         spans = self.offsets[0] == 0 and self.offsets[-1] == tokens and (np.diff(self.offsets) >= 0).all()
-        if not spans or (tokens and self.ids.max() >= self.vocab_size):
+        if not spans or any(ids.max() >= self.vocab_size for _, ids in self.pieces()):
             raise InputError(f"{base / split}.ids: an id or a border out of bounds; run dvc repro -f -s {STAGE}")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(place of the first, ids) of all ids in turn, read and not mapped: pages of a map would stay in memory."""
+        with open(self._ids_path, "rb") as handle:
+            for start in range(0, len(self.ids), COUNT_CHUNK):
+                yield start, np.fromfile(handle, self.ids.dtype, COUNT_CHUNK)
 
     def story(self, index: int) -> np.ndarray:
         """Ids of one story, a view into the memory map."""
@@ -126,8 +132,7 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
     marks: ids that are no words (`<sos> <eos>`), which do not count; without unk_id every word is known.
     """
     unknown, lengths = 0, np.diff(store.offsets)
-    for start in range(0, len(store.ids), COUNT_CHUNK):
-        ids = store.ids[start : start + COUNT_CHUNK]
+    for start, ids in store.pieces():
         unknown += 0 if unk_id is None else int(np.count_nonzero(ids == unk_id))
         places = start + np.flatnonzero(np.isin(ids, list(marks)))
         lengths -= np.bincount(np.searchsorted(store.offsets, places, "right") - 1, minlength=len(store))

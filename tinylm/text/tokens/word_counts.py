@@ -13,7 +13,7 @@ import numpy as np
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.word_blocks import PARTS, WordBlock
 
-MERGED_WORDS = 1 << 21  # words of blocks that are merged at a time
+MERGED_WORDS = 1 << 20  # words of blocks that are merged at a time
 SLACK = 1 << 19  # words kept past max_size before the rarest of them go
 
 
