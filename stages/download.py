@@ -10,6 +10,7 @@ from tinylm.files import write_json
 from tinylm.runtime import RuntimeSettings, conditions
 from tinylm.sections import stage_params
 from tinylm.text.corpus import DataSettings, write_stories
+from tinylm.workers import cores
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     params = stage_params(vectors=True)  # of a width that no later stage could use
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    metrics = write_stories(settings, Path("data/stories"))
+    metrics = write_stories(settings, Path("data/stories"), runtime.workers or cores(), runtime.log_every_s)
     write_json("metrics/download.json", metrics)
     stage_time("download", start, conditions(None, runtime.threads))
     for split, figures in metrics["splits"].items():

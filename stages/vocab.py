@@ -11,13 +11,14 @@ from tinylm.runtime import RuntimeSettings, conditions
 from tinylm.sections import stage_params
 from tinylm.text.data_settings import DataSettings
 from tinylm.text.embedding_settings import EmbeddingSettings
+from tinylm.text.encoding import write_stores
 from tinylm.text.matrix_file import save_matrix
 from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.stream_cut import cut_stream
-from tinylm.text.token_store import TokenStore, coverage, write_store
-from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.text.token_store import TokenStore, coverage
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.vectors import embedding_matrix
+from tinylm.workers import cores
 
 STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/vocab")
 
@@ -30,13 +31,11 @@ def main() -> None:
     embedding = read_section(params, "embedding", EmbeddingSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
 
-    def texts(split: str = "train"):
-        return (story["text"] for story in read_stories(STORIES, split))
+    def texts():
+        return (story["text"] for story in read_stories(STORIES, "train"))
 
-    tokenizer, seen = make_tokenizer(vocab, texts)
+    tokenizer, seen = write_stores(vocab, STORIES, TOKENS, runtime.workers or cores(), runtime.log_every_s)
     tokenizer.save(VOCAB / "tokenizer.json")
-    for split in SPLITS:
-        write_store(TOKENS, split, (tokenizer.encode_story(text) for text in texts(split)), len(tokenizer))
     split_by = {"by": data.held_out}
     if data.held_out == "tokens":
         split_by = cut_stream(TOKENS, data.held_out_share, data.overlap, vectors=embedding.source == "skipgram")

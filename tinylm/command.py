@@ -14,6 +14,7 @@ from typing import Any
 
 from tinylm.config import InputError
 from tinylm.files import write_json
+from tinylm.memory import peak_figures
 from tinylm.runtime import visible
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -172,6 +173,6 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
 
 
 def stage_time(name: str, start: float, conditions: dict[str, Any], **figures: Any) -> None:
-    """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), further figures, conditions."""
+    """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), peak memory, figures, conditions."""
     seconds = round(time.perf_counter() - start, 3)
-    write_json(f"metrics/{name}_time.json", {"seconds": seconds, **figures, "conditions": conditions})
+    write_json(f"metrics/{name}_time.json", {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})

@@ -19,6 +19,7 @@ class RuntimeSettings:
     """Section `runtime`; no stage lists it."""
 
     threads: int = setting(low=1, high=1024)
+    workers: int | None = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)
     snapshot_every_s: float = setting(above=0.0)
@@ -60,10 +61,11 @@ def visible(text: Any) -> str:
 
 
 class Progress:
-    """A progress bar with time left on a terminal; elsewhere a plain line every few seconds."""
+    """A progress bar with time left, where the total is known, on a terminal; elsewhere a line every few seconds."""
 
-    def __init__(self, what: str, total: int, unit: str, every_s: float = 5.0) -> None:
-        self.what, self.total, self.unit, self.every_s = what, max(total, 1), unit, every_s
+    def __init__(self, what: str, total: int | None, unit: str, every_s: float = 5.0) -> None:
+        self.what, self.unit, self.every_s = what, unit, every_s
+        self.total = None if total is None else max(total, 1)
         self.start = self.last = time.monotonic()
         self.done = self.earlier = 0
         self.bar: Any = None
@@ -95,6 +97,9 @@ class Progress:
         now = time.monotonic()
         if now - self.last >= self.every_s:
             self.last = now
+            if self.total is None:
+                print(f"{self.what}: {self.done:,} {self.unit}{note and ', ' + note}", flush=True)
+                return
             left = (now - self.start) * max(self.total - self.done, 0) / max(self.done - self.earlier, 1)
             share = f"{self.done / self.total:4.0%}"
             print(

@@ -19,9 +19,11 @@ TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 STAGES: tuple[str, ...] = TABLE["STAGES"]
 HOW_IT_RUNS = {
     "tinylm/command.py",
+    "tinylm/memory.py",
     "tinylm/processes.py",
     "tinylm/runtime.py",
     "tinylm/sections.py",
+    "tinylm/workers.py",
 }  # not what is computed
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 SECTIONS = set(PARAMS) - {"runtime"}

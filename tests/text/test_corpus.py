@@ -9,8 +9,9 @@ import pytest
 
 from tinylm.config import InputError, read_section
 from tinylm.text import sources
-from tinylm.text.corpus import without_first_lines, write_stories
+from tinylm.text.corpus import write_stories
 from tinylm.text.data_settings import DataSettings
+from tinylm.text.rows import without_first_lines
 from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import count_words

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from tinylm.cli import compare_options, exchange_options, publish_options
+from tinylm.cli import compare_options, exchange_options, publish_options, standin_options
 from tinylm.command import guard
 from tinylm.runtime import share_cores
 
@@ -51,6 +51,7 @@ PURPOSES = {
     "compare": "what two or more runs differ in, and how sure the difference is",
     "export": "write the model as a folder that the library transformers loads",
     "import": "read an export back, to the same bytes",
+    "standin": "write a corpus of the size of TinyStories, to see what that size costs",
 }
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -207,6 +208,7 @@ def make_parser() -> argparse.ArgumentParser:
     publish_options.add_options(_command(commands, "publish", publish_options.EXAMPLES, publish_options.NOTES))
     compare_options.add_options(_command(commands, "compare", compare_options.EXAMPLES, compare_options.NOTES))
     _add_exchange(commands)
+    standin_options.add_options(_command(commands, "standin", standin_options.EXAMPLES, standin_options.NOTES))
     return parser
 
 

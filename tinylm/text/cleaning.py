@@ -19,7 +19,6 @@ import unicodedata
 _CONTROLS: dict[int, str] = dict.fromkeys((*range(32), *range(127, 160)), " ") | dict.fromkeys(
     (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n"
 )
-_ASCII_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 _MISREAD = re.compile("\u00e2[\u20ac\u0080]([^\u00e2]?)")  # bytes E2 80 and what became of the third
 _MENDED = frozenset("\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026")
 _CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so that this one gets lost
@@ -47,14 +46,21 @@ def _format_characters() -> dict[int, None]:
     return {code: None for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"}
 
 
-def clean_text(text: str, repair: bool) -> str:
-    """The story by the rule above; the same again for its own result."""
-    if text.isascii():
-        if _ASCII_CONTROL.search(text):
-            text = text.replace("\r\n", "\n").translate(_CONTROLS)
-        return text.strip()
+def _by_the_rule(text: str, repair: bool) -> str:
+    """Every step on every character."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text = unicodedata.normalize("NFC", text.translate(_format_characters()))
     if repair:
         text = repair_quotes(text)
     return text.replace("\r\n", "\n").translate(_CONTROLS).strip()
+
+
+def clean_text(text: str, repair: bool) -> str:
+    """The story by the rule above; the same again for its own result."""
+    if not text.replace("\n", "").isprintable():  # surrogates, format and control characters are not
+        return _by_the_rule(text, repair)
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+        if repair:
+            text = repair_quotes(text)
+    return text.strip()

@@ -11,21 +11,21 @@ empty here, and evaluation too where the data has no such split.
 """
 
 import contextlib
-import hashlib
+import functools
 import itertools
-import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinylm.config import InputError
 from tinylm.files import atomic_write, write_sums
-from tinylm.text.cleaning import clean_text
+from tinylm.runtime import Progress
 from tinylm.text.data_settings import DataSettings
+from tinylm.text.rows import CleanRow, chunks, clean_rows, peek
 from tinylm.text.sources import Row, Source, open_source
 from tinylm.text.stories import SPLITS
+from tinylm.workers import map_in_order
 
 STORIES = Path("data/stories")
 HASH_RANGE = 1 << 64
@@ -33,7 +33,7 @@ SPLIT_BY = {
     "hash": "a hash of each story's text chose the held-out stories",
     "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
 }
-_NO_LETTER = re.compile(r"[\W_]+")
+SMALL = 40_000  # stories that are not worth the start of a process
 
 
 @dataclass
@@ -45,12 +45,12 @@ class _Tally:
     bytes: int = 0
     log_prob: float | None = None
 
-    def add(self, text: str, log_prob: float | None) -> None:
+    def add(self, row: CleanRow) -> None:
         self.stories += 1
-        self.words += len(text.split())
-        self.bytes += len(text.encode())
-        if log_prob is not None:
-            self.log_prob = (self.log_prob or 0.0) + log_prob
+        self.words += row.words
+        self.bytes += row.bytes
+        if row.log_prob is not None:
+            self.log_prob = (self.log_prob or 0.0) + row.log_prob
 
     def report(self) -> dict[str, Any]:
         known = {} if self.log_prob is None else {"log_prob_nats": round(self.log_prob, 6)}
@@ -68,23 +68,18 @@ class _Bounds:
         return "held_out" if place < self.held_out else "evaluation" if place < self.evaluation else "train"
 
 
+class _How(NamedTuple):
+    """How the work is done, which changes no byte."""
+
+    workers: int
+    every_s: float
+
+
 class _TooSmall(Exception):
     """The hash left a split empty; carries the two smallest hashes seen, fewer where there are fewer stories."""
 
     def __init__(self, smallest: list[int]):
         self.smallest = smallest
-
-
-def _bare(text: str) -> bytes:
-    """Hash of a story's letters and digits, in lower case: equal where a tokenizer may see two stories as one."""
-    return hashlib.blake2b(_NO_LETTER.sub("", text.casefold()).encode(), digest_size=16).digest()
-
-
-def without_first_lines(text: str) -> str:
-    """The text without the first line of each block of lines between blank ones: the speakers of a play."""
-    lines = text.split("\n")
-    kept = [line for line, before in zip(lines, ["", *lines], strict=False) if before.strip()]
-    return "\n".join(kept).strip()
 
 
 @dataclass
@@ -93,43 +88,46 @@ class _Writer:
 
     settings: DataSettings
     handles: dict[str, Any]
+    workers: int
+    progress: Progress
     tallies: dict[str, _Tally] = field(default_factory=lambda: {split: _Tally() for split in SPLITS})
     dropped: dict[str, int] = field(default_factory=lambda: {"empty": 0, "in_evaluation": 0, "over_limit": 0})
     evaluated: set[bytes] = field(default_factory=set)
     smallest: list[int] = field(default_factory=list)
 
-    def rows(self, source: Iterable[Row]) -> Iterator[tuple[str, float | None, bytes]]:
-        """(clean text, log_prob, hash of text and seed) of the stories that are not empty."""
-        prefix = f"{self.settings.seed}\n".encode()
-        for raw, log_prob in source:
-            text = clean_text(raw, self.settings.repair_quotes)
-            if self.settings.drop_first_line:
-                text = without_first_lines(text)
-            if not text:
-                self.dropped["empty"] += 1
-                continue
-            words = " ".join(text.split()).encode()
-            yield text, log_prob, hashlib.blake2b(prefix + words, digest_size=16).digest()
+    def rows(self, source: Iterable[Row], limit: int | None) -> Iterator[CleanRow]:
+        """The stories that are not empty; cleaned by the workers where there are many."""
+        parts, workers = chunks(source), 1
+        if limit is None or limit > SMALL:
+            parts, workers = peek(parts, self.workers)
+        clean = functools.partial(clean_rows, settings=self.settings)
+        with contextlib.closing(map_in_order(clean, parts, workers)) as found:
+            for row in itertools.chain.from_iterable(found):
+                self.progress.advance(1)
+                if row is None:
+                    self.dropped["empty"] += 1
+                else:
+                    yield row
 
-    def put(self, split: str, text: str, log_prob: float | None) -> None:
-        row = {"text": text} if log_prob is None else {"text": text, "log_prob": log_prob}
-        self.handles[split].write(json.dumps(row, ensure_ascii=False) + "\n")
-        self.tallies[split].add(text, log_prob)
+    def put(self, split: str, row: CleanRow) -> None:
+        self.handles[split].write(row.line)
+        self.tallies[split].add(row)
 
     def write_evaluation(self, source: Iterable[Row]) -> None:
-        for text, log_prob, _ in itertools.islice(self.rows(source), self.settings.evaluation_stories):
-            self.evaluated.add(_bare(text))
-            self.put("evaluation", text, log_prob)
+        limit = self.settings.evaluation_stories
+        for row in itertools.islice(self.rows(source, limit), limit):
+            self.evaluated.add(row.bare)
+            self.put("evaluation", row)
 
     def write_train(self, source: Iterable[Row], bounds: _Bounds) -> None:
         kept = 0
-        for text, log_prob, key in self.rows(source):
-            place = int.from_bytes(key[:8], "big")
-            split = bounds.split(place)
-            if _bare(text) in self.evaluated:
+        for row in self.rows(source, self.settings.train_stories):
+            split = bounds.split(row.place)
+            if row.bare in self.evaluated:
                 self.dropped["in_evaluation"] += 1
                 continue
-            self.smallest = sorted({*self.smallest, place})[:2]
+            if len(self.smallest) < 2 or row.place < self.smallest[1]:
+                self.smallest = sorted({*self.smallest, row.place})[:2]
             if split == "evaluation":
                 limit = self.settings.evaluation_stories
                 if limit is not None and self.tallies["evaluation"].stories >= limit:
@@ -137,16 +135,17 @@ class _Writer:
                     continue
             else:
                 kept += 1
-            self.put(split, text, log_prob)
+            self.put(split, row)
             if kept == self.settings.train_stories:
                 return
 
 
-def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds) -> dict[str, Any]:
+def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds, how: _How) -> dict[str, Any]:
     """One pass; raises _TooSmall, and leaves the folder as it was, where a split stays empty that should not."""
     with contextlib.ExitStack() as stack:
-        handles = {split: stack.enter_context(atomic_write(folder / f"{split}.jsonl")) for split in SPLITS}
-        writer = _Writer(settings, handles)
+        handles = {split: stack.enter_context(atomic_write(folder / f"{split}.jsonl", "wb")) for split in SPLITS}
+        progress = stack.enter_context(Progress("stories", settings.train_stories, "stories", how.every_s))
+        writer = _Writer(settings, handles, how.workers, progress)
         if source.evaluation:
             writer.write_evaluation(source.evaluation())
             if not writer.evaluated:
@@ -160,22 +159,24 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
     return source.description | {"split": SPLIT_BY[settings.held_out], "splits": splits, "dropped": writer.dropped}
 
 
-def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[str, Any]:
+def write_stories(
+    settings: DataSettings, folder: str | Path = STORIES, workers: int = 1, every_s: float = 5.0
+) -> dict[str, Any]:
     """Write {split}.jsonl for each split, one {"text": ..., "log_prob": where known} a line, as the data streams by.
 
     Returns the source, stories, words and bytes of each split, for the storybook the sum of log_prob in nats, and
     how many stories were dropped. Raises InputError naming file and line; then nothing is written.
     """
-    source = open_source(settings)
+    source, how = open_source(settings), _How(workers, every_s)
     if settings.held_out == "tokens":
         try:
-            return _write(settings, source, Path(folder), _Bounds(0, 0))
+            return _write(settings, source, Path(folder), _Bounds(0, 0), how)
         except _TooSmall:
             raise InputError(f"{source.name}: no train story with text that does not stand in evaluation") from None
     share = int(settings.held_out_share * HASH_RANGE)
     bounds = _Bounds(share, share if source.evaluation else 2 * share)
     try:
-        return _write(settings, source, Path(folder), bounds)
+        return _write(settings, source, Path(folder), bounds, how)
     except _TooSmall as small:
         needed = 2 if source.evaluation else 3
         refused = InputError(
@@ -187,6 +188,6 @@ def write_stories(settings: DataSettings, folder: str | Path = STORIES) -> dict[
         first, second = small.smallest
     try:
         bounds = _Bounds(first + 1, first + 1 if source.evaluation else second + 1)
-        return _write(settings, source, Path(folder), bounds)
+        return _write(settings, source, Path(folder), bounds, how)
     except _TooSmall:
         raise refused from None

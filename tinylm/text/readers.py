@@ -8,6 +8,7 @@ import codecs
 import contextlib
 import glob
 import gzip
+import itertools
 import json
 import os
 import tempfile
@@ -21,6 +22,7 @@ from tinylm.config import InputError
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
 END_OF_TEXT = b"<|endoftext|>"
 MAX_STORY_BYTES = 1 << 26
+PIECE = 1 << 20
 HUB_TIMEOUT_S = 10.0
 BATCH_ROWS = 256
 
@@ -91,6 +93,12 @@ def _read_txt(path: Path) -> Iterator[str]:
         if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(f"{path}: UTF-16; allowed: UTF-8")
     marked = any(END_OF_TEXT in line for _, line in _lines(path))
+    if marked and path.name.lower().endswith(".txt"):
+        return _read_marked(path)
+    return _read_by_lines(path, marked)
+
+
+def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
     story: list[bytes] = []
     size = 0
     for number, line in _lines(path):
@@ -105,6 +113,24 @@ def _read_txt(path: Path) -> Iterator[str]:
             story, size = [part.lstrip()], len(part)
     if b"".join(story).strip():
         yield b"".join(story).decode("utf-8", "replace")
+
+
+def _read_marked(path: Path) -> Iterator[str]:
+    """What `_read_by_lines` gives of a plain file with marks, but by large pieces."""
+    rest, first = b"", True  # a story behind a mark loses the blank line there
+    with open(path, "rb") as handle:
+        handle.seek(len(codecs.BOM_UTF8) if handle.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0)
+        for piece in itertools.chain(iter(lambda: handle.read(PIECE), b""), (END_OF_TEXT,)):
+            *stories, rest = (rest + piece).split(END_OF_TEXT)
+            if max(map(len, (*stories, rest))) > MAX_STORY_BYTES:
+                for _ in _read_by_lines(path, True):  # names the line
+                    pass
+            for story in stories:
+                head, line_end, tail = story.partition(b"\n")
+                text = ((head + line_end).lstrip() if not first else head + line_end) + tail
+                first = False
+                if text.strip():
+                    yield text.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

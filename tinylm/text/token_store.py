@@ -6,18 +6,21 @@ vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 
 """
 
 import functools
-from array import array
-from collections.abc import Collection, Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinylm.config import InputError
-from tinylm.files import atomic_write, check_sha256, read_json, require, sha256, write_json
+from tinylm.files import atomic_write, check_sha256, read_json, require, sha256, write_bytes, write_json
 
 STAGE = "vocab"
-COUNT_CHUNK = 1 << 22
+COUNT_CHUNK = 1 << 21
+WRITTEN_STORIES = 256
+
+Stream = tuple[np.ndarray, np.ndarray]  # ids of several stories end to end (N,), tokens of each story
 
 
 def id_type(vocab_size: int) -> np.dtype:
@@ -25,29 +28,28 @@ def id_type(vocab_size: int) -> np.dtype:
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
-def write_store(
-    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
-) -> dict[str, Any]:
-    """Write the stories' ids in a stream, each story exactly as given (`Tokenizer.encode_story`).
+def write_blocks(folder: str | Path, split: str, blocks: Iterable[Stream], vocab_size: int) -> dict[str, Any]:
+    """Write the ids of many stories at a time, end to end: (ids, tokens of each story) a block.
 
     Ordinary writes, no memory map: a full disk is an OSError here. Returns {stories, tokens, ...}, as stored in
     `{split}.json`. Raises ValueError for an id outside the vocabulary.
     """
     dtype = id_type(vocab_size)
     ids_path, offsets_path = (Path(folder) / f"{split}.{kind}" for kind in ("ids", "offsets"))
-    offsets = array("q", [0])
+    lengths = [np.zeros(1, dtype=np.int64)]
     with atomic_write(ids_path, "wb") as handle:
-        for story in stories:
-            ids = np.asarray(story, dtype=np.int64)
+        for ids, tokens in blocks:
             if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
-                raise ValueError(f"story {len(offsets) - 1} holds an id outside 0 to {vocab_size - 1}")
-            handle.write(ids.astype(dtype).tobytes())
-            offsets.append(offsets[-1] + ids.size)
-    with atomic_write(offsets_path, "wb") as handle:
-        handle.write(np.asarray(offsets, dtype="<i8").tobytes())
+                first = np.flatnonzero((ids < 0) | (ids >= vocab_size))[0]
+                story = sum(map(len, lengths)) - 1 + int(np.searchsorted(np.cumsum(tokens), first, "right"))
+                raise ValueError(f"story {story} holds an id outside 0 to {vocab_size - 1}")
+            handle.write(np.ascontiguousarray(ids, dtype).data)
+            lengths.append(np.asarray(tokens, dtype=np.int64))
+    offsets = np.cumsum(np.concatenate(lengths))
+    write_bytes(offsets_path, offsets.astype("<i8").tobytes())
     info = {
         "stories": len(offsets) - 1,
-        "tokens": offsets[-1],
+        "tokens": int(offsets[-1]),
         "vocab_size": vocab_size,
         "dtype": dtype.name,
         "ids_sha256": sha256(ids_path),
@@ -55,6 +57,21 @@ def write_store(
     }
     write_json(Path(folder) / f"{split}.json", info)
     return info
+
+
+def as_stream(stories: Iterable[Sequence[int] | np.ndarray]) -> Stream:
+    """The ids of several stories end to end, (N,) int64, and the tokens of each."""
+    arrays = [np.asarray(story, dtype=np.int64) for story in stories]
+    return np.concatenate([np.empty(0, np.int64), *arrays]), np.array([len(ids) for ids in arrays], dtype=np.int64)
+
+
+def write_store(
+    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
+) -> dict[str, Any]:
+    """Write the stories, each exactly as given (`Tokenizer.encode_story`), as they come. See `write_blocks`."""
+    rest = iter(stories)
+    groups = iter(lambda: list(itertools.islice(rest, WRITTEN_STORIES)), [])
+    return write_blocks(folder, split, map(as_stream, groups), vocab_size)
 
 
 @functools.lru_cache(maxsize=64)
@@ -86,17 +103,23 @@ class TokenStore:
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
         self.offsets = np.fromfile(base / f"{split}.offsets", dtype="<i8")
-        ids_path = base / f"{split}.ids"
+        self._ids_path = ids_path = base / f"{split}.ids"
         dtype = id_type(self.vocab_size)
         if len(self.offsets) != stories + 1 or ids_path.stat().st_size != tokens * dtype.itemsize:
             raise InputError(f"{base / split}.json: does not fit its files; run dvc repro -f -s {STAGE}")
         self.ids: np.ndarray = np.memmap(ids_path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
         spans = self.offsets[0] == 0 and self.offsets[-1] == tokens and (np.diff(self.offsets) >= 0).all()
-        if not spans or (tokens and self.ids.max() >= self.vocab_size):
+        if not spans or any(ids.max() >= self.vocab_size for _, ids in self.pieces()):
             raise InputError(f"{base / split}.ids: an id or a border out of bounds; run dvc repro -f -s {STAGE}")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
+        """(place of the first, ids) of all ids in turn, read and not mapped: pages of a map would stay in memory."""
+        with open(self._ids_path, "rb") as handle:
+            for start in range(0, len(self.ids), COUNT_CHUNK):
+                yield start, np.fromfile(handle, self.ids.dtype, COUNT_CHUNK)
 
     def story(self, index: int) -> np.ndarray:
         """Ids of one story, a view into the memory map."""
@@ -109,8 +132,7 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
     marks: ids that are no words (`<sos> <eos>`), which do not count; without unk_id every word is known.
     """
     unknown, lengths = 0, np.diff(store.offsets)
-    for start in range(0, len(store.ids), COUNT_CHUNK):
-        ids = store.ids[start : start + COUNT_CHUNK]
+    for start, ids in store.pieces():
         unknown += 0 if unk_id is None else int(np.count_nonzero(ids == unk_id))
         places = start + np.flatnonzero(np.isin(ids, list(marks)))
         lengths -= np.bincount(np.searchsorted(store.offsets, places, "right") - 1, minlength=len(store))

@@ -69,11 +69,11 @@ class Splitter:
     def __init__(self, lower_case: bool, punctuation: str):
         self.lower_case, self.punctuation = lower_case, punctuation
         self.normalizer, self.pre_tokenizer = _library_parts(lower_case, punctuation)
-        self._table: dict[int, str | None] = dict.fromkeys((*range(32), 127), " ")
+        self.table: dict[int, str | None] = dict.fromkeys((*range(32), 127), " ")
         if lower_case:
-            self._table |= {code: chr(code + 32) for code in range(65, 91)}
+            self.table |= {code: chr(code + 32) for code in range(65, 91)}
         if punctuation == "drop":
-            self._table |= dict.fromkeys(map(ord, _ASCII_PUNCTUATION))
+            self.table |= dict.fromkeys(map(ord, _ASCII_PUNCTUATION))
         self._find_words = re.compile(_WORD_OR_MARK).findall
         self._find_pieces = re.compile(_UNBROKEN).findall
 
@@ -81,7 +81,7 @@ class Splitter:
         if not text.isascii():
             normalised = self.normalizer.normalize_str(whole_text(text))
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
-        text = text.translate(self._table)
+        text = text.translate(self.table)
         if self.punctuation == "keep":
             return self._find_words(text)
         if self.punctuation == "attached" and "<" in text:
@@ -209,15 +209,20 @@ def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokeni
 
     Ordered by count descending, ties by word. Raises InputError where no word is left.
     """
-    if not counts:
-        raise InputError(
-            f"vocab.punctuation = {settings.punctuation}: the train split holds no word; allowed: stories with words"
-        )
     kept = [word for word, count in counts.items() if count >= settings.min_count]
     if not kept:
-        word, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
-        raise InputError(
-            f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
-        )
+        raise nothing_left(settings, min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0)))
     kept.sort(key=lambda word: (-counts[word], word))
     return WordTokenizer(kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation))
+
+
+def nothing_left(settings: VocabSettings, top: tuple[str, int]) -> InputError:
+    """What is wrong where no word is left; top: the most frequent word and its count."""
+    word, count = top
+    if not count:
+        return InputError(
+            f"vocab.punctuation = {settings.punctuation}: the train split holds no word; allowed: stories with words"
+        )
+    return InputError(
+        f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
+    )

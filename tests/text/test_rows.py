@@ -1,0 +1,114 @@
+"""The short ways of download against the plain rule."""
+
+import hashlib
+import itertools
+import json
+import random
+import re
+import unicodedata
+
+import pytest
+
+from tests.text.test_corpus import LOCAL
+from tinylm.config import InputError
+from tinylm.text import cleaning, readers, rows
+from tinylm.text.cleaning import clean_text
+from tinylm.text.rows import bare_hash, chunks, clean_rows, json_line, peek, spaced_words
+
+PIECES = [
+    *map(chr, range(160)),
+    *"ÄéßΣς\u0301\u0345\u200b\ufeff\u00ad\u2028\u2029\u0085\u00a0\u3000\ud800\udc00\ue000\u0378😀中\u212b\u1100\u1161",
+    *("â€œ", "â€\x9d", "â€™", "â€", "â\x80\x9c", "“a”", "  ", "\r\n", '"', "\\", "\\n", "said the dog."),
+]
+
+
+def hostile(count=3000):
+    chooser = random.Random(11)
+    return [*PIECES, *("".join(chooser.choices(PIECES, k=chooser.randint(0, 12))) for _ in range(count))]
+
+
+@pytest.mark.parametrize("repair", [True, False])
+def test_short_way_of_cleaning_is_the_rule(repair):
+    texts = [*hostile(), *map(chr, range(0x110000))]
+    assert [clean_text(text, repair) for text in texts] == [cleaning._by_the_rule(text, repair) for text in texts]
+
+
+def test_printable_text_has_nothing_to_delete_or_to_replace():
+    changed = [
+        chr(code) for code in range(0x110000) if code in cleaning._format_characters() or code in cleaning._CONTROLS
+    ]
+    assert not [character for character in changed if character != "\n" and character.isprintable()]
+
+
+def test_rows_are_those_of_the_plain_way():
+    pairs = [(text, -0.1 * number if number % 3 else None) for number, text in enumerate(hostile())]
+    made = clean_rows(pairs, LOCAL)
+    for (raw, log_prob), row in zip(pairs, made, strict=True):
+        text = clean_text(raw, True)
+        if not text:
+            assert row is None
+            continue
+        known = {} if log_prob is None else {"log_prob": log_prob}
+        line = json.dumps({"text": text} | known, ensure_ascii=False) + "\n"
+        words = text.split()
+        key = hashlib.blake2b(f"1\n{' '.join(words)}".encode(), digest_size=16).digest()
+        bare = hashlib.blake2b(re.sub(r"[\W_]+", "", text.casefold()).encode(), digest_size=16).digest()
+        expected = (line.encode(), int.from_bytes(key[:8], "big"), bare, len(words), len(text.encode()), log_prob)
+        assert row == expected
+
+
+def test_by_hand():
+    assert spaced_words("a  b\n\n c") == "a b c"
+    assert json_line('say "\\n"\n', None) == b'{"text": "say \\"\\\\n\\"\\n"}\n'
+    assert json_line("a", -1.5) == b'{"text": "a", "log_prob": -1.5}\n'
+    assert bare_hash("A b_1!") == bare_hash("ab1") != bare_hash("ab2")
+    assert unicodedata.is_normalized("NFC", clean_text("e\u0301", True))
+
+
+def failing():
+    for number in range(20):
+        yield "x" * 10, None
+        if number == 12:
+            raise InputError("line 13")
+
+
+@pytest.mark.parametrize("size", [1, 25, 1000])
+def test_an_error_of_reading_comes_behind_the_rows_before_it(monkeypatch, size):
+    monkeypatch.setattr(rows, "CHUNK", size)
+    parts, workers = peek(chunks(failing()), 5)
+    assert workers == (5 if size == 1 else 1)
+    found = []
+    with pytest.raises(InputError, match="line 13"):
+        found.extend(itertools.chain.from_iterable(parts))
+    assert len(found) == 13
+
+
+def test_few_chunks_are_worth_one_process(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 1)
+    for count, workers in ((rows.FEW - 1, 1), (rows.FEW, 4)):
+        parts, found = peek(chunks([("a", None)] * count), 4)
+        assert (found, len(list(parts))) == (workers, count)
+
+
+MARK = readers.END_OF_TEXT.decode()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n\n "])
+def test_marked_text_by_pieces_is_that_by_lines(tmp_path, monkeypatch, piece, start):
+    monkeypatch.setattr(readers, "PIECE", piece)
+    chooser = random.Random(2)
+    parts = [MARK, MARK[:5], "\n", "\n\n", " ", "\t", "\r\n", "One day.", "é", "\x0b"]
+    for _ in range(200 if piece > 1 else 30):
+        text = start + MARK + "".join(chooser.choices(parts, k=chooser.randint(0, 30)))
+        path = tmp_path / "a.txt"
+        path.write_bytes(text.encode())
+        assert list(readers.read_file(path, "text")) == list(readers._read_by_lines(path, True))
+
+
+def test_a_story_without_end_is_named_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "MAX_STORY_BYTES", 40)
+    path = tmp_path / "a.txt"
+    path.write_text(f"one\n{MARK}\n" + "x" * 30 + "\n" + "y" * 30 + f"\n{MARK}\n")
+    with pytest.raises(InputError, match=r"line 4: a story longer than 40 bytes"):
+        list(readers.read_file(path, "text"))

@@ -1,0 +1,22 @@
+"""tinylm standin: write a corpus of the size of TinyStories, to see what that size costs."""
+
+from argparse import Namespace
+
+from tinylm.config import InputError
+from tinylm.text.standin import TRAIN_STORIES, VALIDATION_STORIES, write_standin
+from tinylm.workers import cores
+
+
+def run(arguments: Namespace) -> None:
+    """Write FOLDER/train.txt and FOLDER/validation.txt and say how large they are."""
+    train = TRAIN_STORIES if arguments.stories is None else arguments.stories
+    validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
+    workers = cores() if arguments.workers is None else arguments.workers
+    if train < 1 or workers < 1 or arguments.seed < 0:
+        raise InputError("--stories, --workers and --seed; allowed: whole numbers >= 1, >= 1 and >= 0")
+    if not 0 <= arguments.new_words <= 1:
+        raise InputError(f"--new-words {arguments.new_words:g}; allowed: a share from 0 to 1")
+    sizes = write_standin(arguments.folder, train, validation, arguments.new_words, arguments.seed, workers)
+    for name, size in sizes.items():
+        print(f"{arguments.folder}/{name}.txt: {size:,} bytes")
+    print(f"read it with data.source: local, data.path: {arguments.folder}")

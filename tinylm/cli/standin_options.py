@@ -1,0 +1,22 @@
+"""Options of tinylm standin."""
+
+import argparse
+
+NOTES = """\
+As many stories as TinyStories has, 1.9 GB, with its statistics of words, punctuation, quotes and lengths, but of
+words that mean nothing: to time the pipeline and to see its memory, not to learn from. The same seed writes the same
+bytes."""
+EXAMPLES = """\
+  tinylm standin data/standin                       2.1 M stories, 1.9 GB
+  tinylm standin data/standin --stories 100000
+  tinylm standin data/endless --new-words 0.02      new words never stop coming
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """FOLDER and the options."""
+    parser.add_argument("folder", metavar="FOLDER", help="where train.txt and validation.txt are written")
+    parser.add_argument("--stories", type=int, metavar="N", help="of train (default: TinyStories' 2,119,719)")
+    parser.add_argument("--new-words", type=float, default=0.0, metavar="P", help="share of words seen only once")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the draws (default %(default)s)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")

@@ -1,0 +1,118 @@
+"""Words of many stories at once: a block's own words, how often each occurs, and the stream of their numbers.
+
+The same rule as `words.Splitter`, for ASCII by tables over the whole block: control characters become spaces, letters
+small, punctuation goes; what lies between spaces is a word, and Arrow numbers the different ones. Text that is not
+ASCII goes through the splitter piece by piece, since no step of the rule looks across a space.
+
+Words carry the space behind them (which sorts before every other byte of a word, so that their order stays). Bytes
+that UTF-8 never holds stand for the special tokens.
+"""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinylm.text.tokens.byte_level import whole_text
+from tinylm.text.tokens.words import MAX_WORD, SPECIALS, Splitter
+
+MARKS = tuple(bytes([0xFF - place]) + b" " for place in range(len(SPECIALS)))  # of <sos> <eos> <pad> <unk>
+SOS, EOS = MARKS[:2]
+PARTS = 256  # that the words are shared out to by a hash, so that counts can be merged a part at a time
+KEPT_PIECES = 1 << 16
+SPACE = 0x20
+
+
+@dataclass(frozen=True)
+class WordBlock:
+    """words: (n,) Arrow binary, sorted by part, marks last; counts (n,); numbers (N,): the stream, as their places.
+
+    borders (PARTS + 1,): words[borders[p] : borders[p + 1]] are those of part p.
+    """
+
+    words: Any
+    counts: np.ndarray
+    numbers: np.ndarray
+    borders: np.ndarray
+
+
+def part_of(word: bytes) -> int:
+    """The part that a word belongs to; PARTS for a mark and for nothing."""
+    return PARTS if word in MARKS or word == b" " else zlib.crc32(word) % PARTS
+
+
+class _Pieces(dict[str, str]):
+    """What lies between two spaces -> its words with one space between them; forgets all when it is full."""
+
+    def __init__(self, split: Splitter) -> None:
+        super().__init__()
+        self._split = split
+
+    def __missing__(self, piece: str) -> str:
+        if len(self) >= KEPT_PIECES:
+            self.clear()
+        self[piece] = words = " ".join(self._split(piece))
+        return words
+
+
+class BlockSplitter:
+    """texts -> WordBlock."""
+
+    def __init__(self, split: Splitter) -> None:
+        self._split, self._pieces = split, _Pieces(split)
+        self._whole = split.punctuation == "keep"  # its rule needs more than a table
+        table = bytearray(range(256))
+        deleted = bytearray()
+        for code, new in split.table.items():
+            if new is None:
+                deleted.append(code)
+            else:
+                table[code] = ord(new) if isinstance(new, str) else new
+        self._table, self._deleted = bytes(table), bytes(deleted)
+
+    def _prepared(self, text: str, whole: bool) -> bytes:
+        """Text whose words come out by the tables; whole: the splitter parts all of it."""
+        if not text.isascii():
+            text = " ".join(map(self._pieces.__getitem__, whole_text(text).split(" ")))
+        elif whole or (self._split.punctuation == "attached" and "<" in text):
+            text = " ".join(self._split(text))
+        return text.encode()
+
+    def _array(self, texts: Iterable[str], whole: bool) -> Any:
+        """The words of all texts between their marks, with nothings where several spaces meet, as Arrow binary."""
+        import pyarrow
+
+        joined = (b" " + EOS + SOS).join([self._prepared(text, whole) for text in texts])
+        content = b"".join((SOS, joined, b" " + EOS)).translate(self._table, self._deleted)
+        del joined
+        ends = np.flatnonzero(np.frombuffer(content, np.uint8) == SPACE).astype(np.int32) + np.int32(1)
+        offsets = np.concatenate([np.zeros(1, np.int32), ends])
+        buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(content)]
+        return pyarrow.Array.from_buffers(pyarrow.binary(), len(ends), buffers), int(np.diff(offsets).max())
+
+    def __call__(self, texts: Iterable[str]) -> WordBlock:
+        """The block of these stories, each as `<sos> words <eos>`; at least one story, 2 GiB of text at most."""
+        import pyarrow
+
+        texts = list(texts)
+        array, longest = self._array(texts, self._whole)
+        if longest > MAX_WORD + 1 and not self._whole:
+            array, _ = self._array(texts, True)
+        encoded = array.dictionary_encode()
+        found = encoded.dictionary.to_pylist()
+        parts = np.fromiter(map(part_of, found), np.int64, len(found))
+        order = np.argsort(parts, kind="stable")
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        kind = np.uint16 if len(found) <= 1 << 16 else np.uint32
+        numbers = places.astype(kind)[encoded.indices.to_numpy()]
+        if b" " in found:
+            numbers = numbers[numbers != places[found.index(b" ")]]
+        return WordBlock(
+            encoded.dictionary.take(pyarrow.array(order)),
+            np.bincount(numbers, minlength=len(found)),
+            numbers,
+            np.searchsorted(parts[order], np.arange(PARTS + 1)),
+        )
