@@ -4,12 +4,13 @@ A row always keeps a finite score if it had one, so that no softmax behind a fil
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 NEVER = float("-inf")
+Largest = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def running_sum(weights: Tensor) -> Tensor:
@@ -59,7 +60,14 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values[:, :k], ids[:, :k]
 
 
-def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def candidates(logits: Tensor, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Log-probabilities, float64, and ids of the k likeliest but the banned, best first.  (B, V) -> 2 x (B, k)"""
+    log_probs = logits.log_softmax(dim=-1)
+    best, ids = largest(ban(logits, banned), k)
+    return log_probs.gather(1, ids).double().masked_fill(best == NEVER, NEVER), ids
+
+
+def top_k(logits: Tensor, k: int, largest: Largest = largest) -> tuple[Tensor, Tensor]:
     """Only the k likeliest (Fan et al. 2018): their scores and ids, ids ascending; k = 0 or k >= N keeps all.
 
     (B, N) -> scores (B, k), ids (B, k)

@@ -1,0 +1,202 @@
+"""The compiled step against plain torch: logits, texts, beams, in every architecture and precision."""
+
+import shutil
+
+import pytest
+import torch
+
+from tests.small import random_model
+from tinylm.config import InputError
+from tinylm.decoding import filters
+from tinylm.decoding.beam import beam_search
+from tinylm.decoding.decoder import prepare
+from tinylm.decoding.fast import build, session
+from tinylm.decoding.fast.rounding import LowerPrecision, quantise, rounded_product
+from tinylm.decoding.fast.session import largest
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Session
+
+CONTEXT, VOCAB, WIDTH = 17, 61, 37
+PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5 + 23))]
+ARCHITECTURES = {
+    "pre": {},
+    "post": {"norm": "post", "final_norm": False, "activation": "relu"},
+    "rms, narrow heads": {"norm_kind": "rms", "head_width": 5, "tied_output": False, "output_bias": True},
+    "std, no biases": {"norm_kind": "std", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False},
+    "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},
+}
+needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C++ compiler")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    """Compiled once for these tests, from this source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        build.library.cache_clear()
+        yield
+    build.library.cache_clear()
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
+    model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
+    plain, fast = Session(model, PROMPTS, slide), prepare(model, "fp32", True).session(PROMPTS, slide, True, None)
+    for step in range(40):
+        logits = plain.next_logits()
+        torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
+        for each in (plain, fast):
+            each.append(logits.argmax(-1))
+        if step in (7, 20):  # rows leave
+            rows = torch.tensor([3, 0, 2] if step == 7 else [1, 2])
+            plain.select(rows)
+            fast.select(rows)
+    assert [fast.ids(row) for row in range(2)] == [plain.ids(row) for row in range(2)]
+
+
+@needs_compiler
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, monkeypatch):
+    model = random_model(VOCAB, WIDTH)
+    decoder = prepare(model, precision, True)
+    together = decoder.session(PROMPTS, "half", True, 30)
+    monkeypatch.setattr(session, "AT_ONCE", 3)
+    alone = [decoder.session([prompt], "half", number % 2 == 0, 30) for number, prompt in enumerate(PROMPTS)]
+    for _ in range(24):
+        logits = together.next_logits().clone()
+        assert torch.equal(logits, torch.cat([each.next_logits() for each in alone]))
+        together.append(logits.argmax(-1))
+        for each, token in zip(alone, logits.argmax(-1), strict=True):
+            each.append(token[None])
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_lower_precisions_compute_what_their_reference_does(name, precision):
+    """A value on the edge of rounding may fall to the other side: most logits agree closely, none lies far off."""
+    model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
+    compiled, plain = prepare(model, precision, True), prepare(model, precision, False)
+    ids = PROMPTS[3]
+    with torch.no_grad():
+        exact = model(torch.tensor([ids]))[0]
+    error = (compiled.logits(ids) - plain.logits(ids)).abs()
+    rounding = (plain.logits(ids) - exact).abs()
+    assert error.mean() < 0.3 * rounding.mean()
+    assert error.max() < rounding.max()
+
+
+def test_bf16_and_int8_lose_little_and_something():
+    model = random_model(VOCAB, WIDTH)
+    exact, bf16, int8 = (prepare(model, p, False).logits(PROMPTS[3]) for p in ("fp32", "bf16", "int8"))
+    assert 0 < (bf16 - exact).std() < (int8 - exact).std() < 0.1 * exact.std()
+
+
+def test_quantised_rows_are_whole_and_near():
+    rows = torch.tensor([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0], [3e-5, 1e-5, -1e-5]])
+    whole, unit = quantise(rows)
+    assert torch.equal(whole, whole.round())
+    assert whole.abs().amax(1).tolist() == [127, 0, 127]
+    assert bool(((whole * unit - rows).abs() <= unit / 2 * 1.001).all())
+
+
+def test_rounded_products_of_representable_numbers_are_exact():
+    x, weight = torch.tensor([[127.0, -3.0, 0.0]]), torch.tensor([[1.0, 2.0, -127.0], [127.0, 0.0, 5.0]])
+    for precision in ("fp32", "bf16", "int8"):
+        y = rounded_product(precision, x, weight, torch.tensor([1.0, -1.0]))
+        torch.testing.assert_close(y, torch.tensor([[122.0, 16128.0]]))
+        with LowerPrecision(precision):
+            assert torch.equal(torch.nn.functional.linear(x, weight, torch.tensor([1.0, -1.0])), y)
+
+
+@needs_compiler
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("width", [1, 2, 7])
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_compiled_beams_find_the_same(width, slide, use_cache):
+    """Beams that reorder, prompts that end before others, windows that move on the way."""
+    model = random_model(VOCAB, WIDTH)
+    decoder = prepare(model, "fp32", True)
+    options = (width, 30, 0.5, 4, [0], min(width, 3), slide, use_cache)
+    for expected, found in zip(
+        beam_search(model, PROMPTS, *options), beam_search(model, PROMPTS, *options, decoder=decoder), strict=True
+    ):
+        assert [h.ids for h in found] == [h.ids for h in expected]
+        assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in expected], rel=1e-4)
+
+
+@needs_compiler
+def test_compiled_samples_are_the_same(settings):
+    model = random_model(VOCAB, WIDTH)
+    for chosen in (settings(top_k=5), settings(temperature=0.0), settings(repetition_penalty=1.3, top_p=0.8)):
+        options = {"banned": [0, 3], "with_log_probs": True}
+        expected = generate(model, PROMPTS, chosen, 40, 4, **options)
+        found = generate(model, PROMPTS, chosen, 40, 4, decoder=prepare(model, "fp32", True), **options)
+        assert [row.ids for row in found] == [row.ids for row in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+
+
+@needs_compiler
+@pytest.mark.parametrize("k", [1, 5, 40, 100, 200])
+def test_compiled_largest_equals_plain_with_ties_and_bans(k):
+    numbers = torch.Generator().manual_seed(1)
+    logits = (torch.randn(9, 100, generator=numbers) * 3).round()
+    kept = logits.clone()
+    banned = [0, 7, 99]
+    values, ids, log_sums, finite = largest(logits, k, banned)
+    expected = filters.largest(filters.ban(logits, banned), k)
+    open_ = expected[0] > filters.NEVER
+    assert torch.equal(values, expected[0])
+    assert torch.equal(ids[open_], expected[1][open_])
+    torch.testing.assert_close(log_sums, logits.logsumexp(-1))
+    assert finite
+    assert torch.equal(logits, kept)
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_diverged_weights_are_refused(value):
+    model = random_model(VOCAB, WIDTH)
+    with torch.no_grad():
+        model.final_norm.gain[0] = value
+    session = prepare(model, "fp32", True).session(PROMPTS, "half", True, None)
+    with pytest.raises(InputError, match="not finite"):
+        session.next_logits()
+    with pytest.raises(InputError, match="not finite"):
+        session.candidates(2, [])
+
+
+def test_without_a_compiler_auto_goes_on_and_true_is_refused(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    build.library.cache_clear()
+    model = random_model(VOCAB, WIDTH)
+    decoder = prepare(model)
+    assert decoder.packed is None
+    assert "no C++ compiler" in decoder.said
+    with pytest.raises(InputError, match=r"decode\.compile"):
+        prepare(model, compiled=True)
+
+
+def test_a_compiler_that_fails_is_named_in_one_line(monkeypatch):
+    monkeypatch.setenv("CXX", shutil.which("false") or "")
+    build.library.cache_clear()
+    said = prepare(random_model(VOCAB, WIDTH)).said
+    assert "false" in said
+    assert "\n" not in said
+    assert not build.is_compiled()
+
+
+def test_a_float64_model_is_left_to_torch(model):
+    assert prepare(model).packed is None
+
+
+def test_without_waiting_it_is_compiled_for_the_next_time(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    started = []
+    monkeypatch.setattr(build, "compile_in_background", lambda: started.append(1))
+    if build.compiler():
+        assert "for the next" in prepare(random_model(VOCAB, WIDTH), wait=False).said
+        assert started == [1]

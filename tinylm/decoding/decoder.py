@@ -1,0 +1,95 @@
+"""Which way of computing a step suits this machine: the compiled one where it can be had, else plain torch."""
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from tinylm.config import InputError
+from tinylm.decoding.fast import build
+from tinylm.decoding.fast.rounding import LowerPrecision
+from tinylm.decoding.fast.session import FastSession, window_logits
+from tinylm.decoding.fast.weights import PackedModel
+from tinylm.decoding.session import Session, decoding_mode
+from tinylm.model.attention import SelfAttention
+from tinylm.model.lm import TinyLM
+
+
+class _RoundedSession(Session):
+    """`Session` whose products are rounded as the precision says."""
+
+    precision = "fp32"
+
+    def next_logits(self) -> Tensor:
+        with LowerPrecision(self.precision):
+            return super().next_logits()
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDecoder:
+    """A model prepared for decoding, as its weights are now. packed: for the compiled step; None: plain torch."""
+
+    model: TinyLM
+    precision: str
+    packed: PackedModel | None
+    said: str
+
+    def session(
+        self,
+        prompts: Sequence[Sequence[int]],
+        slide: str,
+        use_cache: bool,
+        new_tokens: int | None,
+        beams: int = 1,
+    ) -> Session:
+        """Open a session; `beams`: how many rows may descend from one prompt."""
+        if self.packed is not None:
+            return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
+        session = _RoundedSession(self.model, prompts, slide, use_cache, new_tokens)
+        session.precision = self.precision
+        return session
+
+    def logits(self, ids: Sequence[int]) -> Tensor:
+        """Logits behind each token of one window.  -> (T, V)"""
+        with decoding_mode(self.model):
+            if self.packed is not None:
+                return window_logits(self.packed, ids)
+            with LowerPrecision(self.precision):
+                return self.model(torch.tensor([ids], device=self.model.embedding.device))[0]
+
+
+def prepare(model: TinyLM, precision: str = "auto", compiled: str | bool = "auto", wait: bool = True) -> ModelDecoder:
+    """Pack the weights for decoding: precision auto | fp32 | bf16 | int8, compiled "auto" | True | False.
+
+    auto compiles where there is a compiler and the model is a float32 one on the CPU, and takes bf16 where the
+    processor multiplies it, else fp32. Without `wait`, a step not compiled yet is left to a process in the background,
+    and this decoder does without. Raises InputError where compiled is True and impossible.
+    """
+    reason = "as asked" if compiled is False else _obstacle(model, wait)
+    if reason and compiled is True:
+        raise InputError(f"decode.compile = true, but the step cannot be compiled: {reason}; allowed: auto | false")
+    if reason:
+        precision = "fp32" if precision == "auto" else precision
+        return ModelDecoder(model, precision, None, f"{precision}, not compiled ({reason})")
+    if precision == "auto":
+        precision = "bf16" if build.library().tinylm_bf16() else "fp32"
+    return ModelDecoder(model, precision, PackedModel(model, precision), f"{precision}, compiled")
+
+
+def _obstacle(model: TinyLM, wait: bool) -> str:
+    """Why there is no compiled step for this model here; empty where there is one."""
+    if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
+        return "made for float32 models on the CPU"
+    if any(part.silent for part in model.modules() if isinstance(part, SelfAttention)):
+        return "some heads are silenced"
+    if not wait and not build.is_compiled() and build.compiler():
+        with contextlib.suppress(OSError):
+            build.compile_in_background()
+        return "a first time: it is being compiled for the next"
+    try:
+        build.library()
+    except build.CannotCompile as error:
+        return str(error)
+    return ""
