@@ -17,7 +17,7 @@ N = TypeVar("N", int, Tensor, np.ndarray)
 
 
 def window_start(n: N, context: int, slide: str) -> N:
-    """First token of the window that predicts token n + 1, from n tokens so far; also elementwise on tensors and arrays.
+    """First token of the window that predicts token n + 1, from n tokens so far; elementwise on tensors and arrays.
 
     The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so that the oldest
     half goes when the window is full; one: the last `context` tokens.
