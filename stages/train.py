@@ -30,7 +30,7 @@ SAMPLE_TOKENS = 60
 TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
 DATA = ["data/vocab/tokenizer.json", "data/vocab/embedding.safetensors", *TOKENS]
 CODE = ["stages/train.py", "tinylm/model", "tinylm/training", "tinylm/decoding", "tinylm/text/batches.py"]
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)  # fixed: samples of runs compare
+SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1, "plain", "fp32")  # fixed
 
 
 def main() -> None:

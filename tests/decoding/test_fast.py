@@ -43,7 +43,7 @@ def own_cache(tmp_path_factory):
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
-    plain, fast = Session(model, PROMPTS, slide), prepare(model, "fp32", True).session(PROMPTS, slide, True, None)
+    plain, fast = Session(model, PROMPTS, slide), prepare(model, "fp32", "compiled").session(PROMPTS, slide, True, None)
     for step in range(40):
         logits = plain.next_logits()
         torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
@@ -60,7 +60,7 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, monkeypatch):
     model = random_model(VOCAB, WIDTH)
-    decoder = prepare(model, precision, True)
+    decoder = prepare(model, precision, "compiled")
     together = decoder.session(PROMPTS, "half", True, 30)
     monkeypatch.setattr(session, "AT_ONCE", 3)
     alone = [decoder.session([prompt], "half", number % 2 == 0, 30) for number, prompt in enumerate(PROMPTS)]
@@ -78,7 +78,7 @@ def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, m
 def test_lower_precisions_compute_what_their_reference_does(name, precision):
     """A value on the edge of rounding may fall to the other side: most logits agree closely, none lies far off."""
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
-    compiled, plain = prepare(model, precision, True), prepare(model, precision, False)
+    compiled, plain = prepare(model, precision, "compiled"), prepare(model, precision, "plain")
     ids = PROMPTS[3]
     with torch.no_grad():
         exact = model(torch.tensor([ids]))[0]
@@ -90,7 +90,7 @@ def test_lower_precisions_compute_what_their_reference_does(name, precision):
 
 def test_bf16_and_int8_lose_little_and_something():
     model = random_model(VOCAB, WIDTH)
-    exact, bf16, int8 = (prepare(model, p, False).logits(PROMPTS[3]) for p in ("fp32", "bf16", "int8"))
+    exact, bf16, int8 = (prepare(model, p, "plain").logits(PROMPTS[3]) for p in ("fp32", "bf16", "int8"))
     assert 0 < (bf16 - exact).std() < (int8 - exact).std() < 0.1 * exact.std()
 
 
@@ -118,7 +118,7 @@ def test_rounded_products_of_representable_numbers_are_exact():
 def test_compiled_beams_find_the_same(width, slide, use_cache):
     """Beams that reorder, prompts that end before others, windows that move on the way."""
     model = random_model(VOCAB, WIDTH)
-    decoder = prepare(model, "fp32", True)
+    decoder = prepare(model, "fp32", "compiled")
     options = (width, 30, 0.5, 4, [0], min(width, 3), slide, use_cache)
     for expected, found in zip(
         beam_search(model, PROMPTS, *options), beam_search(model, PROMPTS, *options, decoder=decoder), strict=True
@@ -133,7 +133,7 @@ def test_compiled_samples_are_the_same(settings):
     for chosen in (settings(top_k=5), settings(temperature=0.0), settings(repetition_penalty=1.3, top_p=0.8)):
         options = {"banned": [0, 3], "with_log_probs": True}
         expected = generate(model, PROMPTS, chosen, 40, 4, **options)
-        found = generate(model, PROMPTS, chosen, 40, 4, decoder=prepare(model, "fp32", True), **options)
+        found = generate(model, PROMPTS, chosen, 40, 4, decoder=prepare(model, "fp32", "compiled"), **options)
         assert [row.ids for row in found] == [row.ids for row in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
@@ -162,7 +162,7 @@ def test_diverged_weights_are_refused(value):
     model = random_model(VOCAB, WIDTH)
     with torch.no_grad():
         model.final_norm.gain[0] = value
-    session = prepare(model, "fp32", True).session(PROMPTS, "half", True, None)
+    session = prepare(model, "fp32", "compiled").session(PROMPTS, "half", True, None)
     with pytest.raises(InputError, match="not finite"):
         session.next_logits()
     with pytest.raises(InputError, match="not finite"):
@@ -176,8 +176,8 @@ def test_without_a_compiler_auto_goes_on_and_true_is_refused(monkeypatch):
     decoder = prepare(model)
     assert decoder.packed is None
     assert "no C++ compiler" in decoder.said
-    with pytest.raises(InputError, match=r"decode\.compile"):
-        prepare(model, compiled=True)
+    with pytest.raises(InputError, match=r"decode\.step"):
+        prepare(model, step="compiled")
 
 
 def test_a_compiler_that_fails_is_named_in_one_line(monkeypatch):

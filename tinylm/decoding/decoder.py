@@ -13,6 +13,7 @@ from tinylm.decoding.fast.rounding import LowerPrecision
 from tinylm.decoding.fast.session import FastSession, window_logits
 from tinylm.decoding.fast.weights import PackedModel
 from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.attention import SelfAttention
 from tinylm.model.lm import TinyLM
 
@@ -47,6 +48,8 @@ class ModelDecoder:
         """Open a session; `beams`: how many rows may descend from one prompt."""
         if self.packed is not None:
             return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
+        if self.precision == "fp32":
+            return Session(self.model, prompts, slide, use_cache, new_tokens)
         session = _RoundedSession(self.model, prompts, slide, use_cache, new_tokens)
         session.precision = self.precision
         return session
@@ -60,22 +63,27 @@ class ModelDecoder:
                 return self.model(torch.tensor([ids], device=self.model.embedding.device))[0]
 
 
-def prepare(model: TinyLM, precision: str = "auto", compiled: str | bool = "auto", wait: bool = True) -> ModelDecoder:
-    """Pack the weights for decoding: precision auto | fp32 | bf16 | int8, compiled "auto" | True | False.
+def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bool = True) -> ModelDecoder:
+    """Make a model ready for decoding: precision fp32 | bf16 | int8 | auto, step plain | compiled | auto.
 
     auto compiles where there is a compiler and the model is a float32 one on the CPU, and takes bf16 where the
     processor multiplies it, else fp32. Without `wait`, a step not compiled yet is left to a process in the background,
-    and this decoder does without. Raises InputError where compiled is True and impossible.
+    and this decoder does without. Raises InputError where step is "compiled" and cannot be.
     """
-    reason = "as asked" if compiled is False else _obstacle(model, wait)
-    if reason and compiled is True:
-        raise InputError(f"decode.compile = true, but the step cannot be compiled: {reason}; allowed: auto | false")
-    if reason:
+    reason = "" if step == "plain" else _obstacle(model, wait)
+    if reason and step == "compiled" and wait:
+        raise InputError(f"decode.step = 'compiled', but it cannot be: {reason}; allowed here: plain | auto")
+    if reason or step == "plain":
         precision = "fp32" if precision == "auto" else precision
-        return ModelDecoder(model, precision, None, f"{precision}, not compiled ({reason})")
+        return ModelDecoder(model, precision, None, f"{precision}, plain step" + (f" ({reason})" if reason else ""))
     if precision == "auto":
         precision = "bf16" if build.library().tinylm_bf16() else "fp32"
-    return ModelDecoder(model, precision, PackedModel(model, precision), f"{precision}, compiled")
+    return ModelDecoder(model, precision, PackedModel(model, precision), f"{precision}, compiled step")
+
+
+def decoder_of(model: TinyLM, settings: DecodeSettings, wait: bool = True) -> ModelDecoder:
+    """The decoder that section `decode` asks for."""
+    return prepare(model, settings.precision, settings.step, wait)
 
 
 def _obstacle(model: TinyLM, wait: bool) -> str:
