@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from tinylm.config import InputError
 from tinylm.decoding.fast import build
+from tinylm.decoding.fast.graphs import GraphSession
 from tinylm.decoding.fast.rounding import LowerPrecision
 from tinylm.decoding.fast.session import FastSession, window_logits
 from tinylm.decoding.fast.weights import PackedModel
@@ -19,23 +21,31 @@ from tinylm.model.lm import TinyLM
 
 
 class _RoundedSession(Session):
-    """`Session` whose products are rounded as the precision says."""
+    """`Session` whose products are computed inside a mode."""
 
-    precision = "fp32"
+    mode: LowerPrecision
 
     def next_logits(self) -> Tensor:
-        with LowerPrecision(self.precision):
+        with self.mode:
             return super().next_logits()
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelDecoder:
-    """A model prepared for decoding, as its weights are now. packed: for the compiled step; None: plain torch."""
+    """A model prepared for decoding, as its weights are now.
+
+    packed: for the compiled step; None: the model's own code, its steps replayed where `graphs`.
+    """
 
     model: TinyLM
     precision: str
     packed: PackedModel | None
     said: str
+    graphs: bool = False
+
+    @functools.cached_property
+    def _mode(self) -> LowerPrecision:
+        return LowerPrecision(self.precision)
 
     def session(
         self,
@@ -48,10 +58,13 @@ class ModelDecoder:
         """Open a session; `beams`: how many rows may descend from one prompt."""
         if self.packed is not None:
             return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
-        if self.precision == "fp32":
-            return Session(self.model, prompts, slide, use_cache, new_tokens)
-        session = _RoundedSession(self.model, prompts, slide, use_cache, new_tokens)
-        session.precision = self.precision
+        lower = self.precision != "fp32"
+        if self.graphs and use_cache:
+            mode = (lambda: self._mode) if lower else contextlib.nullcontext
+            return GraphSession(self.model, prompts, slide, use_cache, new_tokens, mode)
+        session = (_RoundedSession if lower else Session)(self.model, prompts, slide, use_cache, new_tokens)
+        if isinstance(session, _RoundedSession):
+            session.mode = self._mode
         return session
 
     def logits(self, ids: Sequence[int]) -> Tensor:
@@ -59,7 +72,7 @@ class ModelDecoder:
         with decoding_mode(self.model):
             if self.packed is not None:
                 return window_logits(self.packed, ids)
-            with LowerPrecision(self.precision):
+            with self._mode:
                 return self.model(torch.tensor([ids], device=self.model.embedding.device))[0]
 
 
@@ -67,9 +80,13 @@ def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bo
     """Make a model ready for decoding: precision fp32 | bf16 | int8 | auto, step plain | compiled | auto.
 
     auto compiles where there is a compiler and the model is a float32 one on the CPU, and takes bf16 where the
-    processor multiplies it, else fp32. Without `wait`, a step not compiled yet is left to a process in the background,
-    and this decoder does without. Raises InputError where step is "compiled" and cannot be.
+    processor multiplies it, else fp32. On CUDA, steps are recorded as graphs in place of compiling. Without `wait`, a
+    step not compiled yet is left to a process in the background, and this decoder does without. Raises InputError
+    where step is "compiled" and cannot be.
     """
+    if model.embedding.is_cuda and step != "plain":
+        precision = "bf16" if precision == "auto" else precision
+        return ModelDecoder(model, precision, None, f"{precision}, steps replayed as CUDA graphs", True)
     reason = "" if step == "plain" else _obstacle(model, wait)
     if reason and step == "compiled" and wait:
         raise InputError(f"decode.step = 'compiled', but it cannot be: {reason}; allowed here: plain | auto")

@@ -122,19 +122,26 @@ class Session:
         moved = (starts != self._starts).nonzero()[:, 0]
         self._starts = starts
         if len(moved) == self.rows:
-            self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
-            self._cache.used = 0
+            self._cache = self._cache or self._new_cache(self.rows)
+            self._cache.rewind(0)
             return self._fill(starts, self.lengths, self._ids, self._cache)
         assert self._cache is not None  # no row has a window yet before the first fill
         positions = (self.lengths - 1 - starts)[:, None]  # (B, 1)
         last = self._ids.gather(1, self.lengths[:, None] - 1)
-        hidden = self.model.hidden(last, positions, self._cache)[:, 0]  # (B, D)
+        hidden = self._step(last, positions, self._cache)  # (B, D)
         if len(moved):
-            fresh = self.model.new_cache(len(moved), self.capacity)
+            fresh = self._new_cache(len(moved))
             hidden[moved] = self._fill(starts[moved], self.lengths[moved], self._ids[moved], fresh)
             self._cache.put(moved, fresh)
-            self._cache.used = int(positions.max()) + 1
+            self._cache.rewind(int(positions.max()) + 1)
         return hidden
+
+    def _new_cache(self, rows: int) -> KVCache:
+        return self.model.new_cache(rows, self.capacity)
+
+    def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        """Hidden states behind each row's last token.  (B, 1), (B, 1) -> (B, D)"""
+        return self.model.hidden(last, positions, cache)[:, 0]
 
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
         """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
