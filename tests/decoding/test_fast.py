@@ -13,7 +13,7 @@ from tinylm.decoding.decoder import prepare
 from tinylm.decoding.fast import build, session
 from tinylm.decoding.fast.graphs import GraphSession
 from tinylm.decoding.fast.rounding import LowerPrecision, quantise
-from tinylm.decoding.fast.session import largest
+from tinylm.decoding.fast.session import draw, largest
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 
@@ -173,7 +173,12 @@ def test_a_recorded_step_reads_nothing_from_the_host(monkeypatch):
 @needs_compiler
 def test_compiled_samples_are_the_same(settings):
     model = random_model(VOCAB, WIDTH)
-    for chosen in (settings(top_k=5), settings(temperature=0.0), settings(repetition_penalty=1.3, top_p=0.8)):
+    for chosen in (
+        settings(),
+        settings(top_k=5),
+        settings(temperature=0.0),
+        settings(repetition_penalty=1.3, top_p=0.8),
+    ):
         options = {"banned": [0, 3], "with_log_probs": True}
         expected = generate(model, PROMPTS, chosen, 40, 4, **options)
         found = generate(model, PROMPTS, chosen, 40, 4, decoder=prepare(model, "fp32", "compiled"), **options)
@@ -197,6 +202,31 @@ def test_compiled_largest_equals_plain_with_ties_and_bans(k):
     torch.testing.assert_close(log_sums, logits.logsumexp(-1))
     assert finite
     assert torch.equal(logits, kept)
+
+
+@needs_compiler
+@pytest.mark.parametrize("temperature", [0.01, 1.0, 30.0])
+def test_compiled_draws_equal_plain_ones(temperature):
+    numbers = torch.Generator().manual_seed(1)
+    logits = torch.randn(300, 77, generator=numbers).index_fill(1, torch.tensor([0, 5, 76]), filters.NEVER)
+    u = torch.rand(300, generator=numbers, dtype=torch.float64)
+    expected = filters.draw(filters.scale(logits, temperature), u)
+    assert torch.equal(draw(logits, u, temperature), expected)
+    first, last = draw(logits[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64), 30.0).tolist()
+    assert (first, last) == (1, 75)
+
+
+@needs_compiler
+def test_a_cache_that_nobody_uses_is_taken_again():
+    decoder = prepare(random_model(VOCAB, WIDTH), "fp32", "compiled")
+    one, other = (decoder.session(PROMPTS, "half", True, 3) for _ in range(2))
+    places = {each._slots.buffers.data_ptr() for each in (one, other)}
+    assert len(places) == 2
+    expected = one.next_logits().clone()
+    del one, other
+    third = decoder.session(PROMPTS, "half", True, 3)
+    assert third._slots.buffers.data_ptr() in places
+    assert torch.equal(third.next_logits(), expected)
 
 
 @needs_compiler

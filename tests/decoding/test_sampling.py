@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.decoding.sampling import draw, generate, uniforms
+from tinylm.decoding import filters
+from tinylm.decoding.sampling import generate, uniforms
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
@@ -198,9 +199,9 @@ def test_uniforms_of_a_stream_do_not_depend_on_count_or_neighbours():
 def test_draw_is_the_inverse_of_the_cumulated_distribution():
     logits = torch.tensor([[-math.inf, math.log(2), -math.inf, math.log(3), math.log(5), -math.inf]])
     u = torch.tensor([0.0, 0.1999, 0.2001, 0.4999, 0.5001, 1 - 2**-53], dtype=torch.float64)
-    assert draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
+    assert filters.draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
-    assert draw(tiny, u[-1:]).tolist() == [4]
+    assert filters.draw(tiny, u[-1:]).tolist() == [4]
 
 
 @pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])

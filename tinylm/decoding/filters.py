@@ -18,6 +18,17 @@ def running_sum(weights: Tensor) -> Tensor:
     return weights.cpu().cumsum(dim=-1).to(weights.device)
 
 
+def draw(logits: Tensor, u: Tensor) -> Tensor:
+    """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
+
+    Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
+    the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
+    """
+    weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
+    cumulated = running_sum(weights)
+    return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
+
+
 def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
     """The given ids can never be chosen.  (B, V) -> (B, V)"""
     if not ids:

@@ -113,6 +113,10 @@ class Session:
         """`filters.largest`, as fast as this session can."""
         return filters.largest(logits, k)
 
+    def draw(self, logits: Tensor, u: Tensor, temperature: float) -> Tensor:
+        """One token of each row by inverse-CDF sampling from softmax(logits / temperature).  (B, V), (B,) -> (B,)"""
+        return filters.draw(filters.scale(logits, temperature), u)
+
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
         """The k likeliest next tokens of each row but the banned ones: log-probabilities, float64, and ids, (B, k)."""
         return filters.candidates(self.next_logits(), k, banned)

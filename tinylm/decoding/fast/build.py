@@ -103,6 +103,8 @@ def library() -> ctypes.CDLL:
         pointer,
         number,
     ]
+    found.tinylm_draw.restype = None
+    found.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
     found.tinylm_bf16.restype = number
     return found
 

@@ -114,25 +114,33 @@ INLINE float sum_of(F v) {  // in halves
     return (last[0] + last[2]) + (last[1] + last[3]);
 }
 
-// Scale, bias and what else follows, for 16 outputs of one row from output `first` on; arrays hold whole panels.
+// Scale, bias and what else follows, for a panel of `rows` rows from output `first` on; arrays hold whole panels.
 template <class Sum>
-void finish(const Linear& linear, const Sum& sum, int64_t first, float x_scale, float* to, After after) {
-    F v;
-    if constexpr (std::is_same_v<Sum, I>) {
-        I offset;
-        std::memcpy(&offset, linear.sums + first, sizeof offset);
-        v = __builtin_convertvector(sum - offset, F) * load(linear.scale + first) * x_scale;
-    } else {
-        v = sum;
-    }
-    if (linear.bias) v += load(linear.bias + first);
-    if (after == After::relu) v = v > 0.0f ? v : F{};
-    if (after == After::gelu) v = gelu(v);
-    if (first + LANES <= linear.outputs) {
-        if (after == After::add) v += load(to + first);
-        std::memcpy(to + first, &v, sizeof v);
-    } else {
-        for (int64_t i = first; i < linear.outputs; ++i) to[i] = v[i - first] + (after == After::add ? to[i] : 0.0f);
+void finish(const Linear& linear, int64_t rows, const Sum* sums, int64_t first, const float* x_scale, float* y,
+            int64_t y_stride, After after) {
+    for (int half = 0; half < 2; ++half, first += LANES) {
+        const F bias = linear.bias ? load(linear.bias + first) : F{};
+        const F scale = linear.scale ? load(linear.scale + first) : F{};
+        I offset{};
+        if (linear.sums) std::memcpy(&offset, linear.sums + first, sizeof offset);
+        const bool whole = first + LANES <= linear.outputs;
+        for (int64_t row = 0; row < rows; ++row) {
+            F v;
+            if constexpr (std::is_same_v<Sum, I>) {
+                v = __builtin_convertvector(sums[2 * row + half] - offset, F) * scale * x_scale[row] + bias;
+            } else {
+                v = sums[2 * row + half] + bias;
+            }
+            if (after == After::relu) v = v > 0.0f ? v : F{};
+            if (after == After::gelu) v = gelu(v);
+            float* to = y + row * y_stride + first;
+            if (whole) {
+                if (after == After::add) v += load(to);
+                std::memcpy(to, &v, sizeof v);
+            } else {
+                for (int64_t i = 0; i < linear.outputs - first; ++i) to[i] = v[i] + (after == After::add ? to[i] : 0.0f);
+            }
+        }
     }
 }
 
@@ -171,9 +179,6 @@ void product(const Linear& linear, int64_t rows, const uint32_t* x, const float*
             int64_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
             typename Kind::Sum sums[2 * TALL];
             block_sums<Kind>(height, linear.weight + panel * words * PANEL, x + row * words, words, sums);
-            for (int64_t i = 0; i < 2 * height; ++i) {
-                int64_t output = panel * PANEL + i % 2 * LANES;
-                finish(linear, sums[i], output, x_scale[row + i / 2], y + (row + i / 2) * y_stride, after);
-            }
+            finish(linear, height, sums, panel * PANEL, x_scale + row, y + row * y_stride, y_stride, after);
         }
 }

@@ -1,6 +1,7 @@
 """A batch of texts under way, each step of which is one call of the compiled code."""
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,11 @@ class _Step(ctypes.Structure):
     ]
 
 
+def _give_back(packed: PackedModel, buffers: Tensor) -> None:
+    """Keep the buffers of a session that is gone for the next one: new memory costs a page fault for each page."""
+    packed.spare = [buffers]
+
+
 class Slots:
     """Keys and values of `rows` rows of fixed size; `run` feeds tokens to them. All arguments are whole numbers."""
 
@@ -31,7 +37,10 @@ class Slots:
         settings = packed.settings
         self.packed, self.capacity = packed, capacity
         shape = (2, settings.layers, rows, settings.heads, capacity, packed.slot_width)
-        self.buffers = torch.zeros(shape)  # keys and values
+        fitting = [spare for spare in packed.spare if spare.shape == shape]
+        self.buffers = fitting[0] if fitting else torch.zeros(shape)  # keys and values
+        packed.spare = []
+        weakref.finalize(self, _give_back, packed, self.buffers)
         self.logits = torch.empty(rows, packed.vocab_size)
         self._numbers = np.zeros((4, max(rows, AT_ONCE)), np.int64)  # tokens, positions, sequences, wanted
         pointers = [row.ctypes.data for row in self._numbers]
@@ -82,6 +91,15 @@ def largest(logits: Tensor, k: int, banned: Sequence[int] = ()) -> tuple[Tensor,
     return values, ids, log_sums, bool(finite)
 
 
+def draw(logits: Tensor, u: Tensor, temperature: float) -> Tensor:
+    """As `sampling.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
+    tokens, u = torch.empty(len(logits), dtype=torch.int64), u.contiguous()
+    library().tinylm_draw(
+        logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), torch.get_num_threads()
+    )
+    return tokens
+
+
 class FastSession(Session):
     """`Session` over packed weights: keys and values never move, a row's table says where each of its slots lies.
 
@@ -126,7 +144,10 @@ class FastSession(Session):
         return check_finite(self._next())
 
     def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        return largest(logits, k)[:2]
+        return largest(logits.contiguous(), k)[:2]
+
+    def draw(self, logits: Tensor, u: Tensor, temperature: float) -> Tensor:
+        return draw(logits.contiguous(), u, temperature)
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
         values, ids, log_sums, finite = largest(self._next(), k, banned)

@@ -61,6 +61,7 @@ class PackedModel:
 
     def __init__(self, model: TinyLM, precision: str) -> None:
         self._kept: list[Tensor] = []
+        self.spare: list[Tensor] = []  # a cache that no session uses any more
         self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
         settings = model.settings
         first: Any = model.blocks[0].attention
