@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tinylm.files import atomic_path
 
-SOURCES = (Path(__file__).with_name("products.h"), Path(__file__).with_name("step.cpp"))
+FOLDER = Path(__file__).parent
+HEADERS, UNITS = [FOLDER / "products.h", FOLDER / "team.h"], [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 TRIES = (("-fopenmp",), ())  # without OpenMP the step has one thread
 
@@ -37,7 +38,7 @@ def library_path() -> Path:
     """Where this source, compiled by this compiler for this processor, lies or will lie."""
     name = compiler() or ""
     made = str(os.stat(name).st_mtime_ns) if name else ""
-    parts = [*(source.read_text("utf-8") for source in SOURCES), *FLAGS, name, made, _processor()]
+    parts = [*(source.read_text("utf-8") for source in (*HEADERS, *UNITS)), *FLAGS, name, made, _processor()]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
     return folder / f"step-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
 
@@ -59,7 +60,7 @@ def compile_library() -> Path:
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with atomic_path(target) as new:
-                command = [name, *FLAGS, *extra, str(SOURCES[-1]), "-o", str(new)]
+                command = [name, *FLAGS, *extra, *map(str, UNITS), "-o", str(new)]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=300)
                 if done.returncode:
                     raise CannotCompile

@@ -2,21 +2,11 @@
 //
 // A row is one token of one sequence: a step of B sequences has B rows, a prompt as many as it has tokens. Keys and
 // values of sequence b's slot s lie in the cache's row table[b][s], so that beams share what they have in common.
-#include <atomic>
 #include <memory>
 #include <type_traits>
 
 #include "products.h"
-
-#if defined(__x86_64__)
-#define PAUSE() __builtin_ia32_pause()
-#else
-#define PAUSE() std::atomic_signal_fence(std::memory_order_seq_cst)
-#endif
-#include <sched.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "team.h"
 
 struct Norm {
     const float *gain, *bias;  // bias or null
@@ -48,31 +38,6 @@ struct Step {
 };
 
 namespace {
-
-class Team {  // threads that meet at a barrier; they spin, since work between two barriers takes microseconds
-  public:
-    explicit Team(int64_t threads) : threads(threads) {}
-    void wait() {
-        if (threads == 1) return;
-        int64_t round = rounds.load(std::memory_order_acquire);
-        if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == threads) {
-            arrived.store(0, std::memory_order_relaxed);
-            rounds.store(round + 1, std::memory_order_release);
-            return;
-        }
-        for (int spins = 0; rounds.load(std::memory_order_acquire) == round; ++spins) {
-            if (spins < 2000) PAUSE();
-            else sched_yield();
-        }
-    }
-    int64_t threads;
-
-  private:
-    alignas(64) std::atomic<int64_t> arrived{0};
-    alignas(64) std::atomic<int64_t> rounds{0};
-};
-
-std::unique_ptr<float[]> floats(int64_t count) { return std::unique_ptr<float[]>(new float[count + PANEL]); }
 
 template <class Kind> class Pass {  // what the threads share
   public:
@@ -273,96 +238,6 @@ extern "C" void tinylm_step(const Model* model, const Step* step) {
         case 0: return run<Fp32>(*model, *step);
         case 1: return run<Bf16>(*model, *step);
         default: return run<Int8>(*model, *step);
-    }
-}
-
-// The k largest of each row of logits (rows, V) and their ids, best first, ties to the lower id, `banned` ids left out;
-// log_sums: ln(sum(exp(logits))) of each row with the banned ones.  Whether all are finite.
-extern "C" int64_t tinylm_largest(float* logits, int64_t rows, int64_t vocab, int64_t k, const int64_t* banned,
-                                  int64_t bans, float* values, int64_t* ids, float* log_sums, int64_t threads) {
-    std::atomic<int64_t> finite{1};
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-        float* z = logits + row * vocab;
-        std::unique_ptr<float[]> kept(new float[bans + 1]);
-        for (int64_t b = 0; b < bans; ++b) kept[b] = z[banned[b]];
-        for (int64_t b = 0; b < bans; ++b) z[banned[b]] = -INFINITY;
-        float* best = values + row * k;
-        int64_t *names = ids + row * k, found = 0, i = 0;
-        auto enter = [&](int64_t id) {
-            int64_t place = found < k ? found++ : k - 1;
-            for (; place > 0 && best[place - 1] < z[id]; --place) {
-                best[place] = best[place - 1];
-                names[place] = names[place - 1];
-            }
-            best[place] = z[id];
-            names[place] = id;
-        };
-        for (; i < k; ++i) enter(i);
-        for (; i < vocab; i += PANEL) {
-            int64_t end = std::min(i + PANEL, vocab);
-            float threshold = best[k - 1], top = -INFINITY;
-#pragma omp simd reduction(max : top)
-            for (int64_t j = i; j < end; ++j) top = std::max(top, z[j]);
-            if (top > threshold)
-                for (int64_t j = i; j < end; ++j)
-                    if (z[j] > best[k - 1]) enter(j);
-        }
-        float highest = best[0];
-        for (int64_t b = 0; b < bans; ++b) {
-            z[banned[b]] = kept[b];
-            highest = std::max(highest, kept[b]);
-        }
-        F total = {};
-        for (i = 0; i + LANES <= vocab; i += LANES) total += exp_of(load(z + i) - highest);
-        double sum = sum_of(total);
-        for (; i < vocab; ++i) sum += std::exp(z[i] - highest);
-        log_sums[row] = (float)(highest + std::log(sum));
-        if (!std::isfinite(log_sums[row])) finite = 0;
-    }
-    return finite;
-}
-
-// Inverse-CDF sampling from softmax(logits / temperature): the first index whose cumulated weight exceeds u times the
-// sum, in each row; weights in float32, sums in float64.  -inf weighs nothing.
-extern "C" void tinylm_draw(const float* logits, int64_t rows, int64_t vocab, const double* u, double temperature,
-                            int64_t* tokens, int64_t threads) {
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t row = 0; row < rows; ++row) {
-        const float* z = logits + row * vocab;
-        const int64_t blocks = (vocab + PANEL - 1) / PANEL;
-        std::unique_ptr<float[]> weights = floats(blocks * PANEL);
-        std::unique_ptr<double[]> sums(new double[blocks]);
-        float highest = -INFINITY;
-#pragma omp simd reduction(max : highest)
-        for (int64_t i = 0; i < vocab; ++i) highest = std::max(highest, z[i]);
-        const float inverse = (float)(1.0 / temperature);
-        double total = 0.0;
-        for (int64_t block = 0; block < blocks; ++block) {
-            F sum = {};
-            for (int64_t i = block * PANEL; i < (block + 1) * PANEL; i += LANES) {
-                alignas(64) float last[LANES];
-                if (i + LANES > vocab)
-                    for (int lane = 0; lane < LANES; ++lane) last[lane] = i + lane < vocab ? z[i + lane] : -INFINITY;
-                F distance = (i + LANES > vocab ? load(last) : load(z + i)) - highest;
-                F weight = exp_of(distance * inverse);
-                weight = distance * inverse < -87.0f ? F{} : weight;
-                std::memcpy(weights.get() + i, &weight, sizeof weight);
-                sum += weight;
-            }
-            total += sum_of(sum);
-            sums[block] = total;
-        }
-        const double wanted = u[row] * total;
-        int64_t block = std::upper_bound(sums.get(), sums.get() + blocks, wanted) - sums.get();
-        double reached = block ? sums[block - 1] : 0.0;
-        int64_t token = block * PANEL, end = std::min(token + PANEL, vocab), possible = token;
-        for (; token < end; ++token) {
-            reached += weights[token];
-            if (weights[token] > 0.0f) possible = token;
-            if (reached > wanted) break;
-        }
-        tokens[row] = token < end ? token : possible;  // rounding may leave the block's sum just short
     }
 }
 
