@@ -15,6 +15,7 @@ from tinylm.model.lm import TinyLM
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 AT_ONCE = 512  # rows of one call: bounds the memory of its intermediate results
+ALONE = 12 << 20  # bytes of weights times rows below which a second thread costs as much as it saves
 
 
 class _Step(ctypes.Structure):
@@ -54,8 +55,9 @@ class Slots:
         table (sequences, capacity) int32: the row in which each slot of a sequence lies. Its tokens come in order.
         """
         step = self._step
-        step.table, step.threads = table.ctypes.data, torch.get_num_threads()
         count, done = rows.shape[1], 0
+        step.table = table.ctypes.data
+        step.threads = torch.get_num_threads() if count * self.packed.product_bytes > ALONE else 1
         for start in range(0, count, self._numbers.shape[1]):
             part = rows[:, start : start + self._numbers.shape[1]]
             here = wanted[(wanted >= start) & (wanted < start + part.shape[1])] if len(wanted) != count else wanted

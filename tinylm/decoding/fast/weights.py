@@ -61,6 +61,7 @@ class PackedModel:
 
     def __init__(self, model: TinyLM, precision: str) -> None:
         self._kept: list[Tensor] = []
+        self.product_bytes = 0  # of the matrices that every step reads
         self.spare: list[Tensor] = []  # a cache that no session uses any more
         self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
         settings = model.settings
@@ -100,7 +101,9 @@ class PackedModel:
             scale = self._keep(padded(units[:, 0], PANEL))
             sums = self._keep(padded(128 * weight.sum(1).int(), PANEL))
         offset = None if bias is None else self._keep(padded(bias.detach(), PANEL))
-        return _Linear(self._keep(pack(weight, self.precision)), scale, sums, offset, *weight.shape)
+        packed = pack(weight, self.precision)
+        self.product_bytes += packed.nbytes
+        return _Linear(self._keep(packed), scale, sums, offset, *weight.shape)
 
     def _block(self, block: Any) -> _Block:
         layers = (block.attention.qkv, block.attention.out, block.feed_forward.up, block.feed_forward.down)
