@@ -48,7 +48,7 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
     largest are found and how is drawn from all.
     """
     if temperature == 0.0:
-        return logits.argmax(dim=-1)
+        return session.likeliest(logits)
     if not 0 < settings.top_k < logits.shape[-1] and settings.top_p == 1.0:
         return session.draw(logits, u, temperature)
     scores, ids = filters.top_k(logits, settings.top_k, session.largest)

@@ -109,6 +109,10 @@ class Session:
         logits = self.model.logits(hidden)
         return check_finite(logits if logits.dtype == torch.float64 else logits.float())
 
+    def likeliest(self, logits: Tensor) -> Tensor:
+        """The largest of each row, the lower id of equal ones.  (B, V) -> (B,)"""
+        return logits.argmax(dim=-1)
+
     def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """`filters.largest`, as fast as this session can."""
         return filters.largest(logits, k)

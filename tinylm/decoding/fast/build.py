@@ -106,6 +106,7 @@ def library() -> ctypes.CDLL:
     ]
     found.tinylm_draw.restype = None
     found.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
+    found.tinylm_finite.restype, found.tinylm_finite.argtypes = number, [pointer, number, number]
     found.tinylm_bf16.restype = number
     return found
 

@@ -3,7 +3,7 @@
 #include "team.h"
 
 // The k largest of each row of logits (rows, V) and their ids, best first, ties to the lower id, `banned` ids left out;
-// log_sums: ln(sum(exp(logits))) of each row with the banned ones.  Whether all are finite.
+// log_sums: ln(sum(exp(logits))) of each row with the banned ones, or null.  Whether all of these are finite.
 extern "C" int64_t tinylm_largest(float* logits, int64_t rows, int64_t vocab, int64_t k, const int64_t* banned,
                                   int64_t bans, float* values, int64_t* ids, float* log_sums, int64_t threads) {
     std::atomic<int64_t> finite{1};
@@ -39,6 +39,7 @@ extern "C" int64_t tinylm_largest(float* logits, int64_t rows, int64_t vocab, in
             z[banned[b]] = kept[b];
             highest = std::max(highest, kept[b]);
         }
+        if (!log_sums) continue;
         F total = {};
         for (i = 0; i + LANES <= vocab; i += LANES) total += exp_of(load(z + i) - highest);
         double sum = sum_of(total);
@@ -90,4 +91,12 @@ extern "C" void tinylm_draw(const float* logits, int64_t rows, int64_t vocab, co
         }
         tokens[row] = token < end ? token : possible;  // rounding may leave the block's sum just short
     }
+}
+
+// Whether the sum of all numbers is finite: no infinity and no NaN among them.
+extern "C" int64_t tinylm_finite(const float* values, int64_t count, int64_t threads) {
+    float sum = 0.0f;
+#pragma omp parallel for simd num_threads(threads) reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += values[i];
+    return std::isfinite(sum);
 }

@@ -80,15 +80,25 @@ def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
     return logits
 
 
-def largest(logits: Tensor, k: int, banned: Sequence[int] = ()) -> tuple[Tensor, Tensor, Tensor, bool]:
-    """As `filters.largest` without the banned ids, ln sum exp of each row with them, and whether all are finite."""
+def _threads(values: Tensor) -> int:
+    """How many are worth waking for so many numbers."""
+    return torch.get_num_threads() if values.numel() > 1 << 16 else 1
+
+
+def largest(
+    logits: Tensor, k: int, banned: Sequence[int] = (), with_sums: bool = True
+) -> tuple[Tensor, Tensor, Tensor, bool]:
+    """As `filters.largest` without the banned ids, ln sum exp of each row with them, and whether all are finite.
+
+    Without `with_sums` the last two are not computed.
+    """
     rows, vocab = logits.shape
     k = min(k, vocab)
     values, ids, log_sums = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64), torch.empty(rows)
     bans = np.array(sorted(set(banned)), np.int64)
     finite = library().tinylm_largest(
         logits.data_ptr(), rows, vocab, k, bans.ctypes.data, len(bans), values.data_ptr(), ids.data_ptr(),
-        log_sums.data_ptr(), torch.get_num_threads(),
+        log_sums.data_ptr() if with_sums else None, _threads(logits),
     )  # fmt: skip
     return values, ids, log_sums, bool(finite)
 
@@ -97,7 +107,7 @@ def draw(logits: Tensor, u: Tensor, temperature: float) -> Tensor:
     """As `sampling.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
     tokens, u = torch.empty(len(logits), dtype=torch.int64), u.contiguous()
     library().tinylm_draw(
-        logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), torch.get_num_threads()
+        logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), _threads(logits)
     )
     return tokens
 
@@ -143,10 +153,16 @@ class FastSession(Session):
         return self._slots.buffers.nbytes if self.use_cache else 0
 
     def next_logits(self) -> Tensor:
-        return check_finite(self._next())
+        logits = self._next()
+        if not library().tinylm_finite(logits.data_ptr(), logits.numel(), _threads(logits)):
+            check_finite(logits)
+        return logits
+
+    def likeliest(self, logits: Tensor) -> Tensor:
+        return largest(logits.contiguous(), 1, with_sums=False)[1][:, 0]
 
     def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        return largest(logits.contiguous(), k)[:2]
+        return largest(logits.contiguous(), k, with_sums=False)[:2]
 
     def draw(self, logits: Tensor, u: Tensor, temperature: float) -> Tensor:
         return draw(logits.contiguous(), u, temperature)
