@@ -84,6 +84,8 @@ def compile_in_background() -> None:
 def library() -> ctypes.CDLL:
     """The compiled step, loaded. Raises CannotCompile."""
     path = compile_library()
+    if path.stat().st_uid not in (0, os.getuid()):
+        raise CannotCompile(f"{path} belongs to another user")
     try:
         found = ctypes.CDLL(str(path))
     except OSError as error:
