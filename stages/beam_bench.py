@@ -46,7 +46,7 @@ def main() -> None:
     )
     measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
-    stated = beam.conditions(settings)
+    stated = beam.conditions(settings, decode)
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
     tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)

@@ -26,7 +26,7 @@ from tinylm.training.trainer import TrainSettings
 
 SAMPLE_TOKENS = 60
 CODE = ["stages/train.py", "tinylm/decoding"]
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1)  # fixed: samples of runs compare
+SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1, "plain", "fp32")  # fixed
 
 
 def main() -> None:

@@ -40,6 +40,8 @@ DECODE: dict[str, Any] = {
     "slide": "half",
     "length_penalty": 0.6,
     "seed": 1,
+    "step": "plain",
+    "precision": "fp32",
 }
 
 

@@ -8,6 +8,7 @@ import torch
 from stages import beam_bench
 from tinylm.bench import beam, measure
 from tinylm.config import InputError
+from tinylm.decoding.decoder import prepare
 from tinylm.model.storage import new_model, save_model
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -117,7 +118,7 @@ def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
     shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
     model, _ = beam.load_model("models", "cpu")
     for task in beam.make_tasks(settings, decode, prompts=prompts, **shared):
-        found = beam.continue_prompts(task, model, tokenizer, prompts, False)
+        found = beam.continue_prompts(task, prepare(model, "fp32", "plain"), tokenizer, prompts, False)
         assert [len(ids) for ids, _ in found] == [6, 6]
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tinylm.config import InputError
+from tinylm.decoding import filters
 from tinylm.decoding.beam import Hypothesis, beam_search, expand
 from tinylm.decoding.sampling import generate
 
@@ -125,7 +126,7 @@ def test_a_prompts_beam_does_not_depend_on_the_batch(model, prompts):
 def test_ties_go_to_the_first_beam_then_the_lower_id():
     logits = torch.zeros(2 * 3, 31)
     totals = torch.zeros(2, 3, dtype=torch.float64)
-    sums, beams, tokens = expand(logits, totals, 5, [0, 2])
+    sums, beams, tokens = expand(*filters.candidates(logits, 6, [0, 2]), totals, 5)
     assert beams[0].tolist() == beams[1].tolist() == [0] * 6 + [1] * 4
     assert tokens[0].tolist() == [1, 3, 4, 5, 6, 7, 1, 3, 4, 5]
     assert sums == pytest.approx(torch.full((2, 10), -math.log(31), dtype=torch.float64))

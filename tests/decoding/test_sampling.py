@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.decoding.sampling import Generation, check_banned, choose, draw, generate, uniforms
+from tinylm.decoding import filters
+from tinylm.decoding.sampling import Generation, check_banned, choose, generate, uniforms
+from tinylm.decoding.session import Session
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
@@ -198,11 +200,11 @@ def test_uniforms_of_a_stream_do_not_depend_on_count_or_neighbours():
 def test_draw_is_the_inverse_of_the_cumulated_distribution():
     logits = torch.tensor([[-math.inf, math.log(2), -math.inf, math.log(3), math.log(5), -math.inf]])
     u = torch.tensor([0.0, 0.1999, 0.2001, 0.4999, 0.5001, 1 - 2**-53], dtype=torch.float64)
-    assert draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
+    assert filters.draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
-    assert draw(tiny, u[-1:]).tolist() == [4]
+    assert filters.draw(tiny, u[-1:]).tolist() == [4]
     for far in (-1000.0, 1000.0):  # past the range of exp
-        assert draw(logits.expand(6, -1) + far, u).tolist() == [1, 1, 3, 3, 4, 4]
+        assert filters.draw(logits.expand(6, -1) + far, u).tolist() == [1, 1, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
@@ -405,12 +407,16 @@ def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(model,
     assert calls == []
 
 
-def test_a_row_falls_back_only_where_its_likeliest_hold_too_little(settings):
+def test_a_row_falls_back_only_where_its_likeliest_hold_too_little(model, settings):
     """Row 0 is flat, row 1 peaky; each at the mass that its two likeliest hold, and just above."""
     logits = torch.tensor([[0.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
     late = torch.full((2,), 0.999, dtype=torch.float64)
+    session = Session(model, [[SOS]] * 2)
     for mass, expected in [(0.5, [1, 1]), (0.5000001, [3, 1]), (0.99, [3, 3]), (0.0, [1, 1])]:
         chosen = settings(top_k=2, fallback_mass=mass, fallback_top_p=1.0)
-        assert choose(logits, chosen, late, 1.0).tolist() == expected
-    assert choose(logits, settings(top_k=4, fallback_mass=1.0, fallback_top_p=0.1), late, 1.0).tolist() == [3, 3]
-    assert choose(logits, settings(top_k=2), late, 0.0).tolist() == [0, 0]
+        assert choose(logits, chosen, late, 1.0, session).tolist() == expected
+    assert choose(logits, settings(top_k=4, fallback_mass=1.0, fallback_top_p=0.1), late, 1.0, session).tolist() == [
+        3,
+        3,
+    ]
+    assert choose(logits, settings(top_k=2), late, 0.0, session).tolist() == [0, 0]

@@ -31,7 +31,7 @@ from tinylm.text.vector_source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
-SAMPLING = DecodeSettings(0.8, None, 5, 0.9, 0.0, 0.9, 1.2, None, "half", 0.6, 1)
+SAMPLING = DecodeSettings(0.8, None, 5, 0.9, 0.0, 0.9, 1.2, None, "half", 0.6, 1, "plain", "fp32")
 
 
 def check(condition: Any, message: str) -> None:

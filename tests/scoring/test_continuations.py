@@ -20,7 +20,7 @@ from tinylm.scoring.continuations import (
 from tinylm.text.prompts import choose_prompts
 from tinylm.text.token_store import TokenStore
 
-DECODE = DecodeSettings(1.0, None, 0, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 5)
+DECODE = DecodeSettings(1.0, None, 0, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 5, "plain", "fp32")
 SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
 
 

@@ -9,10 +9,11 @@ from tinylm.bench import measure
 from tinylm.bench.beam_settings import BeamBenchSettings
 from tinylm.config import PARAMS_FILE, InputError
 from tinylm.decoding.beam import beam_search
+from tinylm.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.decoding.fast.changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
-from tinylm.model.lm import TinyLM
 from tinylm.model.storage import load_model
 from tinylm.runtime import pick_device
 from tinylm.scoring.diversity import distinct_n, repeated_share
@@ -53,19 +54,19 @@ def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: An
 
 
 def continue_prompts(
-    task: Task, model: TinyLM, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], stop_at_eos: bool
+    task: Task, decoder: ModelDecoder, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], stop_at_eos: bool
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
     banned, new_tokens = unspeakable(tokenizer), task.settings.new_tokens
     if task.width is None:
         rows = generate(
-            model, prompts, task.decode, new_tokens, tokenizer.eos_id,
-            banned=banned, with_log_probs=True, use_cache=task.settings.cache, stop_at_eos=stop_at_eos,
+            decoder.model, prompts, task.decode, new_tokens, tokenizer.eos_id,
+            banned=banned, with_log_probs=True, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
         )  # fmt: skip
         return [(row.ids, sum(row.log_probs)) for row in rows]
     found = beam_search(
-        model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
-        slide=task.decode.slide, use_cache=task.settings.cache, stop_at_eos=stop_at_eos,
+        decoder.model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
+        slide=task.decode.slide, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
     )  # fmt: skip
     return [(best.ids, best.log_prob) for best, *_ in found]
 
@@ -76,12 +77,17 @@ def measure_task(task: Task) -> dict[str, Any]:
     seed_everything(task.decode.seed, task.threads)
     model, _ = load_model(task.model, device)
     tokenizer = open_tokenizer(task.tokenizer)
+    decoder = decoder_of(model, task.decode)
 
     def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool) -> list[tuple[list[int], float]]:
-        return continue_prompts(task, model, tokenizer, prompts, stop_at_eos)
+        return continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos)
 
+    found = decode(task.prompts, True)
+    texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
+    against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
     return {
-        "found": decode(task.prompts, True),
+        "found": found,
+        "against_fp32": against,
         **speed(lambda prompts: [ids for ids, _ in decode(prompts, task.settings.stop_at_eos)], task, device),
     }
 
@@ -104,9 +110,14 @@ def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, devi
     }
 
 
-def conditions(settings: BeamBenchSettings) -> dict[str, bool]:
-    """What each row of figures states of itself: cache and stop rule of the timed run, stop rule of the texts."""
-    return {"cache": settings.cache, "stop_at_eos": settings.stop_at_eos, "texts_stop_at_eos": True}
+def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str, Any]:
+    """What each row of figures states of itself: cache and stop rule of the timed run, stop rule of the texts.
+
+    Where a step is not the plain one in fp32, also what it is.
+    """
+    fast = {} if (decode.step, decode.precision) == ("plain", "fp32") else {"step": decode.step}
+    fast |= {"precision": decode.precision} if fast else {}
+    return {"cache": settings.cache, "stop_at_eos": settings.stop_at_eos, "texts_stop_at_eos": True} | fast
 
 
 def measured(settings: BeamBenchSettings) -> str:
@@ -168,7 +179,8 @@ def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str,
     texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
     bleu = Bleu().compute(predictions=texts, references=[row["reference"] for row in rows], tokenize="none")
     log_prob = sum(row["log_prob"] for row in rows)
-    return {
+    against = result.get("against_fp32")
+    return ({"against_fp32": against} if against else {}) | {
         "bleu4": bleu["bleu4"],
         "log_prob_per_token": log_prob / max(tokens, 1),
         "log_prob": log_prob,

@@ -11,8 +11,8 @@ from tinylm.bench import measure
 from tinylm.bench.kv_settings import KvBenchSettings
 from tinylm.command import CommandFailed
 from tinylm.config import PARAMS_FILE, InputError
+from tinylm.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
@@ -64,6 +64,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     model = untrained_model(task)
     device = model.embedding.device
     prompts, decode = task.prompts, greedy(task.decode)
+    decoder = decoder_of(model, decode)
 
     def run(prompts: list[list[int]], new_tokens: int) -> tuple[list[list[int]], float, float]:
         arrivals: list[float] = []
@@ -76,7 +77,7 @@ def measure_task(task: Task) -> dict[str, Any]:
         start = time.perf_counter()
         found = generate(
             model, prompts, decode, new_tokens, task.eos_id,
-            banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
+            banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False, decoder=decoder,
         )  # fmt: skip
         measure.synchronize(device)
         return [row.ids for row in found], arrivals[0] - start, time.perf_counter() - start
@@ -97,15 +98,15 @@ def measure_task(task: Task) -> dict[str, Any]:
         "tokens_per_s": len(prompts) * task.new_tokens / total,
         "first_token_s": first,
         "rest_s_per_token": (total - first) / (task.new_tokens - 1),
-        "cache_mib": cache_bytes(model, task) / measure.MIB,
+        "cache_mib": cache_bytes(decoder, task) / measure.MIB,
         "peak_mib": peak,
         "process_mib": process,
     }
 
 
-def cache_bytes(model: TinyLM, task: Task) -> int:
+def cache_bytes(decoder: ModelDecoder, task: Task) -> int:
     """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = Session(model, task.prompts, task.decode.slide, task.cache, task.new_tokens)
+    session = decoder.session(task.prompts, task.decode.slide, task.cache, task.new_tokens)
     session.next_logits()
     return session.cache_bytes
 
@@ -191,5 +192,6 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], l
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
     """How far apart the logits of two next tokens lie behind a prefix, without a cache."""
-    logits = Session(untrained_model(task), [prefix], task.decode.slide, use_cache=False).next_logits()[0]
+    decoder = decoder_of(untrained_model(task), task.decode)
+    logits = decoder.session([prefix], task.decode.slide, False, None).next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

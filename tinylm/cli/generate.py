@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from tinylm.cli.loading import load
 from tinylm.config import InputError, read_section
 from tinylm.decoding.beam import beam_search
+from tinylm.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.decoding.fast.changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompts, unspeakable
@@ -111,8 +113,9 @@ def _sample(
     prompts: list[list[int]],
     settings: DecodeSettings,
     arguments: argparse.Namespace,
-) -> None:
-    """Print each prompt with its continuation; a single one as its words fall."""
+    decoder: ModelDecoder,
+) -> list[list[int]]:
+    """Print each prompt with its continuation; a single one as its words fall. Returns the texts' ids."""
     stream = _Stream(tokenizer, prompts[0]) if len(prompts) == 1 else None
     found = generate(
         model,
@@ -124,6 +127,7 @@ def _sample(
         on_token=stream.add if stream else None,
         with_log_probs=arguments.log_probs,
         use_cache=not arguments.no_cache,
+        decoder=decoder,
     )
     for number, (prompt, new) in enumerate(zip(prompts, found, strict=True)):
         print("\n" if number else "", end="")
@@ -133,6 +137,7 @@ def _sample(
             print(visible(tokenizer.decode([*prompt, *new.ids])))
         if arguments.log_probs:
             _print_log_probs(tokenizer, new.ids, new.log_probs)
+    return [[*prompt, *new.ids] for prompt, new in zip(prompts, found, strict=True)]
 
 
 def _search(
@@ -141,8 +146,12 @@ def _search(
     prompts: list[list[int]],
     settings: DecodeSettings,
     arguments: argparse.Namespace,
-) -> None:
-    """Print the n best continuations of each prompt that the beams found, with their scores where there are several."""
+    decoder: ModelDecoder,
+) -> list[list[int]]:
+    """Print the n best continuations of each prompt that the beams found, with their scores where there are several.
+
+    Returns the best texts' ids.
+    """
     found = beam_search(
         model,
         prompts,
@@ -154,6 +163,7 @@ def _search(
         arguments.n_best or 1,
         settings.slide,
         not arguments.no_cache,
+        decoder=decoder,
     )
     for number, (prompt, hypotheses) in enumerate(zip(prompts, found, strict=True)):
         print("\n" if number else "", end="")
@@ -164,6 +174,7 @@ def _search(
             if arguments.log_probs:
                 log_probs = token_log_probs(model, ids, len(prompt), settings.slide).tolist()
                 _print_log_probs(tokenizer, hypothesis.ids, log_probs)
+    return [[*prompt, *best.ids] for prompt, (best, *_) in zip(prompts, found, strict=True)]
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -175,4 +186,11 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.beams is not None and arguments.beams > model.vocab_size:
         raise InputError(f"--beams {arguments.beams}; allowed: 1 to the vocabulary's {model.vocab_size}")
     prompts = encode_prompts(tokenizer, texts, model.settings.context, settings.slide)
-    (_sample if arguments.beams is None else _search)(model, tokenizer, prompts, settings, arguments)
+    decoder = decoder_of(model, settings, wait=False)
+    write = _sample if arguments.beams is None else _search
+    texts_ids = write(model, tokenizer, prompts, settings, arguments, decoder)
+    if settings.step != "plain" or settings.precision != "fp32":
+        sys.stdout.flush()
+        print(f"decoded in {decoder.said}", file=sys.stderr)
+    if decoder.precision != "fp32":
+        print(changes(model, decoder, texts_ids).in_words(), file=sys.stderr)

@@ -9,7 +9,7 @@ from torch import Tensor
 from tinylm.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import check_banned
-from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.session import Decoder, Session, decoding_mode
 from tinylm.model.lm import TinyLM
 
 
@@ -35,6 +35,7 @@ def beam_search(
     slide: str = "half",
     use_cache: bool = True,
     stop_at_eos: bool = True,
+    decoder: Decoder | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
 
@@ -53,7 +54,10 @@ def beam_search(
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
     end = eos_id if stop_at_eos and eos_id is not None else -1  # no token ends a text
     with decoding_mode(model):
-        session = Session(model, prompts, slide, use_cache, max_new_tokens)
+        if decoder is None:
+            session = Session(model, prompts, slide, use_cache, max_new_tokens)
+        else:
+            session = decoder.session(prompts, slide, use_cache, max_new_tokens, width)
         search = _Search(session, width, n_best, max_new_tokens, length_penalty)
         for length in range(1, max_new_tokens + 1):
             if not search.step(length, end, banned):
@@ -71,16 +75,14 @@ def _check(model: TinyLM, width: int, n_best: int, length_penalty: float, banned
         raise InputError(f"length_penalty = {length_penalty}; allowed: 0 to 10")
 
 
-def expand(logits: Tensor, totals: Tensor, width: int, banned: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+def expand(best: Tensor, ids: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
     """The 2 K best candidates of each prompt: log-probabilities, beams and tokens, each (P, at most 2 K).
 
-    logits (P * K', V) of K' live beams, totals (P, K') their log-probabilities, float64. Each beam's best K + 1 are
-    enough, and 2 K of them hold K that do not end, since each beam ends in one way only.
+    best, ids (P * K', K + 1): log-probabilities and ids of the likeliest tokens of K' live beams (`candidates`), totals
+    (P, K') their log-probabilities so far, float64. Each beam's best K + 1 are enough, and 2 K of them hold K that do
+    not end, since each beam ends in one way only.
     """
     prompts = len(totals)
-    log_probs = logits.log_softmax(dim=-1)
-    best, ids = filters.largest(filters.ban(logits, banned), width + 1)
-    best = log_probs.gather(1, ids).double().masked_fill(best == filters.NEVER, filters.NEVER)
     sums = (totals.view(-1, 1) + best).view(prompts, -1)  # (P, K' * (K + 1))
     sums, order = sums.sort(dim=-1, descending=True, stable=True)
     order = order[:, : 2 * width]
@@ -100,8 +102,8 @@ class _Search:
 
     def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
         """Grow every beam by one token; whether the search goes on."""
-        logits = self.session.next_logits()
-        sums, beams, tokens = expand(logits, self.totals, self.width, banned)
+        best, ids = self.session.candidates(self.width + 1, banned)
+        sums, beams, tokens = expand(best, ids, self.totals, self.width)
         ends = tokens == eos_id
         ranked = (ends & (sums > filters.NEVER))[:, : self.width]
         for prompt, rank in ranked.nonzero().tolist():

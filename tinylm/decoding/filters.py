@@ -4,17 +4,29 @@ A row always keeps a finite score if it had one, so that no softmax behind a fil
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 NEVER = float("-inf")
+Largest = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def running_sum(weights: Tensor) -> Tensor:
     """Cumulated sums along each row; on the CPU, since CUDA has no deterministic one.  (B, N) -> (B, N)"""
     return weights.cpu().cumsum(dim=-1).to(weights.device)
+
+
+def draw(logits: Tensor, u: Tensor) -> Tensor:
+    """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
+
+    Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
+    the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
+    """
+    weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
+    cumulated = running_sum(weights)
+    return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
 def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
@@ -59,7 +71,14 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values[:, :k], ids[:, :k]
 
 
-def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def candidates(logits: Tensor, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Log-probabilities, float64, and ids of the k likeliest but the banned, best first.  (B, V) -> 2 x (B, k)"""
+    log_probs = logits.log_softmax(dim=-1)
+    best, ids = largest(ban(logits, banned), k)
+    return log_probs.gather(1, ids).double().masked_fill(best == NEVER, NEVER), ids
+
+
+def top_k(logits: Tensor, k: int, largest: Largest = largest) -> tuple[Tensor, Tensor]:
     """Only the k likeliest (Fan et al. 2018): their scores and ids, ids ascending; k = 0 or k >= N keeps all.
 
     (B, N) -> scores (B, k), ids (B, k)

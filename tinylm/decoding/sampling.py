@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tinylm.config import InputError
 from tinylm.decoding import filters
-from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.session import Decoder, Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import TinyLM
 from tinylm.seeding import derive_seed
@@ -40,32 +40,24 @@ def uniforms(seed: int, streams: Sequence[int], count: int) -> Tensor:
     return torch.from_numpy(np.stack([row.random(count) for row in rows]))
 
 
-def draw(logits: Tensor, u: Tensor) -> Tensor:
-    """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
-
-    Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
-    the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
-    """
-    weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
-    cumulated = filters.running_sum(weights)
-    return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
-
-
-def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float, session: Session) -> Tensor:
     """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
 
     Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
-    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1).
+    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1). The session says how the
+    largest are found and how is drawn from all.
     """
     if temperature == 0.0:
-        return logits.argmax(dim=-1)
-    scores, ids = filters.top_k(logits, settings.top_k)
+        return session.likeliest(logits)
+    if not 0 < settings.top_k < logits.shape[-1] and settings.top_p == 1.0:
+        return session.draw(logits, u, temperature)
+    scores, ids = filters.top_k(logits, settings.top_k, session.largest)
     scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
-    tokens = ids.gather(-1, draw(scores, u)[:, None])[:, 0]
+    tokens = ids.gather(-1, filters.draw(scores, u)[:, None])[:, 0]
     if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
         scaled = filters.scale(logits, temperature)
         flat = (filters.held(scaled, ids) < settings.fallback_mass).nonzero()[:, 0]
-        tokens[flat] = draw(filters.top_p(scaled[flat], settings.fallback_top_p), u[flat])
+        tokens[flat] = filters.draw(filters.top_p(scaled[flat], settings.fallback_top_p), u[flat])
     return tokens
 
 
@@ -82,6 +74,7 @@ def generate(
     use_cache: bool = True,
     stop_at_eos: bool = True,
     streams: Sequence[int] | None = None,
+    decoder: Decoder | None = None,
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
@@ -100,7 +93,10 @@ def generate(
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
-        session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
+        if decoder is None:
+            session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
+        else:
+            session = decoder.session(prompts, settings.slide, use_cache, max_new_tokens)
         state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
         for step in range(max_new_tokens):
             tokens = state.step(step, with_log_probs)
@@ -139,7 +135,7 @@ class _Run:
             logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
         logits = filters.ban(logits, self.banned)
         temperature = self.settings.temperature_at(column, self.u.shape[1])
-        tokens = choose(logits, self.settings, self.u[self.alive, column], temperature)
+        tokens = choose(logits, self.settings, self.u[self.alive, column], temperature, self.session)
         if with_log_probs:
             chosen = raw.gather(-1, tokens[:, None])[:, 0]
             self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()

@@ -2,20 +2,22 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tinylm.config import InputError
+from tinylm.decoding import filters
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.lm import TinyLM
 
-N = TypeVar("N", int, Tensor)
+N = TypeVar("N", int, Tensor, np.ndarray)
 
 
 def window_start(n: N, context: int, slide: str) -> N:
-    """First token of the window that predicts token n + 1, from n tokens so far; also elementwise on tensors.
+    """First token of the window that predicts token n + 1, from n tokens so far; elementwise on tensors and arrays.
 
     The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so that the oldest
     half goes when the window is full; one: the last `context` tokens.
@@ -35,6 +37,13 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
             yield
     finally:
         model.train(training)
+
+
+def check_finite(logits: Tensor) -> Tensor:
+    """The logits themselves. Raises InputError where the model's numbers overflowed."""
+    if not logits.sum().isfinite():
+        raise InputError("the model's logits are not finite: its weights diverged; train it at a lower train.lr")
+    return logits
 
 
 class Session:
@@ -98,29 +107,49 @@ class Session:
         starts = window_start(self.lengths, self.context, self.slide)
         hidden = self._advance(starts) if self.use_cache else self._fill(starts, self.lengths, self._ids, None)
         logits = self.model.logits(hidden)
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        if not logits.sum().isfinite():
-            raise InputError("the model's logits are not finite: its weights diverged; train it at a lower train.lr")
-        return logits
+        return check_finite(logits if logits.dtype == torch.float64 else logits.float())
+
+    def likeliest(self, logits: Tensor) -> Tensor:
+        """The largest of each row, the lower id of equal ones.  (B, V) -> (B,)"""
+        return logits.argmax(dim=-1)
+
+    def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """`filters.largest`, as fast as this session can."""
+        return filters.largest(logits, k)
+
+    def draw(self, logits: Tensor, u: Tensor, temperature: float) -> Tensor:
+        """One token of each row by inverse-CDF sampling from softmax(logits / temperature).  (B, V), (B,) -> (B,)"""
+        return filters.draw(filters.scale(logits, temperature), u)
+
+    def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The k likeliest next tokens of each row but the banned ones: log-probabilities, float64, and ids, (B, k)."""
+        return filters.candidates(self.next_logits(), k, banned)
 
     def _advance(self, starts: Tensor) -> Tensor:
         """Feed each row's last token through the cache, (B, D); rows whose window moved are filled anew."""
         moved = (starts != self._starts).nonzero()[:, 0]
         self._starts = starts
         if len(moved) == self.rows:
-            self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
-            self._cache.used = 0
+            self._cache = self._cache or self._new_cache(self.rows)
+            self._cache.rewind(0)
             return self._fill(starts, self.lengths, self._ids, self._cache)
         assert self._cache is not None  # no row has a window yet before the first fill
         positions = (self.lengths - 1 - starts)[:, None]  # (B, 1)
         last = self._ids.gather(1, self.lengths[:, None] - 1)
-        hidden = self.model.hidden(last, positions, self._cache)[:, 0]  # (B, D)
+        hidden = self._step(last, positions, self._cache)  # (B, D)
         if len(moved):
-            fresh = self.model.new_cache(len(moved), self.capacity)
+            fresh = self._new_cache(len(moved))
             hidden[moved] = self._fill(starts[moved], self.lengths[moved], self._ids[moved], fresh)
             self._cache.put(moved, fresh)
-            self._cache.used = int(positions.max()) + 1
+            self._cache.rewind(int(positions.max()) + 1)
         return hidden
+
+    def _new_cache(self, rows: int) -> KVCache:
+        return self.model.new_cache(rows, self.capacity)
+
+    def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        """Hidden states behind each row's last token.  (B, 1), (B, 1) -> (B, D)"""
+        return self.model.hidden(last, positions, cache)[:, 0]
 
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
         """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
@@ -161,3 +190,17 @@ class Session:
         differs |= (self.lengths[mine] != self.lengths[rows])[:, None]  # another window, perhaps
         columns = self._starts[mine, None] + torch.arange(used, device=rows.device)
         return differs.cumsum(1).gather(1, columns.clamp(max=self.longest - 1)) > 0
+
+
+class Decoder(Protocol):
+    """How a model's steps are computed; one is prepared once a model and serves any number of sessions."""
+
+    def session(
+        self,
+        prompts: Sequence[Sequence[int]],
+        slide: str,
+        use_cache: bool,
+        new_tokens: int | None,
+        beams: int = 1,
+    ) -> Session:
+        """Open a session; `beams`: how many rows may descend from one prompt."""

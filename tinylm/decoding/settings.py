@@ -11,6 +11,7 @@ class DecodeSettings:
 
     `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
     the row's last so many tokens are penalised, prompt included; null: all of them.
+    `decoder.prepare` defines step and precision.
     """
 
     temperature: float = setting(low=0.0, high=1e6)
@@ -24,6 +25,8 @@ class DecodeSettings:
     slide: str = setting(choices=("half", "one"))
     length_penalty: float = setting(low=0.0, high=10.0)
     seed: int = setting(low=0)
+    step: str = setting(choices=("plain", "compiled", "auto"))
+    precision: str = setting(choices=("fp32", "bf16", "int8", "auto"))
 
     def temperature_at(self, step: int, steps: int) -> float:
         """Temperature of new token `step` of at most `steps`, from 0 on.

@@ -1,5 +1,7 @@
 """Keys and values of past tokens, kept so that a decoding step computes one token only."""
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ class KVCache:
     def __init__(self, layers: int, rows: int, heads: int, capacity: int, head_width: int, like: Tensor) -> None:
         self.capacity = capacity
         self.used = 0  # slots that any row has filled; attention reads no further
+        self.fixed = False
         shape = (rows, heads, capacity, head_width)
         self.keys = [like.new_zeros(shape) for _ in range(layers)]
         self.values = [like.new_zeros(shape) for _ in range(layers)]
@@ -31,6 +34,31 @@ class KVCache:
         if last_position >= self.capacity:
             raise ValueError(f"position {last_position} lies past the cache's {self.capacity} slots")
         self.used = max(self.used, last_position + 1)
+
+    def fix(self) -> None:
+        """From now on attention reads all slots at every step, so that steps differ in numbers and not in shapes.
+
+        Whoever stores sees to it that no position lies past the capacity: nothing is asked of the device.
+        """
+        self.fixed, self.used = True, self.capacity
+
+    def admit(self, positions: Tensor) -> int:
+        """`reach` the last of the positions; that position, or 0 for a fixed cache."""
+        if self.fixed:
+            return 0
+        last = int(positions.max())
+        self.reach(last)
+        return last
+
+    def rewind(self, used: int) -> None:
+        """Say how many slots are filled from now on."""
+        self.used = self.capacity if self.fixed else used
+
+    def whole(self) -> "KVCache":
+        """The same buffers, which a `select` of this cache to fewer rows leaves as they are."""
+        other = copy.copy(self)
+        other.keys, other.values = [*self.keys], [*self.values]
+        return other
 
     def store(self, layer: int, keys: Tensor, values: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Store (B, H, T, Dh) at positions (B or 1, T); return the filled part (B, H, S, Dh) of both buffers."""

@@ -134,8 +134,7 @@ class TinyLM(nn.Module):
             slots = positions[0]
             last = ids.shape[1] - 1
         else:
-            last = int(positions.max())
-            cache.reach(last)
+            last = cache.admit(positions)
             slots = torch.arange(cache.used, device=ids.device)
         if last >= self.settings.context:
             raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")

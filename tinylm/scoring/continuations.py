@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from tinylm.config import PARAMS_FILE, InputError
+from tinylm.decoding.decoder import decoder_of
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
@@ -105,6 +106,7 @@ def continue_stories(
         banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=True,
         stop_at_eos=settings.stop_at_eos,
+        decoder=decoder_of(model, decode),
     )
     rows = []
     for prompt, new in zip(prompts, found, strict=True):
@@ -149,6 +151,7 @@ def continue_greedily(
         banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=True,
         stop_at_eos=settings.stop_at_eos,
+        decoder=decoder_of(model, decode),
     )
     return [
         {

@@ -1,0 +1,67 @@
+"""What a lower precision does to a product, in a few lines of torch: the reference of the compiled step.
+
+fp32: x W^T.  bf16: both sides rounded to bfloat16, summed in float32.  int8: each output's weights are whole numbers
+q = round(w / s) of -127..127 with s = max |w| / 127 (symmetric, per channel), each input row likewise with a scale of
+its own: the product of whole numbers is exact, and is multiplied by both scales.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+PRECISIONS = ("fp32", "bf16", "int8")
+STEPS = 127
+
+
+def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row as whole numbers and the size of their unit.  (N, K) -> (N, K) whole, (N, 1)"""
+    largest = rows.abs().amax(-1, keepdim=True)
+    inverse = torch.where(largest > 0, STEPS / largest, 0.0)
+    return (rows * inverse).round(), largest / STEPS
+
+
+def _rounded_weight(precision: str, weight: Tensor) -> tuple[Tensor, ...]:
+    """What a product takes of its weights; on CUDA bf16 ones stay bf16, since products of them are faster there."""
+    if precision == "int8":
+        whole, unit = quantise(weight)
+        return whole.double(), unit[:, 0]
+    rounded = weight.bfloat16()
+    return (rounded if weight.is_cuda else rounded.float(),)
+
+
+def _product(precision: str, x: Tensor, weight: tuple[Tensor, ...], bias: Tensor | None) -> Tensor:
+    if precision == "int8":
+        whole, unit = quantise(x)
+        y = F.linear(whole.double(), weight[0]).float() * weight[1] * unit  # a product of whole numbers is exact
+    else:
+        y = F.linear(x.bfloat16().to(weight[0].dtype), weight[0]).float()
+    return y if bias is None else y + bias
+
+
+class LowerPrecision(TorchFunctionMode):
+    """Inside it every linear layer of a model computes in `precision`; parameters are rounded once and kept."""
+
+    def __init__(self, precision: str) -> None:
+        super().__init__()
+        self.precision = precision
+        self._kept: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}
+
+    def _weight(self, weight: Tensor) -> tuple[Tensor, ...]:
+        if not isinstance(weight, torch.nn.Parameter):
+            return _rounded_weight(self.precision, weight)
+        if id(weight) not in self._kept:  # what is kept keeps its id
+            self._kept[id(weight)] = weight, _rounded_weight(self.precision, weight)
+        return self._kept[id(weight)][1]
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x W^T + b with x and W in the precision, sums in float32 or exact.  (..., K), (N, K) -> (..., N)"""
+        return _product(self.precision, x, self._weight(weight), bias)
+
+    def __torch_function__(self, function: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        if function is F.linear and self.precision != "fp32":
+            return self.linear(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
