@@ -60,7 +60,7 @@ def of_size(size: str) -> Shape:
     return TINY if size == "tiny" else WORD_50K
 
 
-def _section(name: str, cls: type, changes: Mapping[str, Any]) -> Any:
+def section(name: str, cls: type, changes: Mapping[str, Any]) -> Any:
     """A section of the complete preset with some values changed."""
     params = parse_yaml(preset_text(BASE), BASE)
     return read_section({name: params[name] | dict(changes)}, name, cls, f"{BASE}.yaml")
@@ -68,13 +68,13 @@ def _section(name: str, cls: type, changes: Mapping[str, Any]) -> Any:
 
 def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT) -> ModelSettings:
     own = {name: getattr(shape, name) for name in ("layers", "heads", "feed_forward", "context", "dropout")}
-    return _section("model", ModelSettings, own | dict(form))
+    return section("model", ModelSettings, own | dict(form))
 
 
 def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
     """Section `train` of the complete preset, packed windows of the shape, a budget that does not end; changes last."""
     own = {"layout": "stream", "batch_size": shape.batch, "accumulation": 1, "tokens": 10**12, "epochs": None}
-    return _section("train", TrainSettings, own | changes)
+    return section("train", TrainSettings, own | changes)
 
 
 def random_vectors(shape: Shape, seed: int = 1) -> torch.Tensor:
