@@ -38,9 +38,11 @@ class Row:
     note: str = ""
 
     def reached(self) -> str:
-        """stretch | must | no | not the stretch (the only goal); nothing without a goal or figure."""
-        if self.figure is None or (self.must is None and self.stretch is None):
+        """stretch | must | no | not the stretch (the only goal); nothing without a goal."""
+        if self.must is None and self.stretch is None:
             return ""
+        if self.figure is None:
+            return "no"
         sign = 1.0 if self.higher else -1.0
         if self.stretch is not None and sign * self.figure >= sign * self.stretch:
             return "stretch"
