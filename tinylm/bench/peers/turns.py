@@ -13,7 +13,6 @@ from tinylm.bench.peers.serve import prepare
 from tinylm.command import CommandFailed
 
 ROOT = Path(__file__).parents[3]
-_LAST = 3  # lines of a side's own output that an error shows
 
 
 class Side:
@@ -50,7 +49,9 @@ class Side:
         sender, receiver = self._process.stdin, self._process.stdout
         assert sender is not None
         assert receiver is not None
-        answer = _exchange(sender, receiver, request) or {"error": f"its process ended ({self._process.wait()})"}
+        answer = _exchange(sender, receiver, request)
+        if answer is None:
+            answer = {"error": f"its process ended ({self._process.wait()}); {self._log or 'no log was kept'}"}
         if "error" in answer:
             self.close()
             raise CommandFailed(f"{self.name}: {answer['error']}")
