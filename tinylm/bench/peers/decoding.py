@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinylm.bench.peers.options import Options
-from tinylm.bench.peers.sides.our_decoding import MODES
+from tinylm.bench.peers.sides.our_decoding import modes
 from tinylm.bench.peers.speaker import Speaker
 from tinylm.bench.peers.turns import Side, in_turn, rates, spread
 
@@ -15,7 +15,7 @@ Rates = Mapping[str, Mapping[str, float]]
 
 
 def our_sides(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
-    return {f"tinylm {mode}": options.side("tinylm", "our_decoding:make", asked | {"mode": mode}) for mode in MODES}
+    return {f"tinylm {mode}": options.side("tinylm", "our_decoding:make", asked | {"mode": mode}) for mode in modes()}
 
 
 def ct2_sides(options: Options, asked: dict[str, Any], workers: Sequence[int]) -> dict[str, Side]:

@@ -3,6 +3,7 @@
 A request with `limit` tells what was counted: operations, bytes, and the machine's rates of both.
 """
 
+import importlib
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ def decode(setup: Mapping[str, Any]) -> Step:
     import torch
 
     from tinylm.bench.peers.shape import Shape, untrained
-    from tinylm.bench.peers.sides.our_decoding import settings
+    from tinylm.bench.peers.sides.our_decoding import DECODER, modes, settings
     from tinylm.decoding.beam import beam_search
     from tinylm.decoding.sampling import generate
     from tinylm.model.describe import summary
@@ -63,12 +64,13 @@ def decode(setup: Mapping[str, Any]) -> Step:
     new = setup.get("new_tokens", 4 if setup["tiny"] else 55)
     prompts = [[4 + number % 50, 5, 6, 7, 8] for number in range(setup.get("batch", 1))]
     beams = setup.get("beams")
+    fast = {"decoder": importlib.import_module(DECODER).prepare(model)} if len(modes()) > 1 else {}
 
     def run() -> None:
         if beams is None:
-            generate(model, prompts, greedy, new, None, banned=[], stop_at_eos=False)
+            generate(model, prompts, greedy, new, None, banned=[], stop_at_eos=False, **fast)
         else:
-            beam_search(model, prompts, beams, new, 0.0, None, [], stop_at_eos=False)
+            beam_search(model, prompts, beams, new, 0.0, None, [], stop_at_eos=False, **fast)
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "limit" in request:

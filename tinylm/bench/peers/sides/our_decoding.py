@@ -1,5 +1,6 @@
 """Our decoding: `generate` and `beam_search`, as `tinylm generate` and stage evaluate call them."""
 
+import importlib.util
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,12 @@ from tinylm.runtime import pick_device
 from tinylm.seeding import seed_everything
 
 PLAIN = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
-MODES = ("fp32",)  # what a step may compute in
+DECODER = "tinylm.decoding.decoder"  # the fast path; without it there is the plain one alone
+
+
+def modes() -> tuple[str, ...]:
+    """What a step may compute in: plain is the readable path in fp32, the others the fast one."""
+    return ("fp32", "bf16", "int8", "plain") if importlib.util.find_spec(DECODER) else ("fp32",)
 
 
 def settings() -> DecodeSettings:
@@ -34,13 +40,16 @@ def make(setup: Mapping[str, Any]) -> Step:
     model, _ = load_model(setup["models"], pick_device(setup.get("device", "cpu")))
     drawn, new = settings(), setup["new_tokens"]
     greedy = drawn.greedy()
+    fast: dict[str, Any] = {}
+    if setup.get("mode", "plain") != "plain" and len(modes()) > 1:
+        fast["decoder"] = importlib.import_module(DECODER).prepare(model, setup["mode"])
 
     def decode(prompts: list[list[int]], method: str | int) -> list[list[int]]:
         if isinstance(method, int):
-            found = beam_search(model, prompts, method, new, 0.0, None, [], stop_at_eos=False)
+            found = beam_search(model, prompts, method, new, 0.0, None, [], stop_at_eos=False, **fast)
             return [best.ids for best, *_ in found]
         chosen = greedy if method == "greedy" else drawn
-        return [row.ids for row in generate(model, prompts, chosen, new, None, banned=[], stop_at_eos=False)]
+        return [row.ids for row in generate(model, prompts, chosen, new, None, banned=[], stop_at_eos=False, **fast)]
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         return timed(decode, setup["prompts"], request)
