@@ -22,11 +22,33 @@ from tinylm.bench.peers.options import Options, add_options, options_of, run_lin
 from tinylm.bench.peers.record import Row, against
 from tinylm.bench.peers.turns import spread
 from tinylm.command import guard
-from tinylm.config import InputError
+from tinylm.config import InputError, parse_yaml
+from tinylm.presets.write import FOLDER
 
 NAME = "loss"
 TUNED_IN = "bf16+compile"
+RECIPE = "tinystories-2m"  # chosen on held-out alone
+_OF_THE_SIZE = (
+    "layout",
+    "tokens",
+    "validate_every",
+    "sample_every",
+    "layers",
+    "heads",
+    "feed_forward",
+    "context",
+    "width",
+)
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
+
+
+def recipe_of(preset: str) -> dict[str, Any]:
+    """What a preset says of how to train, in sections train, model and embedding; size and budget left out."""
+    said = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
+    return {
+        section: {key: value for key, value in said[section].items() if key not in _OF_THE_SIZE}
+        for section in ("train", "model", "embedding")
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +62,7 @@ class Plan:
     seeds: tuple[int, ...] = (1, 2, 3)
     shares: tuple[float, ...] = SHARES
     modes: tuple[str, ...] = (TUNED_IN, "bf16")
-    recipe: dict[str, Any] = dataclasses.field(default_factory=dict)
+    recipe: dict[str, Any] = dataclasses.field(default_factory=lambda: recipe_of(RECIPE))
     race: bool = True
 
 
@@ -135,7 +157,7 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, help="JSON: changes of sections train, model and embedding, our side")
     parser.add_argument("--no-race", dest="race", action="store_false", help="no timed pairs: times of the search")
     given = parser.parse_args()
-    recipe = json.loads(given.recipe.read_text(encoding="utf-8")) if given.recipe else {}
+    recipe = json.loads(given.recipe.read_text(encoding="utf-8")) if given.recipe else plan.recipe
     chosen = Plan(
         tuple(round(tokens) for tokens in given.horizons), tuple(given.lrs), tuple(given.dropouts),
         tuple(given.seeds), tuple(given.shares), tuple(given.modes), recipe, given.race,

@@ -110,7 +110,7 @@ def run_line(name: str, run: Callable[[Options], Sequence[record.Row]], options:
     found = record.keep(options.results, name, rows, told)
     print(record.table({name: found[name]}, [name]), flush=True)
     if options.page.exists() and not options.tiny:
-        record.write_page(options.page, found, LINES)
+        record.put(options.page, record.RESULTS, record.table(found, LINES))
 
 
 def command(name: str, run: Callable[[Options], Sequence[record.Row]]) -> None:

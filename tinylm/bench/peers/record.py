@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tinylm.config import InputError
 from tinylm.files import atomic_write, read_json, write_json
 
-START, END = "<!-- results: written by make bench -->", "<!-- end of results -->"
+RESULTS = ("<!-- results: written by make bench -->", "<!-- end of results -->")
+PLAN = ("<!-- plan: written by python -m tinylm.bench.planning --write -->", "<!-- end of plan -->")
 HEAD = (
     "| Line | What | tinylm | Beside it | Figure | Must / stretch | Reached |",
     "|---|---|---|---|---|---|---|",
@@ -117,10 +119,12 @@ def in_words(conditions: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in conditions.items())
 
 
-def write_page(page: Path, found: Mapping[str, Any], order: Sequence[str]) -> None:
-    """Put the table between the marks of a Markdown page."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(START)
-    _, _, after = rest.partition(END)
+def put(page: Path, marks: tuple[str, str], text: str) -> None:
+    """Put a text between two marks of a Markdown page. Raises InputError where the marks are not there."""
+    start, end = marks
+    old = page.read_text(encoding="utf-8")
+    if start not in old or end not in old:
+        raise InputError(f"{page}: no lines {start!r} and {end!r} to write between")
+    before, _, rest = old.partition(start)
     with atomic_write(page) as handle:
-        handle.write(f"{before}{START}\n{table(found, order)}\n{END}{after}")
+        handle.write(f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}")

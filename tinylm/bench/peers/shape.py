@@ -96,23 +96,34 @@ def stream(shape: Shape, tokens: int, seed: int = 1) -> np.ndarray:
 
 
 def new_trainer_on(
-    folder: str | Path,
-    shape: Shape,
-    form: Mapping[str, Any],
-    changes: Mapping[str, Any],
-    threads: int,
-    device: Any = "cpu",
+    folder: str | Path, shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any = "cpu"
 ) -> Trainer:
-    """The real Trainer over the token store's split `train`; `changes`: of section train."""
+    """The real Trainer over the token store's split `train`."""
     seed_everything(1, threads)
-    settings = train_settings(shape, **changes)
     batches = TrainBatches(TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1)
-    return Trainer(untrained(shape, form).to(device), batches, settings)
+    return Trainer(new_model(model, random_vectors(shape)).to(device), batches, settings)
+
+
+def new_trainer_on_stream(
+    shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any
+) -> Trainer:
+    """The real Trainer over random vectors and a stream of words."""
+    with tempfile.TemporaryDirectory() as folder:  # it may go: the map keeps the file
+        write_store(folder, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
+        return new_trainer_on(folder, shape, model, settings, threads, device)
 
 
 def new_trainer(shape: Shape, setup: Mapping[str, Any], device: Any = "cpu") -> Trainer:
     """Our side of a training step, over a stream of words; `setup`: threads, form, settings."""
     form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
-    with tempfile.TemporaryDirectory() as folder:  # it may go: the map keeps the file
-        write_store(folder, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
-        return new_trainer_on(folder, shape, form, setup.get("settings", {}), setup["threads"], device)
+    settings = train_settings(shape, **setup.get("settings", {}))
+    return new_trainer_on_stream(shape, model_settings(shape, form), settings, setup["threads"], device)
+
+
+def of_preset(name: str, shape: Shape) -> tuple[ModelSettings, TrainSettings]:
+    """Sections model and train of a preset, with the shape's numbers."""
+    params = parse_yaml(preset_text(name), name)
+    own = {key: getattr(shape, key) for key in ("layers", "heads", "feed_forward", "context", "dropout")}
+    model = read_section({"model": params["model"] | own}, "model", ModelSettings, name)
+    train = read_section({"train": params["train"] | {"batch_size": shape.batch}}, "train", TrainSettings, name)
+    return model, train

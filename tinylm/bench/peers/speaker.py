@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tinylm.bench.peers.options import Options
-from tinylm.bench.peers.shape import AS_NANOGPT, PAD_ID, Shape, new_trainer_on, of_size
+from tinylm.bench.peers.shape import PAD_ID, Shape, model_settings, new_trainer_on, of_size, train_settings
 from tinylm.bench.peers.turns import ROOT
 from tinylm.command import CommandFailed
 from tinylm.files import sha256, write_json
@@ -59,8 +59,8 @@ def padded_tokenizer(texts: Iterable[str], size: int) -> WordTokenizer:
 def _train(folder: Path, shape: Shape, options: Options, tokenizer: WordTokenizer, texts: list[str]) -> None:
     write_store(folder / "tokens", "train", (tokenizer.encode_story(text) for text in texts), shape.vocab)
     updates = UPDATES[options.size]
-    settings = {"tokens": updates * shape.step_tokens, "precision": "bf16"}
-    trainer = new_trainer_on(folder / "tokens", shape, AS_NANOGPT, settings, options.threads)
+    settings = train_settings(shape, tokens=updates * shape.step_tokens, precision="bf16")
+    trainer = new_trainer_on(folder / "tokens", shape, model_settings(shape), settings, options.threads)
     for number in range(updates):
         nats, _, _ = trainer.update(trainer.next_batches())
         if number % 50 == 0 or number + 1 == updates:

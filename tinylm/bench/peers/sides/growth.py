@@ -3,7 +3,6 @@
 A request with `limit` tells what was counted: operations, bytes, and the machine's rates of both.
 """
 
-import importlib
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -53,7 +52,7 @@ def decode(setup: Mapping[str, Any]) -> Step:
     import torch
 
     from tinylm.bench.peers.shape import Shape, untrained
-    from tinylm.bench.peers.sides.our_decoding import DECODER, modes, settings
+    from tinylm.bench.peers.sides.our_decoding import prepared, settings
     from tinylm.decoding.beam import beam_search
     from tinylm.decoding.sampling import generate
     from tinylm.model.describe import summary
@@ -64,7 +63,7 @@ def decode(setup: Mapping[str, Any]) -> Step:
     new = setup.get("new_tokens", 4 if setup["tiny"] else 55)
     prompts = [[4 + number % 50, 5, 6, 7, 8] for number in range(setup.get("batch", 1))]
     beams = setup.get("beams")
-    fast = {"decoder": importlib.import_module(DECODER).prepare(model)} if len(modes()) > 1 else {}
+    fast = prepared(model, "auto")
 
     def run() -> None:
         if beams is None:

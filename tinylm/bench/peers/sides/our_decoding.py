@@ -11,6 +11,7 @@ from tinylm.config import read_section
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.model.lm import TinyLM
 from tinylm.model.storage import load_model
 from tinylm.runtime import pick_device
 from tinylm.seeding import seed_everything
@@ -22,6 +23,13 @@ DECODER = "tinylm.decoding.decoder"  # the fast path; without it there is the pl
 def modes() -> tuple[str, ...]:
     """What a step may compute in: plain is the readable path in fp32, the others the fast one."""
     return ("fp32", "bf16", "int8", "plain") if importlib.util.find_spec(DECODER) else ("fp32",)
+
+
+def prepared(model: TinyLM, mode: str) -> dict[str, Any]:
+    """The options of `generate` and `beam_search` that take the fast path; none for `plain` and where there is none."""
+    if mode == "plain" or len(modes()) == 1:
+        return {}
+    return {"decoder": importlib.import_module(DECODER).prepare(model, mode)}
 
 
 def settings() -> DecodeSettings:
@@ -40,9 +48,7 @@ def make(setup: Mapping[str, Any]) -> Step:
     model, _ = load_model(setup["models"], pick_device(setup.get("device", "cpu")))
     drawn, new = settings(), setup["new_tokens"]
     greedy = drawn.greedy()
-    fast: dict[str, Any] = {}
-    if setup.get("mode", "plain") != "plain" and len(modes()) > 1:
-        fast["decoder"] = importlib.import_module(DECODER).prepare(model, setup["mode"])
+    fast = prepared(model, setup.get("mode", "plain"))
 
     def decode(prompts: list[list[int]], method: str | int) -> list[list[int]]:
         if isinstance(method, int):
