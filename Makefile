@@ -1,13 +1,15 @@
 # make repro   set up everything, then run the pipeline
 # make torture kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make test    set up everything, then run the tests
+# make bench   every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, LLAMA2C=: clones of them)
+# make bench-gpu  all figures of a CUDA card in one call of under 8 minutes
 # make fuzz    10,000 damaged files for every parser and reader
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro torture test fuzz lint clean
+.PHONY: setup repro torture test fuzz lint clean peers bench bench-gpu growth
 
 setup: .venv/.ready
 
@@ -26,6 +28,25 @@ repro: setup
 fuzz: setup
 	python -m tests.fuzz.run
 
+# The peers' environment sees ours, so that both sides run the same torch, and holds what ours lacks.
+peers: .venv-peers/.ready
+
+.venv-peers/.ready: tinylm/bench/peers/requirements.txt .venv/.ready
+	$(BIN)/python -m venv .venv-peers
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
+	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/bench/peers/requirements.txt
+	@touch $@
+
+bench: setup peers
+	python -m tinylm.bench.peers $(LINES)
+
+growth: setup
+	python -m tinylm.bench.peers.growth $(LINES)
+
+bench-gpu: setup
+	python -m tinylm.bench.gpu
+
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)
 
@@ -38,4 +59,4 @@ lint: setup
 	mypy
 
 clean:
-	rm -rf .venv data models report runs dvc_plots
+	rm -rf .venv .venv-peers .bench data models report runs dvc_plots

@@ -143,10 +143,14 @@ def rows(a: Assumptions) -> Iterator[str]:
             for machine in machines(a, model.wide):
                 seconds, limit = epoch(a, model, machine, tokens)
                 memory = _memory(a, model, machine)
+                if memory.endswith("fit"):
+                    taken, limit = "–", "memory"
+                else:
+                    taken = _duration(seconds)
                 cells = [
                     f"{scale:,} x: {_short(tokens)} tokens", model.name, machine.name,
                     _duration(size / 1e6 / machine.mb_per_s), f"{_short(2 * tokens)}B", memory,
-                    "–" if memory.endswith("fit") else _duration(seconds), "memory" if memory.endswith("fit") else limit,
+                    taken, limit,
                 ]  # fmt: skip
                 yield f"| {' | '.join(cells)} |"
 
