@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tinylm.bench.peers.options import Options
+from tinylm.bench.peers.record import Row, against
 from tinylm.bench.peers.sides.our_decoding import modes
 from tinylm.bench.peers.speaker import Speaker
 from tinylm.bench.peers.turns import Side, in_turn, rates, spread
@@ -20,8 +21,8 @@ def our_sides(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
 
 def ct2_sides(options: Options, asked: dict[str, Any], workers: Sequence[int]) -> dict[str, Side]:
     """CTranslate2 in both precisions, with so many workers each."""
-    found = {}
-    for quantization in (None, "int8"):
+    found: dict[str, Side] = {}
+    for quantization in (None, "int8") if options.has("ctranslate2") else ():
         for number in workers:
             name = f"CTranslate2 {quantization or 'fp32'}" + (f", {number} workers" if number > 1 else "")
             more = {"quantization": quantization, "workers": number}
@@ -67,8 +68,21 @@ class Table:
 
 
 def best(found: Rates, prefix: str) -> str:
-    """The fastest side whose name begins so."""
-    return max((name for name in found if name.startswith(prefix)), key=lambda name: found[name]["median"])
+    """The fastest side whose name begins so; "" where none does."""
+    names = (name for name in found if name.startswith(prefix))
+    return max(names, key=lambda name: found[name]["median"], default="")
+
+
+def row(what: str, found: Rates, prefix: str, **goal: Any) -> list[Row]:
+    """Our fastest side against the fastest of a peer's; nothing where the peer was not measured."""
+    mine, peer = best(found, "tinylm"), best(found, prefix)
+    return [against(f"{what} ({mine})", "tokens/s", found[mine], found[peer], peer, **goal)] if peer else []
+
+
+def transformers_side(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
+    if not options.has("transformers"):
+        return {}
+    return {"transformers": options.side("transformers", "peer_decoding:transformers", asked, peer=True)}
 
 
 @contextlib.contextmanager

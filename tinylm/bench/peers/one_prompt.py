@@ -5,7 +5,7 @@ import functools
 
 from tinylm.bench.peers import decoding
 from tinylm.bench.peers.options import Options, command
-from tinylm.bench.peers.record import Row, against
+from tinylm.bench.peers.record import Row
 from tinylm.bench.peers.shape import of_size
 from tinylm.bench.peers.speaker import speaker
 from tinylm.bench.peers.turns import Side, in_turn, rates, spread
@@ -31,38 +31,28 @@ def _llama2c(options: Options, side: Side) -> dict[str, dict[str, float]]:
 
 def _sampling(table: decoding.Table, llama: dict[str, dict[str, float]]) -> list[Row]:
     found = table.measure("sample") | llama
-    mine, peer = decoding.best(found, "tinylm"), "transformers"
-    rows = [
-        against(
-            f"sampling ({mine})", UNIT, found[mine], found[peer], peer, must=4.0, stretch=6.0, note=table.changed(mine)
-        )
-    ]
-    for precision, goal in (("fp32", {"must": 1.0}), ("int8", {"stretch": 1.0})):
-        if llama:
-            name = decoding.best(llama, f"llama2.c {precision}")
-            rows.append(against(f"sampling ({mine})", UNIT, found[mine], found[name], name, **goal))
-    rows += [Row(f"sampling ({name})", UNIT, found[name]) for name in found if name.startswith("tinylm")]
-    return rows
+    note = table.changed(decoding.best(found, "tinylm"))
+    rows = decoding.row("sampling", found, "transformers", must=4.0, stretch=6.0, note=note)
+    rows += decoding.row("sampling", found, "llama2.c fp32", must=1.0, note=note)
+    rows += decoding.row("sampling", found, "llama2.c int8", stretch=1.0, note=note)
+    ours = (name for name in found if name.startswith("tinylm"))
+    return rows + [Row(f"sampling ({name})", UNIT, found[name], note=table.changed(name)) for name in ours]
 
 
 def _beams(table: decoding.Table, width: int) -> list[Row]:
     found = table.measure(width)
-    mine = decoding.best(found, "tinylm")
-    what, ours = f"beam {width} ({mine})", found[mine]
-    fp32, int8 = decoding.best(found, "CTranslate2 fp32"), decoding.best(found, "CTranslate2 int8")
-    note = table.changed(mine)
-    return [
-        against(what, UNIT, ours, found["transformers"], "transformers", must=4.0, stretch=6.0, note=note),
-        against(what, UNIT, ours, found[fp32], fp32, must=4.0, note=note),
-        against(what, UNIT, ours, found[int8], int8, note=note),
-    ]
+    note = table.changed(decoding.best(found, "tinylm"))
+    what = f"beam {width}"
+    rows = decoding.row(what, found, "transformers", must=4.0, stretch=6.0, note=note)
+    rows += decoding.row(what, found, "CTranslate2 fp32", must=4.0, note=note)
+    return rows + decoding.row(what, found, "CTranslate2 int8", note=note)
 
 
 def run(options: Options) -> list[Row]:
     """One prompt: sampling, beam 5 and beam 10 against transformers, CTranslate2 and llama2.c (LLAMA2C)."""
     asked = decoding.asked_of(speaker(options))
     sides = decoding.our_sides(options, asked)
-    sides["transformers"] = options.side("transformers", "peer_decoding:transformers", asked, peer=True)
+    sides |= decoding.transformers_side(options, asked)
     sides |= decoding.ct2_sides(options, asked, [1])
     if options.llama2c is not None:
         setup = {"clone": str(options.llama2c), "folder": str((options.work / "llama2c").absolute())}

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -45,6 +46,13 @@ class Options:
     def tiny(self) -> bool:
         return self.size == "tiny"
 
+    def has(self, peer: str) -> bool:
+        """Whether the peers' environment holds a package; where not, a line says what is left out."""
+        found = peer in versions(self.python)
+        if not found:
+            print(f"{peer} is not installed for {self.python}: it was not measured", flush=True)
+        return found
+
     def side(self, name: str, target: str, setup: dict[str, Any], peer: bool = False, **more: Any) -> Side:
         """One side of a comparison; `target` is a function of `sides`, a peer's runs in the peers' environment."""
         python = self.python if peer else sys.executable
@@ -71,6 +79,7 @@ print(json.dumps(found))
 """
 
 
+@functools.cache
 def versions(python: str) -> dict[str, str]:
     """Versions of the peers in the environment of this interpreter."""
     made = subprocess.run([python, "-c", "import importlib.util" + _VERSIONS, *PEERS], capture_output=True, text=True)

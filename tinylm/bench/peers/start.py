@@ -15,11 +15,14 @@ NAME = "start"
 PROMPT = "once upon a time"
 
 
+def command_of(made: Speaker) -> list[str]:
+    return [sys.executable, "-m", "tinylm.cli", "generate", PROMPT, "--models", made.models, "--vocab", made.vocab]
+
+
 def first_word(made: Speaker) -> float:
     """Seconds until the text goes past its prompt. Raises CommandFailed where no text comes."""
-    command = [sys.executable, "-m", "tinylm.cli", "generate", PROMPT, "--models", made.models, "--vocab", made.vocab]
     start = time.perf_counter()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command_of(made), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         seen = b""
         while len(seen.split()) <= len(PROMPT.split()):

@@ -27,7 +27,8 @@ def _sides(options: Options, stack: contextlib.ExitStack) -> dict[str, Side]:
         clone = shape | {"clone": str(options.nanogpt)}
         for mode in ("bf16+compile", "bf16", "fp32") if not options.tiny else ("bf16", "fp32"):
             found[f"nanoGPT {mode}"] = options.side("nanoGPT", "nanogpt:make", clone | {"mode": mode}, peer=True)
-    found["transformers bf16"] = options.side("transformers", "gpt2_training:make", shape, peer=True)
+    if options.has("transformers"):
+        found["transformers bf16"] = options.side("transformers", "gpt2_training:make", shape, peer=True)
     for side in found.values():
         stack.enter_context(side)
     return found
@@ -48,7 +49,8 @@ def _rows(rate: Mapping[str, Mapping[str, float]], peaks: Mapping[str, Any]) -> 
         mine, theirs = (spread([peaks[name]["process_mib"]]) for name in ("tinylm", best))
         rows.append(against("largest size of the process", "MiB", mine, theirs, best))
     peer = "transformers bf16"
-    rows.append(against("one step, against GPT-2 of transformers", unit, ours, rate[peer], peer))
+    if peer in rate:
+        rows.append(against("one step, against GPT-2 of transformers", unit, ours, rate[peer], peer))
     rows.append(Row("one step of the preset word-50k (frozen vectors)", unit, rate["word-50k"]))
     return rows
 

@@ -2,7 +2,7 @@
 
 from tinylm.bench.peers import decoding
 from tinylm.bench.peers.options import Options, command
-from tinylm.bench.peers.record import Row, against
+from tinylm.bench.peers.record import Row
 from tinylm.bench.peers.speaker import speaker
 
 NAME = "twenty_prompts"
@@ -11,23 +11,19 @@ UNIT = "tokens/s"
 
 
 def _rows(table: decoding.Table, what: str, found: decoding.Rates, must: float, stretch: float) -> list[Row]:
-    mine = decoding.best(found, "tinylm")
-    int8, fp32 = decoding.best(found, "CTranslate2 int8"), decoding.best(found, "CTranslate2 fp32")
+    mine, int8 = decoding.best(found, "tinylm"), decoding.best(found, "CTranslate2 int8")
     note = "; ".join(filter(None, (table.changed(mine), table.changed(int8))))
-    goal = {"must": must, "stretch": stretch, "note": note}
-    return [
-        against(f"{what} ({mine})", UNIT, found[mine], found[int8], int8, **goal),
-        against(f"{what} ({mine})", UNIT, found[mine], found[fp32], fp32),
-        against(f"{what} ({mine})", UNIT, found[mine], found["transformers"], "transformers"),
-        *(Row(f"{what} ({name})", UNIT, found[name], note=table.changed(name)) for name in found if "tinylm" in name),
-    ]
+    rows = decoding.row(what, found, "CTranslate2 int8", must=must, stretch=stretch, note=note)
+    rows += decoding.row(what, found, "CTranslate2 fp32") + decoding.row(what, found, "transformers")
+    ours = (name for name in found if name.startswith("tinylm"))
+    return rows + [Row(f"{what} ({name})", UNIT, found[name], note=table.changed(name)) for name in ours]
 
 
 def run(options: Options) -> list[Row]:
     """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers."""
     asked = decoding.asked_of(speaker(options))
     sides = decoding.our_sides(options, asked)
-    sides["transformers"] = options.side("transformers", "peer_decoding:transformers", asked, peer=True)
+    sides |= decoding.transformers_side(options, asked)
     sides |= decoding.ct2_sides(options, asked, sorted({1, options.threads}))
     with decoding.opened(sides):
         table = decoding.Table(options, sides, None)

@@ -67,11 +67,15 @@ def tinylm(task: Mapping[str, Any], shape: Shape, folder: Path) -> dict[str, flo
     return losses(folder, shape, lambda batch: split_loss(made.model, [batch])[0])
 
 
-def main() -> None:
-    task = json.loads(sys.argv[1])
+def score(task: Mapping[str, Any]) -> dict[str, float]:
+    """Train and score as the task says."""
     torch.set_num_threads(task["threads"])
     side = nanogpt if task["side"] == "nanoGPT" else tinylm
-    print(json.dumps(side(task, Shape(**task["shape"]), Path(task["folder"]))), flush=True)
+    return side(task, Shape(**task["shape"]), Path(task["folder"]))
+
+
+def main() -> None:
+    print(json.dumps(score(json.loads(sys.argv[1]))), flush=True)
 
 
 if __name__ == "__main__":
