@@ -53,13 +53,12 @@ class Options:
             print(f"{peer} is not installed for {self.python}: it was not measured", flush=True)
         return found
 
-    def side(self, name: str, target: str, setup: dict[str, Any], peer: bool = False, **more: Any) -> Side:
+    def side(self, name: str, target: str, setup: dict[str, Any], peer: bool = False) -> Side:
         """One side of a comparison; `target` is a function of `sides`, a peer's runs in the peers' environment."""
         python = self.python if peer else sys.executable
         self.work.mkdir(parents=True, exist_ok=True)
-        log = (self.work / "sides.log").absolute()
         setup = setup | {"threads": self.threads}
-        return Side(name, f"tinylm.bench.peers.sides.{target}", setup, python, self.inline, log, **more)
+        return Side(name, f"tinylm.bench.peers.sides.{target}", setup, python, self.inline)
 
 
 def clone(name: str) -> Path | None:

@@ -35,7 +35,7 @@ def prepare(target: str, setup: Mapping[str, Any]) -> Step:
 
 def main() -> None:
     start = time.perf_counter()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = os.dup(1)
     os.dup2(2, 1)
 
     def answer(make: Callable[[], dict[str, Any]]) -> bool:
@@ -45,8 +45,9 @@ def main() -> None:
         except Exception as error:
             traceback.print_exc()
             made = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(made) + "\n")
-        answers.flush()
+        rest = (json.dumps(made) + "\n").encode()
+        while rest:  # a pipe may take less than it is given
+            rest = rest[os.write(answers, rest) :]
         return "error" not in made
 
     step: list[Step] = []

@@ -5,6 +5,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +14,7 @@ from tinylm.bench.peers.serve import prepare
 from tinylm.command import CommandFailed
 
 ROOT = Path(__file__).parents[3]
+_SHOWN = 400  # characters of what a dead process said
 
 
 class Side:
@@ -29,20 +31,17 @@ class Side:
         setup: Mapping[str, Any],
         python: str = sys.executable,
         inline: bool = False,
-        log: Path | None = None,
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name, self.ready_s = name, 0.0
         self._step = prepare(target, setup) if inline else None
         if inline:
             return
-        self._log = log
-        with open(log or os.devnull, "a", encoding="utf-8") as errors:
-            self._process = subprocess.Popen(
-                [python, "-m", "tinylm.bench.peers.serve", target],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env=os.environ | {"PYTHONPATH": str(ROOT)} | dict(environment or {}),
-            )  # fmt: skip
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process lives)
+        self._process = subprocess.Popen(
+            [python, "-m", "tinylm.bench.peers.serve", target],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
         self.ready_s = self._ask(setup)["ready_s"]
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +50,10 @@ class Side:
         assert receiver is not None
         answer = _exchange(sender, receiver, request)
         if answer is None:
-            answer = {"error": f"its process ended ({self._process.wait()}); {self._log or 'no log was kept'}"}
+            code = self._process.wait()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip()[-_SHOWN:]
+            answer = {"error": f"its process ended ({code}); it said: {said}"}
         if "error" in answer:
             self.close()
             raise CommandFailed(f"{self.name}: {answer['error']}")
@@ -63,9 +65,10 @@ class Side:
 
     def close(self) -> None:
         """End the process."""
-        if self._step is None and self._process.poll() is None:
+        if self._step is None:
             self._process.kill()
             self._process.wait()
+            self._said.close()
 
     def __enter__(self) -> "Side":
         return self
