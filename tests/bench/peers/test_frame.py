@@ -1,5 +1,6 @@
 """Turns, records, verdicts, planning, fits: what the lines rest on."""
 
+import argparse
 import json
 import os
 import struct
@@ -12,7 +13,7 @@ import torch
 
 from tinylm.bench import gpu, planning
 from tinylm.bench.peers import bin_file, growth, record, serve, watched
-from tinylm.bench.peers.options import clone
+from tinylm.bench.peers.options import Options, add_options, clone, options_of
 from tinylm.bench.peers.record import Row
 from tinylm.bench.peers.sides import nanogpt
 from tinylm.bench.peers.turns import Side, in_turn, spread
@@ -213,3 +214,12 @@ def test_a_watched_command_tells_time_and_memory(tmp_path):
 
 def test_the_size_of_a_process_is_its_own():
     assert 5 < serve.process_mib() < 1 << 16
+
+
+def test_tiny_results_stay_away_from_the_real_ones(tmp_path):
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    tiny = options_of(parser.parse_args(["--size", "tiny", "--work", str(tmp_path)]))
+    assert tiny.results == tmp_path / "results-tiny.json"
+    assert options_of(parser.parse_args([])).results == Options().results
+    assert options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name == "own.json"

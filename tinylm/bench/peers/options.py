@@ -100,6 +100,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     names = [field.name for field in dataclasses.fields(Options)]
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+    if arguments.size == "tiny" and arguments.results == Options().results:  # never among the real ones
+        given["results"] = arguments.work / "results-tiny.json"
     return Options(**given, nanogpt=clone("NANOGPT"), llama2c=clone("LLAMA2C"), python=python)
 
 
