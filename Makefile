@@ -7,12 +7,15 @@
 # make cost      what snapshots, sums, fsyncs and checks cost the run of params.yaml
 # make coverage  branch coverage of the tests, every process counted
 # make mutants   change small things in the core, one at a time, and see whether a test fails
+# make bench     every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, LLAMA2C=: clones of them)
+# make bench-gpu all figures of a CUDA card in one call of under 8 minutes
+# make growth    how cost grows, as pictures with the counted limits
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test lint fuzz torture kills cost coverage mutants clean
+.PHONY: setup repro test lint fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -36,6 +39,25 @@ kills: setup
 
 cost: setup
 	python -m tests.faults.cost
+
+# The peers' environment sees ours, so that both sides run the same torch, and holds what ours lacks.
+peers: .venv-peers/.ready
+
+.venv-peers/.ready: tinylm/bench/peers/requirements.txt .venv/.ready
+	$(BIN)/python -m venv .venv-peers
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
+	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/bench/peers/requirements.txt
+	@touch $@
+
+bench: setup peers
+	python -m tinylm.bench.peers $(LINES)
+
+growth: setup
+	python -m tinylm.bench.peers.growth $(LINES)
+
+bench-gpu: setup
+	python -m tinylm.bench.gpu
 
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)
@@ -63,4 +85,4 @@ lint: setup
 	mypy
 
 clean:
-	rm -rf .venv data models report runs dvc_plots
+	rm -rf .venv .venv-peers .bench data models report runs dvc_plots

@@ -1,5 +1,6 @@
 """README.md and CONTRIBUTING.md tell the truth: every command is run or checked, paths, links and the table exist."""
 
+import importlib.util
 import re
 import runpy
 import shlex
@@ -105,6 +106,8 @@ def problem(words: list[str], stages: list[str]) -> str | None:
         made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
         missing = [word for word in stages_of(rest) if word not in made]
         return f"no target {', '.join(missing)}" if missing else None
+    if tool == "python" and rest[:1] == ["-m"]:
+        return None if importlib.util.find_spec(rest[1]) else f"no module {rest[1]}"
     if tool == "pytest":
         missing = [word for word in stages_of(rest) if not (ROOT / word.partition("::")[0]).exists()]
         return f"missing: {', '.join(missing)}" if missing else None
@@ -180,6 +183,7 @@ def test_the_table_of_reruns_is_the_tested_one():
         ("tinylm sing", "understand"),
         ("tinylm preset nobody", "nobody"),
         ("make coffee", "coffee"),
+        ("python -m tinylm.coffee", "coffee"),
         ("pytest tests/test_nothing.py", "test_nothing"),
         ("rm -rf data", "neither"),
     ],

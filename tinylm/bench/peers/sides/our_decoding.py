@@ -1,0 +1,75 @@
+"""Our decoding: `generate` and `beam_search`, as `tinylm generate` and stage evaluate call them."""
+
+import importlib.util
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tinylm.bench.peers.serve import Step
+from tinylm.cli.loading import read_params
+from tinylm.config import read_section
+from tinylm.decoding.beam import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.model.lm import TinyLM
+from tinylm.model.storage import load_model
+from tinylm.runtime import pick_device
+from tinylm.seeding import seed_everything
+
+PLAIN = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+DECODER = "tinylm.decoding.decoder"  # the fast path; without it there is the plain one alone
+
+
+def modes() -> tuple[str, ...]:
+    """What a step may compute in: plain is the readable path in fp32, the others the fast one."""
+    return ("fp32", "bf16", "int8", "plain") if importlib.util.find_spec(DECODER) else ("fp32",)
+
+
+def prepared(model: TinyLM, mode: str) -> dict[str, Any]:
+    """The options of `generate` and `beam_search` that take the fast path; none for `plain` and where there is none."""
+    if mode == "plain" or len(modes()) == 1:
+        return {}
+    return {"decoder": importlib.import_module(DECODER).prepare(model, mode)}
+
+
+def settings() -> DecodeSettings:
+    """Section decode of the complete preset, drawn from the model's own distribution."""
+    params = read_params()
+    return read_section({"decode": params["decode"] | PLAIN}, "decode", DecodeSettings)
+
+
+def make(setup: Mapping[str, Any]) -> Step:
+    """setup: models, prompts, new_tokens, mode, device.
+
+    request: method (sample | greedy | a beam's width), prompts (how many) or first and repeats
+    -> {seconds, tokens, ids}.
+    """
+    seed_everything(1, setup["threads"])
+    model, _ = load_model(setup["models"], pick_device(setup.get("device", "cpu")))
+    drawn, new = settings(), setup["new_tokens"]
+    greedy = drawn.greedy()
+    fast = prepared(model, setup.get("mode", "plain"))
+
+    def decode(prompts: list[list[int]], method: str | int) -> list[list[int]]:
+        if isinstance(method, int):
+            found = beam_search(model, prompts, method, new, 0.0, None, [], stop_at_eos=False, **fast)
+            return [best.ids for best, *_ in found]
+        chosen = greedy if method == "greedy" else drawn
+        return [row.ids for row in generate(model, prompts, chosen, new, None, banned=[], stop_at_eos=False, **fast)]
+
+    def step(request: Mapping[str, Any]) -> dict[str, Any]:
+        return timed(decode, setup["prompts"], request)
+
+    return step
+
+
+def timed(decode: Any, prompts: list[list[int]], request: Mapping[str, Any]) -> dict[str, Any]:
+    """All prompts at once, or each of the first `alone` by itself."""
+    alone = request.get("alone")
+    groups = [prompts] if alone is None else [[prompt] for prompt in prompts[:alone]]
+    ids: list[list[int]] = []
+    start = time.perf_counter()
+    for group in groups:
+        ids += decode(group, request["method"])
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "tokens": sum(map(len, ids)), "ids": ids if request["method"] == "greedy" else []}
