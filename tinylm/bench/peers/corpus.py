@@ -1,7 +1,6 @@
 """A corpus of TinyStories' size: quotes mended, split, words counted and encoded by the stages download and vocab."""
 
 import contextlib
-import importlib.util
 import itertools
 import json
 import os
@@ -18,25 +17,13 @@ from tinylm.bench.peers.watched import watch
 from tinylm.config import parse_yaml
 from tinylm.files import atomic_folder, atomic_write
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.storybook import corpus as storybook
+from tinylm.text.standin import write_standin
 
 NAME = "corpus"
-STANDIN = "tinylm.text.standin"
 STORIES = {"full": (2_119_719, 21_990), "tiny": (60, 5)}  # train, validation
 NEW_WORDS = {"as in TinyStories": 0.0, "one word in fifty new": 0.02}
 SAMPLE_BYTES = 50_000_000
-END = "\n<|endoftext|>\n"
 SIDES = {"re and dict, one core": "plain_python", "tokenizers": "tokenizers", "ftfy.fix_text": "ftfy"}
-
-
-def _write(folder: Path, train: int, validation: int, new_words: float, workers: int) -> None:
-    """train.txt and validation.txt, laid out as TinyStories' own."""
-    if importlib.util.find_spec(STANDIN):
-        importlib.import_module(STANDIN).write_standin(folder, train, validation, new_words, 1, workers)
-        return
-    for name, stories in zip(("train", "validation"), storybook.generate(train, validation, 1), strict=True):
-        with atomic_write(folder / f"{name}.txt") as handle:
-            handle.writelines(story.text + END for story in stories)
 
 
 def standin(options: Options, new_words: float) -> Path:
@@ -44,7 +31,7 @@ def standin(options: Options, new_words: float) -> Path:
     folder = (options.work / f"standin-{options.size}-{new_words:g}").absolute()
     if not folder.exists():
         with atomic_folder(folder) as new:
-            _write(new, *STORIES[options.size], new_words, len(os.sched_getaffinity(0)))
+            write_standin(new, *STORIES[options.size], new_words, 1, len(os.sched_getaffinity(0)))
     return folder
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylm.bench.peers.options import Options
 from tinylm.bench.peers.record import Row, against
-from tinylm.bench.peers.sides.our_decoding import modes
+from tinylm.bench.peers.sides.our_decoding import MODES
 from tinylm.bench.peers.speaker import Speaker
 from tinylm.bench.peers.turns import Side, in_turn, rates, spread
 
@@ -16,7 +16,7 @@ Rates = Mapping[str, Mapping[str, float]]
 
 
 def our_sides(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
-    return {f"tinylm {mode}": options.side("tinylm", "our_decoding:make", asked | {"mode": mode}) for mode in modes()}
+    return {f"tinylm {mode}": options.side("tinylm", "our_decoding:make", asked | {"mode": mode}) for mode in MODES}
 
 
 def ct2_sides(options: Options, asked: dict[str, Any], workers: Sequence[int]) -> dict[str, Side]:

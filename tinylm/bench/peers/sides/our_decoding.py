@@ -1,6 +1,5 @@
 """Our decoding: `generate` and `beam_search`, as `tinylm generate` and stage evaluate call them."""
 
-import importlib.util
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ from tinylm.bench.peers.serve import Step
 from tinylm.cli.loading import read_params
 from tinylm.config import read_section
 from tinylm.decoding.beam import beam_search
+from tinylm.decoding.decoder import prepare
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import TinyLM
@@ -17,19 +17,12 @@ from tinylm.runtime import pick_device
 from tinylm.seeding import seed_everything
 
 PLAIN = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
-DECODER = "tinylm.decoding.decoder"  # the fast path; without it there is the plain one alone
-
-
-def modes() -> tuple[str, ...]:
-    """What a step may compute in: plain is the readable path in fp32, the others the fast one."""
-    return ("fp32", "bf16", "int8", "plain") if importlib.util.find_spec(DECODER) else ("fp32",)
+MODES = ("fp32", "bf16", "int8", "plain")  # plain: the readable path in fp32, the others the compiled one
 
 
 def prepared(model: TinyLM, mode: str) -> dict[str, Any]:
-    """The options of `generate` and `beam_search` that take the fast path; none for `plain` and where there is none."""
-    if mode == "plain" or len(modes()) == 1:
-        return {}
-    return {"decoder": importlib.import_module(DECODER).prepare(model, mode)}
+    """The options of `generate` and `beam_search` that take the compiled path; none for `plain`."""
+    return {} if mode == "plain" else {"decoder": prepare(model, mode)}
 
 
 def settings() -> DecodeSettings:
