@@ -6,7 +6,20 @@ from tinylm.reporting.blocks import Blocks, Quotes, bullets, facts, gallery, hea
 from tinylm.reporting.findings import findings
 from tinylm.reporting.pictures import baseline_rows, stage_seconds
 from tinylm.reporting.sources import STAGES, Run, as_number
-from tinylm.reporting.wording import ABSENT, big, count, figure, flag, interval, loss, many, name_of, seconds, visible
+from tinylm.reporting.wording import (
+    ABSENT,
+    big,
+    count,
+    figure,
+    flag,
+    interval,
+    loss,
+    many,
+    mebibytes,
+    name_of,
+    seconds,
+    visible,
+)
 
 
 def _opening(run: Run) -> str:
@@ -134,15 +147,15 @@ def budget(run: Run) -> Blocks:
         if isinstance(machine, dict):
             line = ", ".join(f"{name_of(str(key))} {visible(value)}" for key, value in machine.items())
             machines.setdefault(line, []).append(stage)
-    rows = [[stage, seconds(value)] for stage, value in stage_seconds(run)]
+    rows = [[stage, seconds(s), mebibytes(run.get(f"{stage}_time", "peak_mib"))] for stage, s in stage_seconds(run)]
     measured = [[", ".join(stages), line] for line, stages in machines.items()]
     note = (
-        "Wall time of each stage on this machine; a cached stage costs nothing. The accumulation runs have their own "
-        "section."
+        "Wall time and peak memory (process and its workers, resident) of each stage on this machine; a cached stage "
+        "costs nothing. The accumulation runs have their own section."
     )
-    return gallery(picture("seconds", note), table("Time of each stage", ["stage", "time"], rows)) + table(
-        "Measured on", ["stages", "machine"], measured, prose=["stages", "machine"]
-    )
+    return gallery(
+        picture("seconds", note), table("Time of each stage", ["stage", "time", "peak memory"], rows)
+    ) + table("Measured on", ["stages", "machine"], measured, prose=["stages", "machine"])
 
 
 def conclusions(run: Run) -> Blocks:
