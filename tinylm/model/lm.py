@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
+from tinylm.model.dropout import Dropout
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
 from tinylm.model.norms import Norm
@@ -46,7 +47,7 @@ class Block(nn.Module):
             settings.attention_bias,
         )
         self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.feed_forward_bias)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(
         self,
@@ -90,7 +91,7 @@ class TinyLM(nn.Module):
         tied, bias = settings.tied_output, settings.output_bias
         self.output = None if tied else nn.Linear(width, vocab_size, bias=bias)
         self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if tied and bias else None
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
         self.register_buffer("embedding_scale", scale)
         self._initialise()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tinylm.command import CommandFailed
 from tinylm.model.lm import TinyLM
+from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
 from tinylm.training.schedules import learning_rate
@@ -63,6 +64,7 @@ class Trainer:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
+        keep_freed_memory()
         model.use_recompute = settings.recompute
         model.train()
 
