@@ -11,7 +11,7 @@ from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
-from tinylm.model.recompute import recompute
+from tinylm.model.recompute import run_blocks
 from tinylm.model.settings import ModelSettings
 
 
@@ -79,7 +79,7 @@ class TinyLM(nn.Module):
         super().__init__()
         vocab_size, width = embedding.shape
         self.settings, self.vocab_size, self.width = settings, vocab_size, width
-        self.use_recompute = False
+        self.recompute = "none"  # none | blocks | blocks+loss | sqrt: what the backward pass computes again
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, width))
@@ -145,11 +145,10 @@ class TinyLM(nn.Module):
             x = x + F.embedding(positions, self.positions)
         x = self.dropout(x)  # (B, T, D)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
+        if self.recompute != "none" and torch.is_grad_enabled() and cache is None and maps is None:
+            return self.final_norm(run_blocks(list(self.blocks), x, mask, self.recompute))
         for layer, block in enumerate(self.blocks):
-            if self.use_recompute and torch.is_grad_enabled() and cache is None and maps is None:
-                x = recompute(block, x, mask)
-            else:
-                x = block(x, mask, cache, layer, positions, maps)
+            x = block(x, mask, cache, layer, positions, maps)
         return self.final_norm(x)
 
     def _output(self) -> tuple[Tensor, Tensor | None, float]:
@@ -171,7 +170,7 @@ class TinyLM(nn.Module):
         """Sum of nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
-        return output_loss(hidden, weight, bias, targets.flatten())
+        return output_loss(hidden, weight, bias, targets.flatten(), twice=self.recompute == "blocks+loss")
 
     @torch.no_grad()
     def nats(self, inputs: Tensor, targets: Tensor) -> Tensor:

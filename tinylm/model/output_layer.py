@@ -54,7 +54,7 @@ class OutputLoss(torch.autograd.Function):
             total += torch.cat(nats).sum()
             if grad_bias is not None and not twice:
                 grad_bias += logits.sum(0)
-            for columns in _slices(0, len(weight), PART_COLUMNS):
+            for columns in _slices(0, len(weight) if any(ctx.needs_input_grad[1:3]) else 0, PART_COLUMNS):
                 if twice:
                     part = hidden[chunk] @ weight[columns].T
                     if bias is not None:

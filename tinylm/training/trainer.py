@@ -65,7 +65,7 @@ class Trainer:
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
         keep_freed_memory()
-        model.use_recompute = settings.recompute
+        model.recompute = settings.recompute
         model.train()
 
     def tensors(self) -> dict[str, Tensor]:
