@@ -19,6 +19,7 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.assembly import assemble
 from tinylm.training.curves import run_figures
 from tinylm.training.loop import train
+from tinylm.training.precision import resolved
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
 
@@ -49,6 +50,7 @@ def main() -> None:
     seed = chosen(sys.argv[1:], settings.seed)
     settings = dataclasses.replace(settings, seed=seed, keep_epochs=())
     device = pick_device(runtime.device)
+    settings = resolved(settings, device)
     check_writable("runs", f"data/seeds/{seed}")
     pad_id = open_tokenizer(DATA[0]).pad_id
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}

@@ -23,6 +23,7 @@ from tinylm.training.assembly import assemble
 from tinylm.training.curves import run_figures, write_curves, write_samples
 from tinylm.training.loggers import open_logger
 from tinylm.training.loop import train
+from tinylm.training.precision import resolved
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
 
@@ -36,10 +37,11 @@ SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 
 def main() -> None:
     start = time.perf_counter()
     params = stage_params()
-    settings = read_section(params, "train", TrainSettings)
     model_settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     device = pick_device(runtime.device)
+    settings = resolved(read_section(params, "train", TrainSettings), device)
+    print(f"precision: {settings.precision}")
     check_writable("runs", "models", "metrics", "plots")
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
@@ -69,7 +71,7 @@ def main() -> None:
         write_sums("models")
         write_curves("plots", result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
-        write_json("metrics/train.json", {"seed": settings.seed, **figures})
+        write_json("metrics/train.json", {"seed": settings.seed, "precision": settings.precision, **figures})
         stage_time("train", start - result.earlier_s, measured_on, **result.timing())
         snapshots.finish()
 

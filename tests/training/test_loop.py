@@ -117,7 +117,7 @@ def test_recomputation_changes_no_bit_of_a_run(new_model, new_settings, new_batc
             model,
             new_batches(),
             held_out,
-            new_settings(recompute="blocks" if on else "none", tokens=1000, accumulation=2),
+            new_settings(recompute=on, tokens=1000, accumulation=2),
         )
         states.append(model.state_dict())
     assert all(torch.equal(states[0][name], tensor) for name, tensor in states[1].items())

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ def run_blocks(blocks: Sequence[Callable[[Tensor, Tensor], Tensor]], x: Tensor, 
     if group > 1:
         for start in range(0, len(blocks), group):
             part = blocks[start : start + group]
-            x = recompute(lambda y, m, part=part: run_blocks(part, y, m, "blocks"), x, mask)
+            x = recompute(partial(run_blocks, part, kept="blocks"), x, mask)
         return x
     for block in blocks:
         x = block(x, mask) if kept == "none" else recompute(block, x, mask)

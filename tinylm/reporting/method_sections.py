@@ -194,9 +194,9 @@ def training(run: Run) -> Blocks:
         if chosen.get("patience") is None
         else f"Training stops after {count(chosen.get('patience'))} validations without improvement; the saved weights "
         "are those of the best.",
-        "Activations are computed again in the backward pass."
-        if chosen.get("recompute") not in (None, False, "none")
-        else "",
+        ""
+        if chosen.get("recompute") in (None, False, "none")
+        else "Activations are computed again in the backward pass.",
     )
 
 

@@ -11,6 +11,7 @@ from tinylm.model.lm import TinyLM
 from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
+from tinylm.training.precision import resolved
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings
 
@@ -59,6 +60,7 @@ class Trainer:
     """One run over a token budget; `train` drives it, the benches time its `update`."""
 
     def __init__(self, model: TinyLM, batches: TrainBatches, settings: TrainSettings) -> None:
+        settings = resolved(settings, model.embedding.device)
         self.model, self.batches, self.settings = model, batches, settings
         self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
