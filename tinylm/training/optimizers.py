@@ -73,7 +73,7 @@ class Adam:
         if weight_decay and self.decoupled:
             torch._foreach_mul_(parameters, 1.0 - lr * weight_decay)
         elif weight_decay:
-            grads = list(torch._foreach_add(grads, parameters, alpha=weight_decay))
+            grads = list(torch._foreach_add(torch._foreach_mul(parameters, weight_decay), grads))
         torch._foreach_lerp_(first, grads, 1.0 - beta1)
         torch._foreach_mul_(second, beta2)
         torch._foreach_addcmul_(second, grads, grads, value=1.0 - beta2)
