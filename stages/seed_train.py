@@ -48,14 +48,14 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         check_writable("runs", folder)
     model_settings = read_section(params, "model", ModelSettings)
     ready = prepare(group, model_settings, settings, runtime, f"runs/seeds/{seed}", CODE)
-    made, snapshots, every_s = ready.made, ready.snapshots, runtime.log_every_s
+    made, settings, snapshots, every_s = ready.made, ready.train, ready.snapshots, runtime.log_every_s
     with contextlib.ExitStack() as held:
         if group.leads:
             held.enter_context(exclusive_lock(f"runs/seed_{seed}.lock", f"training with seed {seed}"))
         result = train(made.model, made.batches, made.held_out, settings, every_s, None, snapshots, group=group)
         if not group.leads:
             return
-        save_model(folder, made.model, **ready.saved_with(settings))
+        save_model(folder, made.model, **ready.saved_with())
         figures = run_figures(result, made.batches)
         write_json(f"{folder}/run.json", {"figures": figures, "held_out": result.curves.held_out})
         write_sums(folder)

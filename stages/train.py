@@ -42,7 +42,8 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     if group.leads:
         check_writable("runs", "models", "metrics", "plots")
     ready = prepare(group, read_section(params, "model", ModelSettings), settings, runtime, "runs/train", CODE)
-    model, batches, tokenizer = ready.made.model, ready.made.batches, ready.tokenizer
+    model, batches, tokenizer, settings = ready.made.model, ready.made.batches, ready.tokenizer, ready.train
+    print(f"precision: {settings.precision}")
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
     print(format_description(describe(model)))
 
@@ -61,13 +62,13 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         result = train(model, batches, ready.made.held_out, settings, every_s, sample, snapshots, logger, group)
         if not group.leads:
             return
-        save_model("models", model, **ready.saved_with(settings))
+        save_model("models", model, **ready.saved_with())
         snapshots.copy_kept("models")
         write_samples("models/samples.json", result.curves)
         write_sums("models")
         write_curves("plots", result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
-        write_json("metrics/train.json", {"seed": settings.seed, **figures})
+        write_json("metrics/train.json", {"seed": settings.seed, "precision": settings.precision, **figures})
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         snapshots.finish()
 

@@ -294,7 +294,7 @@ def test_needs_grow_with_stories_batch_and_depth():
 
     disk, memory = needed()
     assert needed(data__train_stories=40000) == (disk + 3 * 20000 * machine.STORY_BYTES, memory)
-    assert needed(train__batch_size=64)[1] > memory > needed(train__recompute=True)[1]
+    assert needed(train__batch_size=64)[1] > memory > needed(train__recompute="blocks")[1]
     assert needed(model__layers=8)[0] > disk
     assert machine.needs({}, None) == (0, 0)
 

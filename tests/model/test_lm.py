@@ -252,7 +252,7 @@ def test_tied_vectors_learn_from_both_ends(new_model, ids):
 
 def test_attention_maps_are_one_tensor_a_layer(new_model, ids):
     model = new_model(layers=3)
-    model.use_recompute = True
+    model.recompute = "blocks"
     for context in (torch.no_grad(), torch.enable_grad()):
         maps: list[torch.Tensor] = []
         with context:

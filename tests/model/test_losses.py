@@ -1,10 +1,11 @@
+import itertools
 import math
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.model import losses
+from tinylm.model import losses, output_layer
 from tinylm.model.losses import cross_entropy, output_loss
 
 PAD, V, D = -1, 29, 7
@@ -57,6 +58,7 @@ def test_cross_entropy_of_low_precision_logits_is_computed_in_float32():
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 12, 13, 14, 26, 40])  # around borders of chunks of 13
 def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
+    monkeypatch.setattr(output_layer, "CHUNK_ROWS", 13)
     monkeypatch.setattr(losses, "CHUNK_ROWS", 13)
     hidden, weight, bias, targets = example(rows)
     targets[0] = 5
@@ -114,13 +116,34 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32():
         assert (one - other).norm() < 0.02 * other.norm()
 
 
-def test_one_chunk_of_logits_at_most_is_alive():
-    rows, seen = 4 * losses.CHUNK_ROWS, []
-    hidden, weight, _, _ = example(rows, torch.float32)
-    original = losses._chunk_nats
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            losses, "_chunk_nats", lambda logits, *rest: (seen.append(len(logits)), original(logits, *rest))[1]
-        )
-        output_loss(hidden, weight, None, torch.randint(0, V, (rows,))).backward()
-    assert seen == [losses.CHUNK_ROWS] * 4
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_logits_computed_twice_change_no_bit(with_bias):
+    hidden, weight = torch.randn(600, 24, requires_grad=True), torch.randn(2500, 24, requires_grad=True)
+    bias = torch.randn(2500, requires_grad=True) if with_bias else None
+    targets = torch.randint(-1, 2500, (600,))
+    inputs = [t for t in (hidden, weight, bias) if t is not None]
+    once, again = (output_loss(hidden, weight, bias, targets, twice) for twice in (False, True))
+    assert torch.equal(once, again)
+    for one, other in zip(torch.autograd.grad(once, inputs), torch.autograd.grad(again, inputs), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_second_backward_pass_is_refused():
+    hidden, weight, _, targets = example(9)
+    loss = output_loss(hidden, weight, None, targets)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_one_chunk_of_logits_at_most_is_alive(precision, twice):
+    rows, words = 4 * output_layer.CHUNK_ROWS, 9000
+    hidden, weight = torch.randn(rows, 64, requires_grad=True), torch.randn(words, 64, requires_grad=True)
+    low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler, low:
+        output_loss(hidden, weight, None, torch.randint(0, words, (rows,)), twice)
+    sizes = [event.nbytes() for event in profiler.kineto_results.events() if event.name() == "[memory]"]
+    one = output_layer.CHUNK_ROWS * words * (2 if precision == "bf16" else 4)
+    assert max(itertools.accumulate(sizes)) < (0.8 if twice and precision == "fp32" else 2.0) * one

@@ -22,9 +22,9 @@ def autocast(precision: str):
     return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 
 
-def one_step(model, ids, on: bool, precision: str):
+def one_step(model, ids, on: str, precision: str):
     """Loss, all gradients over two accumulated mini-batches, and the random stream's next draw."""
-    model.use_recompute = on
+    model.recompute = on
     model.zero_grad()
     torch.manual_seed(5)
     losses = []
@@ -36,11 +36,12 @@ def one_step(model, ids, on: bool, precision: str):
     return losses, {name: p.grad for name, p in model.named_parameters()}, torch.rand(3)
 
 
+@pytest.mark.parametrize("kept", ["blocks", "blocks+loss", "sqrt"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda s: "-".join(map(str, s.values())) or "plain")
-def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_model, ids, settings, precision):
-    model = new_model(**settings).float().train()
-    without, with_it = (one_step(model, ids, on, precision) for on in (False, True))
+def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_model, ids, settings, precision, kept):
+    model = new_model(**{"layers": 4} | settings).float().train()
+    without, with_it = (one_step(model, ids, on, precision) for on in ("none", kept))
     assert all(map(torch.equal, without[0], with_it[0]))
     for name, gradient in without[1].items():
         if name == "embedding" and settings.get("embedding") == "frozen":
@@ -52,11 +53,12 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_mode
     assert torch.equal(without[2], with_it[2])
 
 
-def test_recomputation_costs_one_more_forward_pass_of_the_blocks(new_model, ids):
-    model = new_model(layers=3).train()
+@pytest.mark.parametrize(("kept", "passes"), [("blocks", 1), ("sqrt", 2)])
+def test_recomputation_costs_further_forward_passes_of_the_blocks(new_model, ids, kept, passes):
+    model = new_model(layers=5).train()
     counts = {}
-    for on in (False, True):
-        model.use_recompute = on
+    for on in ("none", kept):
+        model.recompute = on
         with FlopCounterMode(display=False) as forward:
             loss = model.loss(ids, ids)
         with FlopCounterMode(display=False) as backward:
@@ -64,8 +66,20 @@ def test_recomputation_costs_one_more_forward_pass_of_the_blocks(new_model, ids)
         counts[on] = forward.get_total_flops(), backward.get_total_flops()
     with FlopCounterMode(display=False) as blocks, torch.no_grad():
         model.hidden(ids)
-    assert counts[True][0] == counts[False][0]
-    assert counts[True][1] == counts[False][1] + blocks.get_total_flops()
+    assert counts[kept][0] == counts["none"][0]
+    assert counts[kept][1] == counts["none"][1] + passes * blocks.get_total_flops()
+
+
+def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
+    model, sizes = new_model(layers=9).train(), {}
+    for on in ("none", "blocks", "sqrt"):
+        model.recompute = on
+        with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+            loss = model.loss(ids, ids)
+        assert loss.requires_grad  # and so all that it keeps is alive
+        sizes[on] = sum(e.nbytes() for e in profiler.kineto_results.events() if e.name() == "[memory]")
+        del loss
+    assert sizes["sqrt"] < sizes["blocks"] < sizes["none"]
 
 
 def test_a_block_keeps_only_its_input():
@@ -87,8 +101,8 @@ def test_a_block_keeps_only_its_input():
 
 def test_without_gradients_nothing_is_recomputed(new_model, ids, monkeypatch):
     model = new_model()
-    model.use_recompute = True
-    monkeypatch.setattr("tinylm.model.lm.recompute", None)
+    model.recompute = "blocks"
+    monkeypatch.setattr("tinylm.model.lm.run_blocks", None)
     with torch.no_grad():
         model(ids)
         model.hidden(ids, cache=model.new_cache(5))

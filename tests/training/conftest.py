@@ -66,7 +66,7 @@ def new_settings() -> Callable[..., TrainSettings]:
         "final_lr": 0.05,
         "clip_norm": 1.0,
         "precision": "fp32",
-        "recompute": False,
+        "recompute": "none",
         "validate_every": 20,
         "patience": None,
         "sample_every": 30,

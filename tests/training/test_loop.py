@@ -35,7 +35,7 @@ def gradients(model, batches, precision="fp32"):
 @pytest.mark.parametrize("tied", [False, True])
 def test_accumulated_gradients_equal_the_full_batchs_on_ragged_batches(new_model, ragged, recompute, tied):
     model = new_model(tied_output=tied).double()
-    model.use_recompute = recompute
+    model.recompute = "blocks" if recompute else "none"
     (nats, tokens), parts = gradients(model, ragged)
     (all_nats, all_tokens), whole = gradients(model, [one_batch(ragged)])
     assert tokens == all_tokens == 39
@@ -93,7 +93,7 @@ def test_training_learns_what_can_be_learnt(new_model, new_settings, new_batches
     assert first > 2.5
     assert last < 0.6 * first  # only the first number of a story and its end stay a guess
     assert split_loss(model, held_out(), precision)[0] / split_loss(model, held_out())[1] == pytest.approx(last)
-    assert model.use_recompute is False
+    assert model.recompute == "none"
 
 
 @pytest.mark.parametrize("layout", ["stories", "stream", "windows"])
@@ -110,10 +110,15 @@ def test_the_same_run_twice_gives_the_same_bytes(new_model, new_settings, new_ba
 
 def test_recomputation_changes_no_bit_of_a_run(new_model, new_settings, new_batches, held_out):
     states = []
-    for on in (False, True):
+    for on in ("none", "blocks"):
         torch.manual_seed(9)
         model = new_model(dropout=0.2)
-        train(model, new_batches(), held_out, new_settings(recompute=on, tokens=1000, accumulation=2))
+        train(
+            model,
+            new_batches(),
+            held_out,
+            new_settings(recompute=on, tokens=1000, accumulation=2),
+        )
         states.append(model.state_dict())
     assert all(torch.equal(states[0][name], tensor) for name, tensor in states[1].items())
 
@@ -244,7 +249,7 @@ def test_a_frozen_embedding_is_never_touched(new_model, new_settings, new_batche
     for optimizer in OPTIMIZERS:
         model = new_model(embedding="frozen")
         before = model.embedding.detach().clone()
-        settings = new_settings(optimizer=optimizer, tokens=500, weight_decay=0.5, recompute=True)
+        settings = new_settings(optimizer=optimizer, tokens=500, weight_decay=0.5, recompute="blocks")
         result = train(model, new_batches(), held_out, settings)
         assert torch.equal(model.embedding, before)
         assert result.last_held_out < result.curves.held_out[0][2]

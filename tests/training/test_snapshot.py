@@ -38,7 +38,7 @@ SETTINGS = {
     "adamw": {"optimizer": "adamw"},
     "muon": {"optimizer": "muon"},
     "accumulation": {"accumulation": 3, "tokens": 9000},
-    "recompute": {"recompute": True},
+    "recompute": {"recompute": "blocks"},
     "bf16": {"precision": "bf16"},
     "stream": {"layout": "stream"},
     "windows": {"layout": "windows"},

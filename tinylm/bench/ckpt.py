@@ -1,4 +1,4 @@
-"""Gradient checkpointing off and on: memory, time and gradients, against depth."""
+"""Gradient checkpointing, none and each way of it: memory, time and gradients, against depth."""
 
 import dataclasses
 import hashlib
@@ -20,6 +20,8 @@ from tinylm.text.token_store import TokenStore
 from tinylm.training.trainer import accumulate_gradients
 
 SEED = 1
+SERIES = {"none": "plain", "blocks": "recompute", "blocks+loss": "blocks+loss", "sqrt": "sqrt"}  # as plots name them
+MODES = tuple(SERIES)
 MEASURED = (
     "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's "
     "peak in one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
@@ -31,7 +33,7 @@ class Task:
     """One setting, complete, for a process of its own; the model's depth stands in `model.layers`."""
 
     model: ModelSettings
-    recompute: bool
+    recompute: str
     batch_size: int
     repeats: int
     pad_id: int
@@ -44,7 +46,7 @@ class Task:
 def make_tasks(
     settings: CkptBenchSettings, model: ModelSettings, pad_id: int, folder: str, device: str, threads: int
 ) -> list[Task]:
-    """Each depth with recomputation off and on, in turn; `folder` is the pipeline's data folder."""
+    """Each depth with each choice of what is computed again, in turn; `folder` is the pipeline's data folder."""
     return [
         Task(
             dataclasses.replace(model, layers=layers),
@@ -58,7 +60,7 @@ def make_tasks(
             threads,
         )
         for layers in settings.depths
-        for recompute in (False, True)
+        for recompute in MODES
     ]
 
 
@@ -79,7 +81,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
     model = new_model(task.model, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
-    model.use_recompute = task.recompute
+    model.recompute = task.recompute
     store = TokenStore(task.tokens, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     batch = batches.batch(0)
@@ -110,12 +112,18 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Measure each task in a process of its own, one after the other, and print what it gave."""
     results = []
     for task in tasks:
-        name = f"{task.model.layers} layers, recompute {'on' if task.recompute else 'off'}"
+        name = f"{task.model.layers} layers, recompute {task.recompute}"
         known = {"setting": name, "layers": task.model.layers, "recompute": task.recompute}
         result = known | measure.in_own_process(measure_task, task)
         results.append(result)
         print(f"{result['setting']}: {_figures(result)}", flush=True)
     return results
+
+
+def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other ways)."""
+    pairs = [row | {"recompute": row["recompute"] == "blocks"} for row in rows if row["recompute"] in MODES[:2]]
+    return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
 
 
 def _figures(result: dict[str, Any]) -> str:
@@ -127,23 +135,28 @@ def _figures(result: dict[str, Any]) -> str:
 
 
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:
-    """Depths whose loss and gradients are equal to the bit with recomputation off and on.
+    """Depths whose loss and gradients are equal to the bit with every choice of recomputation that was measured.
 
-    Raises CommandFailed naming the depth and the first parameter that differs. Depths that were measured only one
-    way are left out.
+    Raises CommandFailed naming the depth, the choice and the first parameter that differs. Depths without a
+    comparison are left out.
     """
     depths = []
     for plain in results:
-        other = next((r for r in results if r["layers"] == plain["layers"] and r["recompute"]), None)
-        if plain["recompute"] or other is None:
+        others = [r for r in results if r["layers"] == plain["layers"] and r["recompute"] != "none"]
+        if plain["recompute"] != "none" or not others:
             continue
-        where = f"ckpt_bench: {plain['layers']} layers: recompute changes"
-        if plain["nats"] != other["nats"]:
-            losses = [float.fromhex(result["nats"]) for result in (plain, other)]
-            raise CommandFailed(f"{where} the loss from {losses[0]!r} to {losses[1]!r} nats")
-        names = plain["gradients"] | other["gradients"]
-        differing = [n for n in names if plain["gradients"].get(n) != other["gradients"].get(n)]
-        if differing:
-            raise CommandFailed(f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)")
+        for other in others:
+            _refuse_difference(plain, other)
         depths.append(plain["layers"])
     return depths
+
+
+def _refuse_difference(plain: dict[str, Any], other: dict[str, Any]) -> None:
+    where = f"ckpt_bench: {plain['layers']} layers: recompute {other['recompute']} changes"
+    if plain["nats"] != other["nats"]:
+        losses = [float.fromhex(result["nats"]) for result in (plain, other)]
+        raise CommandFailed(f"{where} the loss from {losses[0]!r} to {losses[1]!r} nats")
+    names = plain["gradients"] | other["gradients"]
+    differing = [n for n in names if plain["gradients"].get(n) != other["gradients"].get(n)]
+    if differing:
+        raise CommandFailed(f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)")

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = read_section(params, "model", ModelSettings)
     train = read_section(params, "train", TrainSettings)
     model = blank_model(settings, _vocab_size(arguments), _width(arguments, params))
-    model.use_recompute = train.recompute
+    model.recompute = train.recompute
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)
     training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]

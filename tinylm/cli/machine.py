@@ -85,7 +85,7 @@ def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
             return disk, memory
         totals = summary(blank_model(settings, vocab_size, width), train.optimizer)
         numbers = 14 * width + 3 * settings.feed_forward + 3 * settings.heads * context
-        layers = 1 if train.recompute else settings.layers
+        layers = settings.layers if train.recompute == "none" else 1
         memory = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
         memory += 4 * train.batch_size * context * layers * numbers
         disk += 10 * totals["weight_bytes"]

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tinylm.model.dropout import Dropout
 from tinylm.model.kv_cache import KVCache
 
 
@@ -42,7 +43,7 @@ class SelfAttention(nn.Module):
         self.ragged = widths[0] != widths[-1]
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.silent: tuple[int, ...] = ()  # heads that add nothing to the output, for measuring what they are worth
         slots = torch.full((heads, widths[0]), inner)  # column `inner` is the zero column
         for head, (columns, own) in enumerate(zip(torch.arange(inner).split(widths), widths, strict=True)):

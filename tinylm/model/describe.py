@@ -1,6 +1,7 @@
 """What a model is made of: parts, shapes, parameters, operations and bytes, counted from its settings."""
 
 import dataclasses
+import math
 from typing import Any
 
 from torch import nn
@@ -37,6 +38,14 @@ def _bias(layer: nn.Linear) -> str:
     return "" if layer.bias is None else " + bias"
 
 
+def _again(model: TinyLM) -> int:
+    """How often the backward pass computes a block again."""
+    if model.recompute == "none":
+        return 0
+    group = math.isqrt(len(model.blocks)) if model.recompute == "sqrt" else 1
+    return 1 if group == 1 else 2
+
+
 def _attention(model: TinyLM, block: Block, number: int) -> Part:
     attention: SelfAttention = block.attention
     columns = attention.heads * attention.head_width  # the zero columns of narrower heads are computed as well
@@ -44,9 +53,9 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
     scores = 2 * 2 * columns * model.settings.context
     # The first block's input needs a gradient only where something below it learns: a norm, vectors, positions.
     learned = model.embedding.requires_grad or model.settings.positions == "learned"
-    reaches = number > 1 or block.pre or learned or model.use_recompute
+    reaches = number > 1 or block.pre or learned or model.recompute != "none"
     backward = 2 * (into + out + scores) - (0 if reaches else into)
-    again = into + out + scores if model.use_recompute else 0
+    again = _again(model) * (into + out + scores)
     widest, narrowest = attention.head_width, attention.inner // attention.heads
     heads = f"{attention.heads} x {widest}" if widest == narrowest else f"{attention.heads} x {narrowest}-{widest}"
     into_bias, out_bias = _bias(attention.qkv), _bias(attention.out)
@@ -60,7 +69,7 @@ def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
     flop = 2 * 2 * layer.up.in_features * layer.up.out_features
     bias, activation = _bias(layer.up), model.settings.activation
     shape = f"{layer.up.in_features} -> {layer.up.out_features}{bias} {activation} -> {layer.up.in_features}{bias}"
-    training = (4 if model.use_recompute else 3) * flop
+    training = (3 + _again(model)) * flop
     return Part("feed-forward", number, "blocks", shape, _size(layer), _trainable(layer), flop, 0, training)
 
 
@@ -85,12 +94,13 @@ def _output(model: TinyLM) -> Part:
     size = (0 if tied else weights) + (model.vocab_size if bias else 0)
     learns = not tied or model.embedding.requires_grad  # the weights; a bias learns in any case
     name, shape = "output (tied)" if tied else "output", f"{model.vocab_size} x {model.width}"
-    training = (3 if learns else 2) * 2 * weights
+    again = model.recompute == "blocks+loss" and (learns or bias)
+    training = ((3 if learns else 2) + again) * 2 * weights
     return Part(name, None, "output", shape + " + bias" * bias, size, learns or bias, 2 * weights, 0, training)
 
 
 def describe(model: TinyLM) -> list[Part]:
-    """The parts in the order in which a token meets them; `model.use_recompute` is counted in."""
+    """The parts in the order in which a token meets them; what `model.recompute` computes again is counted in."""
     table = f"{model.vocab_size} x {model.width}"
     parts = [
         Part("embedding", None, "embedding", table, model.embedding.numel(), model.embedding.requires_grad, 0),

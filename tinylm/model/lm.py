@@ -6,11 +6,12 @@ from torch.nn import functional as F
 
 from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
+from tinylm.model.dropout import Dropout
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
-from tinylm.model.recompute import recompute
+from tinylm.model.recompute import run_blocks
 from tinylm.model.settings import ModelSettings
 
 
@@ -46,7 +47,7 @@ class Block(nn.Module):
             settings.attention_bias,
         )
         self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.feed_forward_bias)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(
         self,
@@ -78,7 +79,7 @@ class TinyLM(nn.Module):
         super().__init__()
         vocab_size, width = embedding.shape
         self.settings, self.vocab_size, self.width = settings, vocab_size, width
-        self.use_recompute = False
+        self.recompute = "none"  # none | blocks | blocks+loss | sqrt: what the backward pass computes again
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, width))
@@ -90,7 +91,7 @@ class TinyLM(nn.Module):
         tied, bias = settings.tied_output, settings.output_bias
         self.output = None if tied else nn.Linear(width, vocab_size, bias=bias)
         self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if tied and bias else None
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
         self.register_buffer("embedding_scale", scale)
         self._initialise()
@@ -143,11 +144,10 @@ class TinyLM(nn.Module):
             x = x + F.embedding(positions, self.positions)
         x = self.dropout(x)  # (B, T, D)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
+        if self.recompute != "none" and torch.is_grad_enabled() and cache is None and maps is None:
+            return self.final_norm(run_blocks(list(self.blocks), x, mask, self.recompute))
         for layer, block in enumerate(self.blocks):
-            if self.use_recompute and torch.is_grad_enabled() and cache is None and maps is None:
-                x = recompute(block, x, mask)
-            else:
-                x = block(x, mask, cache, layer, positions, maps)
+            x = block(x, mask, cache, layer, positions, maps)
         return self.final_norm(x)
 
     def _output(self) -> tuple[Tensor, Tensor | None, float]:
@@ -169,7 +169,7 @@ class TinyLM(nn.Module):
         """Sum of nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
-        return output_loss(hidden, weight, bias, targets.flatten())
+        return output_loss(hidden, weight, bias, targets.flatten(), twice=self.recompute == "blocks+loss")
 
     @torch.no_grad()
     def nats(self, inputs: Tensor, targets: Tensor) -> Tensor:

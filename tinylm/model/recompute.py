@@ -1,6 +1,8 @@
 """Gradient checkpointing: activations inside a block are thrown away and computed again in the backward pass."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,6 +33,23 @@ class _Recompute(torch.autograd.Function):
                 y = ctx.block(x, mask)
         torch.autograd.backward(y, grads[0])  # adds to the block's parameters' gradients by itself
         return None, x.grad, None
+
+
+def run_blocks(blocks: Sequence[Callable[[Tensor, Tensor], Tensor]], x: Tensor, mask: Tensor, kept: str) -> Tensor:
+    """All blocks in turn. kept: `none` recomputes nothing, `blocks` and `blocks+loss` each block from its input.
+
+    sqrt: of N blocks only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block,
+    for one more forward pass of the blocks than `blocks`.
+    """
+    group = math.isqrt(len(blocks)) if kept == "sqrt" else 1
+    if group > 1:
+        for start in range(0, len(blocks), group):
+            part = blocks[start : start + group]
+            x = recompute(partial(run_blocks, part, kept="blocks"), x, mask)
+        return x
+    for block in blocks:
+        x = block(x, mask) if kept == "none" else recompute(block, x, mask)
+    return x
 
 
 def recompute(block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from tinylm.reporting.blocks import Blocks, bullets, facts, gallery, paragraph, picture, table
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import ABSENT, big, count, exact, figure, flag, many, name_of, share, visible
+from tinylm.reporting.wording import ABSENT, big, count, exact, figure, many, name_of, share, visible
 
 SPLIT_USES = {
     "train": "what the model learns from",
@@ -194,7 +194,9 @@ def training(run: Run) -> Blocks:
         if chosen.get("patience") is None
         else f"Training stops after {count(chosen.get('patience'))} validations without improvement; the saved weights "
         "are those of the best.",
-        "Activations are computed again in the backward pass." if flag(chosen.get("recompute")) == "yes" else "",
+        ""
+        if chosen.get("recompute") in (None, False, "none")
+        else "Activations are computed again in the backward pass.",
     )
 
 

@@ -1,9 +1,25 @@
 """Adam, AdamW and Muon from scratch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+
+PIECE = 1 << 17
+
+
+def in_pieces(rows: Sequence[tuple[Tensor, ...]]) -> Iterator[list[list[Tensor]]]:
+    """Equal work on many tensors: rows (parameter, gradient, ...) as columns, each a list of flat pieces to change.
+
+    On CUDA all of it at once, so that one kernel serves many tensors; on a CPU a piece of `PIECE` numbers after the
+    other, so that the passes over it cost memory traffic once.
+    """
+    if rows and rows[0][0].is_cuda:
+        yield [list(column) for column in zip(*rows, strict=True)]
+        return
+    for row in rows:
+        for pieces in zip(*(tensor.view(-1).split(PIECE) for tensor in row), strict=True):
+            yield [[piece] for piece in pieces]
 
 
 class Adam:
@@ -36,24 +52,35 @@ class Adam:
     def step(self, lr: float) -> None:
         """One update with the gradients that the parameters hold."""
         self.updates += 1
-        beta1, beta2 = self.betas
-        correction1 = 1.0 - beta1**self.updates
-        correction2 = 1.0 - beta2**self.updates
         moments = iter(zip(self.first, self.second, strict=True))
         for parameters, weight_decay in self.groups:
-            for parameter in parameters:
-                first, second = next(moments)
-                grad = parameter.grad
-                if grad is None:
-                    continue
-                if weight_decay and self.decoupled:
-                    parameter.mul_(1.0 - lr * weight_decay)
-                elif weight_decay:
-                    grad = grad + weight_decay * parameter
-                first.lerp_(grad, 1.0 - beta1)
-                second.mul_(beta2).addcmul_(grad, grad, value=1.0 - beta2)
-                scale = (second / correction2).sqrt_().add_(self.eps)
-                parameter.addcdiv_(first, scale, value=-lr / correction1)
+            held = [(p, p.grad, *next(moments)) for p in parameters]
+            moving = [(p, grad.contiguous(), *rest) for p, grad, *rest in held if grad is not None]
+            for pieces in in_pieces(moving):
+                self._move(lr, weight_decay, *pieces)
+
+    def _move(
+        self,
+        lr: float,
+        weight_decay: float,
+        parameters: list[Tensor],
+        grads: list[Tensor],
+        first: list[Tensor],
+        second: list[Tensor],
+    ) -> None:
+        """The formula above on lists of tensors, in place."""
+        beta1, beta2 = self.betas
+        if weight_decay and self.decoupled:
+            torch._foreach_mul_(parameters, 1.0 - lr * weight_decay)
+        elif weight_decay:
+            grads = list(torch._foreach_add(torch._foreach_mul(parameters, weight_decay), grads))
+        torch._foreach_lerp_(first, grads, 1.0 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, grads, grads, value=1.0 - beta2)
+        scale = torch._foreach_div(second, 1.0 - beta2**self.updates)
+        torch._foreach_sqrt_(scale)
+        torch._foreach_add_(scale, self.eps)
+        torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**self.updates))
 
 
 def orthogonalise(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -115,8 +142,10 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> floa
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; null never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    norm = float(torch.stack([grad.double().square().sum() for grad in grads]).sum().sqrt())
+    squares = []
+    for (pieces,) in in_pieces([(grad.contiguous(),) for grad in grads]):
+        squares += [torch.dot(wide, wide) for wide in (piece.double().flatten() for piece in pieces)]
+    norm = float(torch.stack(squares).sum().sqrt())
     if max_norm is not None and norm > max_norm:
-        for grad in grads:
-            grad.mul_(max_norm / norm)
+        torch._foreach_mul_(grads, max_norm / norm)
     return norm

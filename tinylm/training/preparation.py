@@ -14,6 +14,7 @@ from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.distributed import Group
+from tinylm.training.precision import resolved
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
 
@@ -25,16 +26,17 @@ CODE = ["tinylm/model", "tinylm/training", "tinylm/text/batches.py"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run before its first update."""
+    """A run before its first update; `train` has each `auto` in its place what it stands for here."""
 
+    train: TrainSettings
     tokenizer: Tokenizer
     made: Assembly
     snapshots: Snapshots
     measured_on: dict[str, Any]
 
-    def saved_with(self, train: TrainSettings) -> Mapping[str, Any]:
+    def saved_with(self) -> Mapping[str, Any]:
         """What `save_model` notes beside the weights."""
-        return {"layout": train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
+        return {"layout": self.train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
 
 
 def prepare(
@@ -50,6 +52,7 @@ def prepare(
     code: files of the stage's own that decide its bytes, beside CODE. Raises InputError where the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
+    train = resolved(train, device)
     tokenizer = open_tokenizer(TOKENIZER)
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
@@ -58,4 +61,4 @@ def prepare(
     group.check_same(parts)
     measured_on = conditions(device, threads, group.size)
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(tokenizer, made, snapshots, measured_on)
+    return Prepared(train, tokenizer, made, snapshots, measured_on)

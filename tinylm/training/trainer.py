@@ -8,9 +8,11 @@ from torch import Tensor
 
 from tinylm.command import CommandFailed
 from tinylm.model.lm import TinyLM
+from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
+from tinylm.training.precision import resolved
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings
 
@@ -67,13 +69,15 @@ class Trainer:
     def __init__(
         self, model: TinyLM, batches: TrainBatches, settings: TrainSettings, group: Group | None = None
     ) -> None:
+        settings = resolved(settings, model.embedding.device)
         self.model, self.batches, self.settings = model, batches, settings
         self.group = group or Group()
         self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
-        model.use_recompute = settings.recompute
+        keep_freed_memory()
+        model.recompute = settings.recompute
         model.train()
 
     def tensors(self) -> dict[str, Tensor]:

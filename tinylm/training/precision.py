@@ -1,0 +1,22 @@
+"""What `auto` stands for in section `train` on this machine."""
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from tinylm.training.settings import TrainSettings
+
+
+def multiplies_in_bf16(device: Any) -> bool:
+    """Whether the device (a torch.device) has instructions for products of bfloat16, which are what makes it fast."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
+    """The settings with each `auto` in its place what it stands for on the device; others as they are."""
+    if settings.precision != "auto":
+        return settings
+    return dataclasses.replace(settings, precision="bf16" if multiplies_in_bf16(device) else "fp32")
