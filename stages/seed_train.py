@@ -13,10 +13,11 @@ from tinylm.model.storage import save_model
 from tinylm.processes import check_writable, exclusive_lock
 from tinylm.runtime import RuntimeSettings
 from tinylm.sections import stage_params
+from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.curves import run_figures
 from tinylm.training.distributed import Group
 from tinylm.training.loop import train
-from tinylm.training.preparation import prepare
+from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
 from tinylm.training.trainer import TrainSettings
 
@@ -47,7 +48,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     if group.leads:
         check_writable("runs", folder)
     model_settings = read_section(params, "model", ModelSettings)
-    ready = prepare(group, model_settings, settings, runtime, f"runs/seeds/{seed}", CODE)
+    ready = prepare(group, open_tokenizer(TOKENIZER), model_settings, settings, runtime, f"runs/seeds/{seed}", CODE)
     made, settings, snapshots, every_s = ready.made, ready.train, ready.snapshots, runtime.log_every_s
     with contextlib.ExitStack() as held:
         if group.leads:

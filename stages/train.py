@@ -16,11 +16,12 @@ from tinylm.model.storage import save_model
 from tinylm.processes import check_writable, exclusive_lock
 from tinylm.runtime import RuntimeSettings, visible
 from tinylm.sections import stage_params
+from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.curves import run_figures, write_curves, write_samples
 from tinylm.training.distributed import Group
 from tinylm.training.loggers import open_logger
 from tinylm.training.loop import train
-from tinylm.training.preparation import prepare
+from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
 from tinylm.training.trainer import TrainSettings
 
@@ -41,10 +42,11 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     if group.leads:
         check_writable("runs", "models", "metrics", "plots")
-    ready = prepare(group, read_section(params, "model", ModelSettings), settings, runtime, "runs/train", CODE)
-    model, batches, tokenizer, settings = ready.made.model, ready.made.batches, ready.tokenizer, ready.train
-    print(f"precision: {settings.precision}")
+    tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
+    ready = prepare(group, tokenizer, model_settings, settings, runtime, "runs/train", CODE)
+    model, batches, settings = ready.made.model, ready.made.batches, ready.train
+    print(f"precision: {settings.precision}")
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> str:

@@ -125,11 +125,11 @@ def _open_streams() -> bool:
 
 
 def _refuse_no_folder() -> None:
-    """CommandFailed where the current folder was removed: libraries end the process there, in words of their own."""
+    """InputError where the current folder was removed: libraries end the process there, in words of their own."""
     try:
         os.getcwd()
     except OSError as error:
-        raise CommandFailed(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
+        raise InputError(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
 
 
 def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -40,7 +41,7 @@ def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OS
         return OSError(error.errno, error.strerror, str(target))
     if error.errno not in _FULL or str(error.strerror).startswith(DISK_FULL):
         return error
-    disk = os.statvfs(target.parent)
+    disk = os.statvfs(target if target.is_dir() else target.parent)
     wanted = f"{needed:,} bytes needed, " if needed else ""
     return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
 
@@ -84,6 +85,18 @@ def atomic_write(path: str | Path, mode: str = "w", size: int = 0) -> Iterator[I
         except OSError as error:
             raise _named(error, Path(path), temporary, size) from None
         yield handle
+
+
+@contextlib.contextmanager
+def scratch_file(folder: str | Path) -> Iterator[IO[bytes]]:
+    """An unbuffered file without a name on the disk of `folder`, gone with the process. Its errors name the folder."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryFile(buffering=0, dir=place) as handle:
+            yield handle
+    except OSError as error:
+        raise _named(error, place, place) from None
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

@@ -288,7 +288,7 @@ FURTHER: list[tuple[str, str, str, str]] = [
     (
         "the current folder was removed",
         "`Intel oneMKL FATAL ERROR: Cannot load libtorch_cpu.so`: the process ends",
-        "`the current folder is gone; cd into one that is there`, exit 1",
+        "`the current folder is gone; cd into one that is there`, exit 2",
         "faults/test_further.py::test_a_current_folder_that_was_removed",
     ),
     (

@@ -131,7 +131,7 @@ def test_a_full_disk_behind_standard_output(here):
 
 def test_a_current_folder_that_was_removed(here):
     done = shell("mkdir gone && cd gone && rmdir ../gone && $P -m tinylm.cli check", here)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "error: the current folder is gone (No such file or directory); cd into one that is there\n"
 
 

@@ -5,13 +5,13 @@ blocks of train are counted, numbers become ids by a table for each block. The b
 `build_tokenizer(count_words(texts))`, then `write_store` of each story's `encode_story`.
 """
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tinylm.files import scratch_file
 from tinylm.runtime import Progress
 from tinylm.text.stories import SPLITS, StoryBlock, story_blocks, texts_of
 from tinylm.text.token_store import Stream, id_type, write_blocks
@@ -57,9 +57,8 @@ def write_word_stores(
     blocks = {split: story_blocks(stories, split) for split in SPLITS}
     every = [block for split in SPLITS for block in blocks[split]]
     workers = min(workers, len(blocks["train"]))
-    folder.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryFile(dir=folder) as handle,
+        scratch_file(folder) as handle,
         Progress("words", sum(map(len, every)) >> 10, "KB", every_s) as progress,
     ):
         scratches = {split: Scratch(handle) for split in SPLITS}

@@ -11,7 +11,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.runtime import RuntimeSettings, conditions, same_bytes_need
 from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.distributed import Group
 from tinylm.training.precision import resolved
@@ -29,7 +29,6 @@ class Prepared:
     """A run before its first update; `train` has each `auto` in its place what it stands for here."""
 
     train: TrainSettings
-    tokenizer: Tokenizer
     made: Assembly
     snapshots: Snapshots
     measured_on: dict[str, Any]
@@ -41,19 +40,19 @@ class Prepared:
 
 def prepare(
     group: Group,
+    tokenizer: Tokenizer,
     model: ModelSettings,
     train: TrainSettings,
     runtime: RuntimeSettings,
     root: str,
     code: Sequence[str],
 ) -> Prepared:
-    """Tokenizer, model, batches and the snapshots in `root`, alike in every rank of the group.
+    """Model, batches and the snapshots in `root`, alike in every rank of the group.
 
     code: files of the stage's own that decide its bytes, beside CODE. Raises InputError where the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
     train = resolved(train, device)
-    tokenizer = open_tokenizer(TOKENIZER)
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
@@ -61,4 +60,4 @@ def prepare(
     group.check_same(parts)
     measured_on = conditions(device, threads, group.size)
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(train, tokenizer, made, snapshots, measured_on)
+    return Prepared(train, made, snapshots, measured_on)

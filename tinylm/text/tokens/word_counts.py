@@ -4,6 +4,7 @@ Blocks lie in a scratch file; their words are merged some parts at a time (see `
 only those words are kept that can still be in the vocabulary.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -33,23 +34,30 @@ class Scratch:
     """Blocks on disk, in an open file without a name."""
 
     def __init__(self, handle: IO[bytes]) -> None:
-        self._handle = handle
+        self._number = handle.fileno()  # read and written by position: a fork shares the handle's
         self.places: list[_Place] = []
 
     def add(self, block: WordBlock) -> None:
         """Write a block behind the others."""
         _, offsets, text = block.words.buffers()
         starts = np.frombuffer(offsets, np.int32, len(block.words) + 1)
-        at = self._handle.seek(0, 2)
-        for part in (starts, block.counts.astype(np.uint32), block.numbers):
-            self._handle.write(part.data)
-        self._handle.write(memoryview(text)[: starts[-1]])
+        at = os.fstat(self._number).st_size
+        end = at
+        texts = np.frombuffer(text, np.uint8, int(starts[-1]))
+        for part in (starts, block.counts.astype(np.uint32), block.numbers, texts):
+            left = part.view(np.uint8).data
+            while left:
+                written = os.pwrite(self._number, left, end)
+                left, end = left[written:], end + written
         sizes = len(block.words), int(starts[-1]), len(block.numbers)
         self.places.append(_Place(at, *sizes, block.numbers.dtype, block.borders))
 
     def _read(self, at: int, count: int, kind: Any) -> np.ndarray:
-        self._handle.seek(at)
-        return np.frombuffer(self._handle.read(count * np.dtype(kind).itemsize), kind)
+        found = bytearray(count * np.dtype(kind).itemsize)
+        done = 0
+        while done < len(found):
+            done += os.preadv(self._number, [memoryview(found)[done:]], at + done)
+        return np.frombuffer(found, kind)
 
     def words(self, place: _Place, first: int = 0, last: int | None = None) -> tuple[Any, np.ndarray]:
         """(Arrow binary, counts) of the words first to last of a block."""
