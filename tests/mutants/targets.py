@@ -2,6 +2,7 @@
 
 MODEL = "tests/model/"
 DECODING = "tests/decoding/"
+FAST = [DECODING + "test_fast.py"]
 FILES = ["tests/test_files.py", "tests/test_processes.py"]
 
 TARGETS: dict[str, list[str]] = {
@@ -17,11 +18,19 @@ TARGETS: dict[str, list[str]] = {
     "tinylm/model/lm.py": [MODEL, DECODING + "test_session.py"],
     "tinylm/model/losses.py": [MODEL + "test_losses.py", MODEL + "test_devices.py", MODEL + "test_lm.py"],
     "tinylm/model/norms.py": [MODEL + "test_norms.py", MODEL + "test_lm.py"],
+    "tinylm/model/output_layer.py": [MODEL + "test_losses.py", MODEL + "test_devices.py"],
     "tinylm/model/positions.py": [MODEL + "test_positions.py", MODEL + "test_lm.py"],
     "tinylm/model/recompute.py": [MODEL + "test_recompute.py"],
     "tinylm/model/settings.py": [MODEL + "test_settings.py", MODEL + "test_lm.py"],
     "tinylm/model/storage.py": [MODEL + "test_storage.py", MODEL + "test_moments.py"],
     "tinylm/decoding/beam.py": [DECODING + "test_beam.py"],
+    "tinylm/decoding/decoder.py": FAST,
+    "tinylm/decoding/fast/build.py": FAST,
+    "tinylm/decoding/fast/changes.py": FAST,
+    "tinylm/decoding/fast/graphs.py": FAST,
+    "tinylm/decoding/fast/rounding.py": FAST,
+    "tinylm/decoding/fast/session.py": FAST,
+    "tinylm/decoding/fast/weights.py": FAST,
     "tinylm/decoding/filters.py": [DECODING + "test_filters.py", DECODING + "test_sampling.py"],
     "tinylm/decoding/sampling.py": [DECODING + "test_sampling.py", DECODING + "test_texts.py"],
     "tinylm/decoding/session.py": [DECODING + "test_session.py", DECODING + "test_beam.py"],
