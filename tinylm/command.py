@@ -132,6 +132,14 @@ def _refuse_no_folder() -> None:
         raise InputError(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
 
 
+def _drop_unwritable() -> None:
+    """Let what standard output refuses go, or the interpreter tries again at its end, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
@@ -153,7 +161,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         sys.stdout.flush()
         return DONE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_unwritable()
         if for_a_reader:
             return DONE
         code, message = FAILED, "standard output was closed before the end; run again without the pipe"
@@ -167,6 +175,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
+        _drop_unwritable()
     for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys
         print(f"error: {visible(line)}", file=sys.stderr)
     return code

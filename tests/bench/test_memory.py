@@ -46,11 +46,11 @@ def test_fault_19_ckpt_bench_goes_on_with_the_next_depth(folder, params, change,
     change(params, "ckpt_bench", depths=[1, 40])
     limit(350)
     ckpt_bench.main()
-    oom = [("40 layers, recompute off", "oom"), ("40 layers, recompute on", "oom")]
+    oom = [(f"40 layers, recompute {way}", "oom") for way in ("none", "blocks", "blocks+loss", "sqrt")]
     assert not_measured(folder, "ckpt_bench") == oom
     assert json.loads((folder / "metrics/ckpt_bench.json").read_text())["depths"] == [1]
     rows = list(csv.DictReader((folder / "plots/ckpt_memory_time.csv").open()))
-    assert [row["layers"] for row in rows] == ["1", "1"]
+    assert [row["layers"] for row in rows] == ["1"] * 4
 
 
 def test_fault_19_kv_bench_goes_on_with_the_cache(folder, params, change, limit):

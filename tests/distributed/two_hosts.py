@@ -69,7 +69,7 @@ def prepare(folder: Path) -> None:
 
 def connect() -> subprocess.Popen:
     """The second namespace, joined to this one; it lasts as long as the process returned."""
-    other = subprocess.Popen(["unshare", "-nu", sys.executable, "-c", "import sys; print(); sys.stdin.read()"],
+    other = subprocess.Popen(["unshare", "-nu", "sh", "-c", "echo; exec cat"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
     assert other.stdout is not None
     other.stdout.readline()
