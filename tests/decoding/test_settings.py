@@ -91,3 +91,14 @@ def test_two_tokens_are_enough_for_a_way_between_temperatures(settings):
     assert [chosen.temperature_at(step, 2) for step in (0, 1)] == [1.0, 3.0]
     assert chosen.temperature_at(0, 1) == 1.0
     assert chosen.temperature_at(1, 5) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("key", "allowed"),
+    [("step", "plain compiled auto"), ("precision", "fp32 bf16 int8 auto"), ("slide", "half one")],
+)
+def test_words_that_are_allowed_are_taken_and_no_other(key, allowed):
+    assert all(accepted(key, word) for word in allowed.split())
+    assert not accepted(key, "other")
+    with pytest.raises(InputError, match=allowed.replace(" ", ".*")):
+        read_section({"decode": DECODE | {key: "other"}}, "decode", DecodeSettings)
