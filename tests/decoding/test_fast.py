@@ -262,6 +262,17 @@ def test_a_compiler_that_fails_is_named_in_one_line(monkeypatch):
     assert not build.is_compiled()
 
 
+@needs_compiler
+def test_a_damaged_library_is_compiled_anew_and_never_loaded():
+    path = build.compile_library()
+    whole = path.read_bytes()
+    for damaged in (whole[:4096], whole[:20000] + bytes(1000) + whole[21000:], b""):
+        path.write_bytes(damaged)
+        assert not build.is_compiled()
+    assert build.compile_library() == path
+    assert build.is_compiled()
+
+
 def test_a_float64_model_is_left_to_torch(model):
     assert prepare(model).packed is None
 
