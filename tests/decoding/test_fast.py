@@ -284,3 +284,17 @@ def test_without_waiting_it_is_compiled_for_the_next_time(monkeypatch, tmp_path)
     if build.compiler():
         assert "for the next" in prepare(random_model(VOCAB, WIDTH), wait=False).said
         assert started == [1]
+
+
+def test_what_compiling_in_the_background_met_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", shutil.which("true") or "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library = build.library_path()
+    library.parent.mkdir(parents=True)
+    library.with_suffix(".txt").write_text("true: exit 1", "utf-8")
+    monkeypatch.setattr(build.subprocess, "Popen", lambda *_, **__: None)
+    assert "true: exit 1: it is being" in prepare(random_model(VOCAB, WIDTH), wait=False).said
+    for cache in (tmp_path / "file", tmp_path / ("long" * 100)):
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        assert str(cache) in prepare(random_model(VOCAB, WIDTH), wait=False).said

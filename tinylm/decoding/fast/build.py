@@ -1,6 +1,7 @@
 """Compiling the decoding step once per machine, with whatever C++ compiler there is."""
 
 import ctypes
+import errno
 import functools
 import hashlib
 import os
@@ -9,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tinylm.files import atomic_path
+from tinylm.files import atomic_path, write_bytes
 
 FOLDER = Path(__file__).parent
 HEADERS, UNITS = [FOLDER / "products.h", FOLDER / "team.h"], [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
@@ -87,8 +88,24 @@ def compile_library() -> Path:
     raise CannotCompile(f"{name}: {errors}")
 
 
+def last_failure() -> str:
+    """What the last try in the background met, in one line; empty where there is none. Raises CannotCompile."""
+    try:
+        return _note().read_text("utf-8")
+    except (OSError, UnicodeError):
+        return ""
+
+
+def _note() -> Path:
+    return library_path().with_suffix(".txt")
+
+
 def compile_in_background() -> None:
-    """Have it compiled by a process of its own, for the next command; nothing waits for it."""
+    """Have it compiled by a process of its own, for the next command; nothing waits for it. Raises OSError."""
+    folder = library_path().parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     command = [sys.executable, "-m", __spec__.name]
     nowhere = subprocess.DEVNULL
     subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
@@ -128,4 +145,9 @@ def library() -> ctypes.CDLL:
 
 
 if __name__ == "__main__":
-    compile_library()
+    try:
+        compile_library()
+    except CannotCompile as met:
+        write_bytes(_note(), str(met).encode())
+    else:
+        _note().unlink(missing_ok=True)
