@@ -262,6 +262,17 @@ def test_a_compiler_that_fails_is_named_in_one_line(monkeypatch):
     assert not build.is_compiled()
 
 
+@needs_compiler
+def test_a_damaged_library_is_compiled_anew_and_never_loaded():
+    path = build.compile_library()
+    whole = path.read_bytes()
+    for damaged in (whole[:4096], whole[:20000] + bytes(1000) + whole[21000:], b""):
+        path.write_bytes(damaged)
+        assert not build.is_compiled()
+    assert build.compile_library() == path
+    assert build.is_compiled()
+
+
 def test_a_float64_model_is_left_to_torch(model):
     assert prepare(model).packed is None
 
@@ -273,3 +284,17 @@ def test_without_waiting_it_is_compiled_for_the_next_time(monkeypatch, tmp_path)
     if build.compiler():
         assert "for the next" in prepare(random_model(VOCAB, WIDTH), wait=False).said
         assert started == [1]
+
+
+def test_what_compiling_in_the_background_met_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", shutil.which("true") or "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library = build.library_path()
+    library.parent.mkdir(parents=True)
+    library.with_suffix(".txt").write_text("true: exit 1", "utf-8")
+    monkeypatch.setattr(build.subprocess, "Popen", lambda *_, **__: None)
+    assert "true: exit 1: it is being" in prepare(random_model(VOCAB, WIDTH), wait=False).said
+    for cache in (tmp_path / "file", tmp_path / ("long" * 100)):
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        assert str(cache) in prepare(random_model(VOCAB, WIDTH), wait=False).said

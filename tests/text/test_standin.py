@@ -70,3 +70,10 @@ def test_the_command_says_what_it_wrote(tmp_path, capsys):
     for wrong in (["--stories", "0"], ["--new-words", "1.5"], ["--workers", "0"], ["--seed", "-1"]):
         assert main(["standin", str(tmp_path / "b"), *wrong]) == 2
     assert not (tmp_path / "b").exists()
+
+
+def test_what_is_no_folder_is_refused(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for name in ("", str(tmp_path / "file")):
+        assert main(["standin", name, "--stories", "20", "--workers", "1"]) == 2
+        assert "no folder" in capsys.readouterr().err

@@ -179,3 +179,12 @@ SAVED = {**LOST, "kept": "after update 3"}
 def test_the_first_reason_is_what_is_told(reports, dead, kind, text):
     error = verdict(reports, dead)
     assert (type(error), str(error)) == (kind, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [*(("TINYLM_PATIENCE_S", v) for v in ("x", "", "nan", "-1", "0")), ("TINYLM_TORCHRUN", "'")]
+)
+def test_a_mistake_in_the_environment_is_named_before_any_rank_starts(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=name):
+        in_ranks(1, pytest.fail)

@@ -8,12 +8,14 @@ data, at so many tokens a parameter (Hoffmann et al. 2022), counted as 6 operati
 
 import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.bench.peers import record
 from tinylm.command import guard
+from tinylm.config import InputError
 
 SCALES = (1, 10, 1000)
 HEAD = (
@@ -170,6 +172,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, nargs="?", const=Path("docs/benchmarks.md"), help="into this page")
     given = vars(parser.parse_args())
     page = given.pop("write")
+    for name, value in given.items():
+        if not 0 < value < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} {value:g}; allowed: a number > 0")
     text = table(Assumptions(**given))
     print(text)
     if page is not None:

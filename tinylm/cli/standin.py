@@ -1,5 +1,6 @@
 """tinylm standin: write a corpus of the size of TinyStories, to see what that size costs."""
 
+import os
 from argparse import Namespace
 
 from tinylm.config import InputError
@@ -12,10 +13,13 @@ def run(arguments: Namespace) -> None:
     train = TRAIN_STORIES if arguments.stories is None else arguments.stories
     validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
     workers = cores() if arguments.workers is None else arguments.workers
-    if train < 1 or workers < 1 or arguments.seed < 0:
-        raise InputError("--stories, --workers and --seed; allowed: whole numbers >= 1, >= 1 and >= 0")
+    for name, value, least in (("stories", train, 1), ("workers", workers, 1), ("seed", arguments.seed, 0)):
+        if value < least:
+            raise InputError(f"--{name} {value}; allowed: a whole number >= {least}")
     if not 0 <= arguments.new_words <= 1:
         raise InputError(f"--new-words {arguments.new_words:g}; allowed: a share from 0 to 1")
+    if not arguments.folder or (os.path.lexists(arguments.folder) and not os.path.isdir(arguments.folder)):
+        raise InputError(f"{arguments.folder!r}: no folder; allowed: the name of a folder or of one to be made")
     sizes = write_standin(arguments.folder, train, validation, arguments.new_words, arguments.seed, workers)
     for name, size in sizes.items():
         print(f"{arguments.folder}/{name}.txt: {size:,} bytes")

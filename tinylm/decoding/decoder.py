@@ -109,12 +109,12 @@ def _obstacle(model: TinyLM, wait: bool) -> str:
         return "made for float32 models on the CPU"
     if any(part.silent for part in model.modules() if isinstance(part, SelfAttention)):
         return "some heads are silenced"
-    if not wait and not build.is_compiled() and build.compiler():
-        with contextlib.suppress(OSError):
-            build.compile_in_background()
-        return "a first time: it is being compiled for the next"
     try:
+        if not wait and not build.is_compiled() and build.compiler():
+            failed = build.last_failure()
+            build.compile_in_background()
+            return f"{failed or 'a first time'}: it is being compiled for the next"
         build.library()
-    except build.CannotCompile as error:
+    except (build.CannotCompile, OSError) as error:
         return str(error)
     return ""

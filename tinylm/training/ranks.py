@@ -29,7 +29,6 @@ from tinylm.command import CommandFailed, Interrupted, one_line
 from tinylm.config import PARAMS_FILE, InputError
 from tinylm.training.distributed import Group, RankLost
 
-PATIENCE_S = float(os.environ.get("TINYLM_PATIENCE_S", "300"))  # for a rank that does not answer
 GRACE_S = 30.0  # for the others to save and end, once a rank is gone
 _HEARD_S = 3.0  # for what other hosts have to tell
 _HERE = "127.0.0.1"
@@ -45,10 +44,11 @@ def in_ranks(processes: int, work: Work) -> None:
     TINYLM_TORCHRUN, its arguments, this command starts itself anew under torchrun.
     """
     arguments = os.environ.get("TINYLM_TORCHRUN")
+    _patience_s()  # a mistake is told before any rank starts
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         _started_by_torchrun(processes, work)
     elif arguments:
-        words = [sys.executable, "-m", "torch.distributed.run", *shlex.split(arguments), *sys.orig_argv[1:]]
+        words = [sys.executable, "-m", "torch.distributed.run", *_words(arguments), *sys.orig_argv[1:]]
         sys.stdout.flush()
         os.execv(sys.executable, words)
     elif processes == 1:
@@ -57,12 +57,31 @@ def in_ranks(processes: int, work: Work) -> None:
         _start_here(processes, work)
 
 
+def _patience_s() -> float:
+    """Seconds for a rank that does not answer. Raises InputError."""
+    told = os.environ.get("TINYLM_PATIENCE_S", "300")
+    with contextlib.suppress(ValueError):
+        if 1 <= float(told) <= 1e6:
+            return float(told)
+    raise InputError(f"environment: TINYLM_PATIENCE_S = {told!r}; allowed: seconds, 1 to 1000000")
+
+
+def _words(arguments: str) -> list[str]:
+    """TINYLM_TORCHRUN in words. Raises InputError."""
+    try:
+        return shlex.split(arguments)
+    except ValueError as error:
+        raise InputError(
+            f"environment: TINYLM_TORCHRUN = {arguments!r}: {error}; allowed: arguments of torchrun"
+        ) from None
+
+
 @contextlib.contextmanager
 def _joined(store: dist.Store, group: Group, lead_address: str) -> Iterator[None]:
     """Connect the ranks; gradients on cards travel by NCCL, all else by gloo."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _interface_to(lead_address))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-    patience = datetime.timedelta(seconds=PATIENCE_S)
+    patience = datetime.timedelta(seconds=_patience_s())
     try:
         dist.init_process_group(backend, store=store, rank=group.rank, world_size=group.size, timeout=patience)
     except RuntimeError as error:
@@ -151,7 +170,7 @@ def _started_by_torchrun(processes: int, work: Work) -> None:
     if group.size == 1:
         work(group)
         return
-    store, _, _ = next(dist.rendezvous("env://", timeout=datetime.timedelta(seconds=PATIENCE_S)))
+    store, _, _ = next(dist.rendezvous("env://", timeout=datetime.timedelta(seconds=_patience_s())))
     try:
         with _joined(dist.PrefixStore("tinylm", store), group, os.environ["MASTER_ADDR"]):
             work(group)
@@ -247,7 +266,7 @@ def _rank(group: Group, port: int, parent: int, handlers: dict[signal.Signals, A
     if not group.leads:
         _silence()
         _ignore_signals()
-    store = dist.TCPStore(_HERE, port, is_master=False, timeout=datetime.timedelta(seconds=PATIENCE_S))
+    store = dist.TCPStore(_HERE, port, is_master=False, timeout=datetime.timedelta(seconds=_patience_s()))
     try:
         with _joined(dist.PrefixStore("tinylm", store), group, _HERE):
             work(group)

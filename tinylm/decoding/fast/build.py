@@ -1,6 +1,7 @@
 """Compiling the decoding step once per machine, with whatever C++ compiler there is."""
 
 import ctypes
+import errno
 import functools
 import hashlib
 import os
@@ -9,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tinylm.files import atomic_path
+from tinylm.files import atomic_path, write_bytes
 
 FOLDER = Path(__file__).parent
 HEADERS, UNITS = [FOLDER / "products.h", FOLDER / "team.h"], [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
@@ -35,23 +36,35 @@ def _processor() -> str:
 
 
 def library_path() -> Path:
-    """Where this source, compiled by this compiler for this processor, lies or will lie."""
+    """Where this source, compiled by this compiler for this processor, lies or will lie. Raises CannotCompile."""
     name = compiler() or ""
     made = str(os.stat(name).st_mtime_ns) if name else ""
     parts = [*(source.read_text("utf-8") for source in (*HEADERS, *UNITS)), *FLAGS, name, made, _processor()]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
+    except RuntimeError:
+        raise CannotCompile("no home folder to keep it in; the environment's XDG_CACHE_HOME may name another") from None
     return folder / f"step-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether the SHA-256 that ends the file is that of the rest: a damaged library ends the process by a signal."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content[-32:] == hashlib.sha256(content[:-32]).digest()
+
+
 def is_compiled() -> bool:
-    """Whether `library` would return at once."""
-    return library_path().exists()
+    """Whether `library` would return at once. Raises CannotCompile."""
+    return _is_whole(library_path())
 
 
 def compile_library() -> Path:
     """Compile, unless it was done before; some seconds. Raises CannotCompile."""
     target, name = library_path(), compiler()
-    if target.exists():
+    if _is_whole(target):
         return target
     if name is None:
         raise CannotCompile("no C++ compiler found (c++, g++, clang++ or the environment's CXX)")
@@ -64,6 +77,8 @@ def compile_library() -> Path:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=300)
                 if done.returncode:
                     raise CannotCompile
+                with open(new, "r+b") as handle:
+                    handle.write(hashlib.sha256(handle.read()).digest())  # the loader leaves it alone
         except CannotCompile:
             errors = next((line for line in done.stderr.splitlines() if "error" in line), f"exit {done.returncode}")
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -73,8 +88,24 @@ def compile_library() -> Path:
     raise CannotCompile(f"{name}: {errors}")
 
 
+def last_failure() -> str:
+    """What the last try in the background met, in one line; empty where there is none. Raises CannotCompile."""
+    try:
+        return _note().read_text("utf-8")
+    except (OSError, UnicodeError):
+        return ""
+
+
+def _note() -> Path:
+    return library_path().with_suffix(".txt")
+
+
 def compile_in_background() -> None:
-    """Have it compiled by a process of its own, for the next command; nothing waits for it."""
+    """Have it compiled by a process of its own, for the next command; nothing waits for it. Raises OSError."""
+    folder = library_path().parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     command = [sys.executable, "-m", __spec__.name]
     nowhere = subprocess.DEVNULL
     subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
@@ -114,4 +145,9 @@ def library() -> ctypes.CDLL:
 
 
 if __name__ == "__main__":
-    compile_library()
+    try:
+        compile_library()
+    except CannotCompile as met:
+        write_bytes(_note(), str(met).encode())
+    else:
+        _note().unlink(missing_ok=True)
