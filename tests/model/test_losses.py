@@ -104,14 +104,23 @@ def test_logits_of_ten_thousand_do_not_overflow(grad):
         torch.testing.assert_close(hidden.grad, torch.tensor([[0.0], [2.0], [0.5]]))
 
 
-def test_bfloat16_stays_close_to_float32_and_sums_in_float32():
-    hidden, weight, bias, targets = example(600, torch.float32)  # more than one chunk
-    reference = torch.autograd.grad(plain(hidden, weight, bias, targets), (hidden, weight, bias))
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("frozen", [(), (1,), (2,), (1, 2)], ids=str)
+def test_bfloat16_stays_close_to_float32_and_sums_in_float32(padded, frozen):
+    """Over several chunks, whatever is frozen, with a gradient from above that is not 1."""
+    inputs = example(1400, torch.float32)
+    if not padded:
+        inputs[3].clamp_(min=0)
+    for number in frozen:
+        inputs[number].requires_grad_(False)
+    learns = [tensor for tensor in inputs[:3] if tensor.requires_grad]
+    expected = plain(*inputs)
     with torch.autocast("cpu", torch.bfloat16):
-        loss = output_loss(hidden, weight, bias, targets)
+        loss = output_loss(*inputs)
     assert loss.dtype == torch.float32
-    assert loss.item() == pytest.approx(plain(hidden, weight, bias, targets).item(), rel=5e-3)
-    for one, other in zip(torch.autograd.grad(loss, (hidden, weight, bias)), reference, strict=True):
+    assert loss.item() == pytest.approx(expected.item(), rel=5e-3)
+    found = torch.autograd.grad(3 * loss, learns)
+    for one, other in zip(found, torch.autograd.grad(3 * expected, learns), strict=True):
         assert one.dtype == torch.float32
         assert (one - other).norm() < 0.02 * other.norm()
 
