@@ -114,6 +114,15 @@ class Torture:
                 found.append(process)
         return found
 
+    def dvc(self, made: subprocess.Popen[str]) -> list[psutil.Process]:
+        """The dvc that `make repro` has started; a shell stands between them."""
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(made.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    found += [child] if "dvc" in [Path(word).name for word in child.cmdline()[:2]] else []
+        return found
+
     def wait_for_orphans(self) -> None:
         psutil.wait_procs(self.stages(), timeout=120)
 
@@ -125,17 +134,14 @@ class Torture:
             return False
         if kind == "the whole process group":
             os.killpg(process.pid, signal.SIGKILL)
-        elif kind == "dvc":
-            for child in psutil.Process(process.pid).children():
-                child.kill()
         else:
-            while not (stages := self.stages()):  # between two of them
+            while not (found := self.dvc(process) if kind == "dvc" else self.stages()):  # before it, or between two
                 if process.poll() is not None:
                     return False
                 time.sleep(0.05)
-            for stage in stages:
+            for victim in found:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    stage.kill()
+                    victim.kill()
         process.wait()
         return True
 
