@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from tinylm.config import InputError, read_section
 from tinylm.model.attention import SelfAttention, head_widths
 from tinylm.model.lm import ModelSettings, TinyLM
 
@@ -43,6 +44,16 @@ DECODE: dict[str, Any] = {
     "step": "plain",
     "precision": "fp32",
 }
+
+
+def accepts(section: str, values: dict[str, Any], settings: type, key: str, value: object) -> bool:
+    """Whether a section with `values` but `value` for `key` is read, as it stands there."""
+    try:
+        found = read_section({section: values | {key: value}}, section, settings)
+    except InputError:
+        return False
+    assert getattr(found, key) == value
+    return True
 
 
 def model_settings(**changes: Any) -> ModelSettings:

@@ -97,6 +97,19 @@ def run(command: str) -> int:
             signal.signal(signal.SIGTERM, handler)
 
 
+def before_training(folder: Path, snapshot_every_s: float, **train: object) -> None:
+    """Make `folder`, in which download and vocab ran; `train`: settings of stage train that differ from SMALL."""
+    folder.mkdir()
+    params = small_params()
+    params["train"] |= {"sample_every": 7, "validate_every": 5, "patience": 50, **train}
+    params["model"]["dropout"] = 0.1
+    params["runtime"]["snapshot_every_s"] = snapshot_every_s
+    plant(folder, params)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert [run(stage) for stage in ("download", "vocab")] == [0, 0]
+
+
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
     """A folder in which every stage ran once, in order."""

@@ -92,9 +92,3 @@ def test_median_leaves_the_warm_up_out(monkeypatch):
     calls = []
     assert measure.median_seconds(lambda: calls.append(1), 3, CPU) == 2.0
     assert len(calls) == 4
-
-
-def test_process_size_is_in_mebibytes():
-    with open("/proc/self/status", encoding="ascii") as handle:
-        peak_kib = next(int(line.split()[1]) for line in handle if line.startswith("VmHWM"))
-    assert measure.process_mib() == pytest.approx(peak_kib / 1024, rel=0.05)

@@ -47,15 +47,7 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks") / "here"
-    folder.mkdir()
-    params = STAGES["small_params"]()
-    params["train"] |= {"tokens": 2400, "sample_every": 7, "validate_every": 5, "patience": 50, "processes": 2}
-    params["model"]["dropout"] = 0.1
-    params["runtime"]["snapshot_every_s"] = 1000.0
-    STAGES["plant"](folder, params)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert [STAGES["run"](stage) for stage in ("download", "vocab")] == [0, 0]
+    STAGES["before_training"](folder, 1000.0, tokens=2400, processes=2)
     return folder
 
 

@@ -66,14 +66,7 @@ def written(folder: Path) -> dict[str, str]:
 def ready(tmp_path_factory):
     """A folder before its first training."""
     folder = tmp_path_factory.mktemp("ready") / "with space, ünï"
-    folder.mkdir()
-    params = STAGES["small_params"]()
-    params["train"] |= {"tokens": 3000, "sample_every": 7, "validate_every": 5, "patience": 50, "keep_epochs": [0.1]}
-    params["model"]["dropout"] = 0.1
-    STAGES["plant"](folder, params)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert [STAGES["run"](stage) for stage in ("download", "vocab")] == [0, 0]
+    STAGES["before_training"](folder, 0.001, tokens=3000, keep_epochs=[0.1])
     return folder
 
 

@@ -1,9 +1,10 @@
 """What section `model` takes: the ends of every range, and every choice."""
 
+import functools
+
 import pytest
 
-from tests.small import MODEL
-from tinylm.config import InputError, read_section
+from tests.small import MODEL, accepts
 from tinylm.model.settings import ModelSettings
 
 RANGES = {
@@ -25,13 +26,7 @@ CHOICES = {
 }
 
 
-def accepted(key: str, value: object) -> bool:
-    try:
-        settings = read_section({"model": MODEL | {key: value}}, "model", ModelSettings)
-    except InputError:
-        return False
-    assert getattr(settings, key) == value
-    return True
+accepted = functools.partial(accepts, "model", MODEL, ModelSettings)
 
 
 @pytest.mark.parametrize("key", RANGES)

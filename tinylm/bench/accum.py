@@ -9,6 +9,7 @@ import torch
 from tinylm.bench import measure
 from tinylm.bench.sweep import AccumSettings
 from tinylm.config import PARAMS_FILE, InputError
+from tinylm.memory import own_peak_mib
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
@@ -103,7 +104,7 @@ def measure_run(task: Task) -> dict[str, Any]:
     result = train(model, batches, held_out_batches, settings, task.log_every_s)
     curves, steps = result.curves, task.accumulation
     tokens_per_s = curves.tokens[-1] / result.train_s
-    process = measure.process_mib()
+    process = own_peak_mib()
     return {
         "batch_size": rows,
         "budget_tokens": budget,

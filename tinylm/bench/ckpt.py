@@ -10,6 +10,7 @@ import torch
 from tinylm.bench import measure
 from tinylm.bench.ckpt_settings import CkptBenchSettings
 from tinylm.command import CommandFailed
+from tinylm.memory import own_peak_mib
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
@@ -95,7 +96,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     nats = step()  # right behind the seed, so that dropout draws the same either way
     digests = gradient_digests(model)
     seconds = measure.median_seconds(step, task.repeats, device, warm_up=0)
-    process = measure.process_mib()
+    process = own_peak_mib()
     model.zero_grad(set_to_none=True)
     return {
         "nats": nats.hex(),

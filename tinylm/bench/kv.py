@@ -14,6 +14,7 @@ from tinylm.config import PARAMS_FILE, InputError
 from tinylm.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.memory import own_peak_mib
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
@@ -85,7 +86,7 @@ def measure_task(task: Task) -> dict[str, Any]:
     run(prompts, 2)  # warm-up
     runs = [run(prompts, task.new_tokens) for _ in range(task.repeats)]
     first, total = (sorted(times)[len(times) // 2] for times in zip(*[r[1:] for r in runs]))
-    process = measure.process_mib()
+    process = own_peak_mib()
     ids = runs[0][0]
     if task.cache:
         peak = measure.peak_mib(lambda: run(prompts, task.new_tokens), device)

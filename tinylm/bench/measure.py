@@ -7,7 +7,6 @@ interpreter, without its two seconds.
 import itertools
 import multiprocessing
 import os
-import resource
 import signal
 import statistics
 import time
@@ -126,8 +125,3 @@ def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], objec
     sizes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     totals = itertools.accumulate((size for when, size in sizes if when >= begins), initial=0)
     return max(totals) / MIB if sizes else None
-
-
-def process_mib() -> float:
-    """Largest resident size of this process so far, in MiB (libraries, weights and all)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

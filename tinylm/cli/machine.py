@@ -15,6 +15,7 @@ from tinylm.runtime import pick_device
 from tinylm.sections import Finding, Read
 from tinylm.text.readers import local_splits
 from tinylm.text.vector_source import check_vectors
+from tinylm.workers import cores
 
 OLDEST_PYTHON = (3, 11)
 FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write
@@ -136,9 +137,11 @@ def check_machine(read: Read, vocab_size: int | None) -> Iterator[Finding]:
     yield Finding("python", platform.python_version(), old)
     runtime = read.get("runtime")
     if runtime is not None:
-        cores = len(os.sched_getaffinity(0))
-        note = f"runtime.threads = {runtime.threads}: more than the cores; slower" if runtime.threads > cores else ""
-        yield Finding("threads", f"{runtime.threads} on {cores} cores", note=note)
+        available = cores()
+        note = (
+            f"runtime.threads = {runtime.threads}: more than the cores; slower" if runtime.threads > available else ""
+        )
+        yield Finding("threads", f"{runtime.threads} on {available} cores", note=note)
         try:
             yield Finding("device", f"{runtime.device}: {pick_device(runtime.device)}")
         except InputError as error:

@@ -54,10 +54,7 @@ def beam_search(
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
     end = eos_id if stop_at_eos and eos_id is not None else -1  # no token ends a text
     with decoding_mode(model):
-        if decoder is None:
-            session = Session(model, prompts, slide, use_cache, max_new_tokens)
-        else:
-            session = decoder.session(prompts, slide, use_cache, max_new_tokens, width)
+        session = (decoder or Decoder(model)).session(prompts, slide, use_cache, max_new_tokens, width)
         search = _Search(session, width, n_best, max_new_tokens, length_penalty)
         for length in range(1, max_new_tokens + 1):
             if not search.step(length, end, banned):

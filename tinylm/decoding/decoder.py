@@ -14,7 +14,7 @@ from tinylm.decoding.fast.graphs import GraphSession
 from tinylm.decoding.fast.rounding import LowerPrecision
 from tinylm.decoding.fast.session import FastSession, window_logits
 from tinylm.decoding.fast.weights import PackedModel
-from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.session import Decoder, Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.attention import SelfAttention
 from tinylm.model.lm import TinyLM
@@ -31,13 +31,12 @@ class _RoundedSession(Session):
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelDecoder:
+class ModelDecoder(Decoder):
     """A model prepared for decoding, as its weights are now.
 
     packed: for the compiled step; None: the model's own code, its steps replayed where `graphs`.
     """
 
-    model: TinyLM
     precision: str
     packed: PackedModel | None
     said: str
@@ -55,16 +54,16 @@ class ModelDecoder:
         new_tokens: int | None,
         beams: int = 1,
     ) -> Session:
-        """Open a session; `beams`: how many rows may descend from one prompt."""
         if self.packed is not None:
             return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
         lower = self.precision != "fp32"
         if self.graphs and use_cache:
             mode = (lambda: self._mode) if lower else contextlib.nullcontext
             return GraphSession(self.model, prompts, slide, use_cache, new_tokens, mode)
-        session = (_RoundedSession if lower else Session)(self.model, prompts, slide, use_cache, new_tokens)
-        if isinstance(session, _RoundedSession):
-            session.mode = self._mode
+        if not lower:
+            return super().session(prompts, slide, use_cache, new_tokens)
+        session = _RoundedSession(self.model, prompts, slide, use_cache, new_tokens)
+        session.mode = self._mode
         return session
 
     def logits(self, ids: Sequence[int]) -> Tensor:

@@ -93,10 +93,7 @@ def generate(
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
-        if decoder is None:
-            session = Session(model, prompts, settings.slide, use_cache, max_new_tokens)
-        else:
-            session = decoder.session(prompts, settings.slide, use_cache, max_new_tokens)
+        session = (decoder or Decoder(model)).session(prompts, settings.slide, use_cache, max_new_tokens)
         state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
         for step in range(max_new_tokens):
             tokens = state.step(step, with_log_probs)

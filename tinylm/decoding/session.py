@@ -1,8 +1,9 @@
 """A batch of texts under way: the next token's logits of each row, with or without a cache."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -192,8 +193,11 @@ class Session:
         return differs.cumsum(1).gather(1, columns.clamp(max=self.longest - 1)) > 0
 
 
-class Decoder(Protocol):
-    """How a model's steps are computed; one is prepared once a model and serves any number of sessions."""
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """How a model's steps are computed, here by its own code; it serves any number of sessions."""
+
+    model: TinyLM
 
     def session(
         self,
@@ -204,3 +208,4 @@ class Decoder(Protocol):
         beams: int = 1,
     ) -> Session:
         """Open a session; `beams`: how many rows may descend from one prompt."""
+        return Session(self.model, prompts, slide, use_cache, new_tokens)

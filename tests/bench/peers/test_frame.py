@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tinylm.bench import gpu, planning
-from tinylm.bench.peers import bin_file, growth, record, serve, watched
+from tinylm.bench.peers import bin_file, growth, record, watched
 from tinylm.bench.peers.options import Options, add_options, clone, options_of
 from tinylm.bench.peers.record import Row
 from tinylm.bench.peers.sides import nanogpt
@@ -210,10 +210,6 @@ def test_a_watched_command_tells_time_and_memory(tmp_path):
     assert 50 < peak < 200
     with pytest.raises(CommandFailed, match="broken"):
         watched.watch([sys.executable, "-c", "raise SystemExit('broken')"], tmp_path)
-
-
-def test_the_size_of_a_process_is_its_own():
-    assert 5 < serve.process_mib() < 1 << 16
 
 
 def test_tiny_results_stay_away_from_the_real_ones(tmp_path):

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from tinylm.config import parse_yaml
 from tinylm.files import atomic_folder, atomic_write
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.standin import write_standin
+from tinylm.workers import cores
 
 NAME = "corpus"
 STORIES = {"full": (2_119_719, 21_990), "tiny": (60, 5)}  # train, validation
@@ -31,7 +31,7 @@ def standin(options: Options, new_words: float) -> Path:
     folder = (options.work / f"standin-{options.size}-{new_words:g}").absolute()
     if not folder.exists():
         with atomic_folder(folder) as new:
-            write_standin(new, *STORIES[options.size], new_words, 1, len(os.sched_getaffinity(0)))
+            write_standin(new, *STORIES[options.size], new_words, 1, cores())
     return folder
 
 

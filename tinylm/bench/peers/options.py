@@ -16,6 +16,7 @@ from tinylm.bench.peers.turns import ROOT, Side
 from tinylm.command import guard
 from tinylm.config import InputError
 from tinylm.runtime import conditions
+from tinylm.workers import cores
 
 PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy")
 LINES = (
@@ -89,7 +90,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     defaults = Options()
     parser.add_argument("--turns", type=int, default=defaults.turns, help="of each side (default %(default)s)")
     parser.add_argument("--size", choices=("full", "tiny"), default="full", help="tiny: does it run at all?")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
+    parser.add_argument("--threads", type=int, default=cores(), help="default: all cores")
     for name in ("work", "results", "page"):
         parser.add_argument(f"--{name}", type=Path, default=getattr(defaults, name), help="default %(default)s")
 

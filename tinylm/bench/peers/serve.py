@@ -18,15 +18,6 @@ from typing import Any
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
-def process_mib() -> float:
-    """Largest resident size of this process so far, in MiB.
-
-    Not getrusage's: that one begins with the size of the process that started this one.
-    """
-    with open("/proc/self/status", encoding="utf-8") as handle:
-        return next(int(line.split()[1]) / 1024 for line in handle if line.startswith("VmHWM"))
-
-
 def prepare(target: str, setup: Mapping[str, Any]) -> Step:
     """The step that `module:function` makes of the set-up."""
     module, _, function = target.partition(":")

@@ -104,7 +104,7 @@ def largest(
 
 
 def draw(logits: Tensor, u: Tensor, temperature: float) -> Tensor:
-    """As `sampling.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
+    """As `filters.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
     tokens, u = torch.empty(len(logits), dtype=torch.int64), u.contiguous()
     library().tinylm_draw(
         logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), _threads(logits)

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 from tinylm.bench import measure
-from tinylm.bench.peers.serve import Step, process_mib
+from tinylm.bench.peers.serve import Step
 from tinylm.bench.peers.shape import Shape, stream
+from tinylm.memory import own_peak_mib
 
 BETAS, CLIP, WEIGHT_DECAY = (0.9, 0.99), 1.0, 0.1  # beta2 as in its configurations of small models
 MIN_LR, WARM_UP = 0.1, 0.05  # shares of the peak and of the updates
@@ -95,7 +96,7 @@ def make(setup: Mapping[str, Any]) -> Step:
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
-            process = process_mib()
+            process = own_peak_mib()
             return {"peak_mib": measure.peak_mib(update, peer.device, before=update), "process_mib": process}
         measure.synchronize(peer.device)
         start = time.perf_counter()

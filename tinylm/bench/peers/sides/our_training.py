@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinylm.bench import measure
-from tinylm.bench.peers.serve import Step, process_mib
+from tinylm.bench.peers.serve import Step
 from tinylm.bench.peers.shape import Shape, new_trainer
+from tinylm.memory import own_peak_mib
 from tinylm.runtime import pick_device
 
 
@@ -24,7 +25,7 @@ def make(setup: Mapping[str, Any]) -> Step:
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
-            process = process_mib()
+            process = own_peak_mib()
             return {"peak_mib": measure.peak_mib(update, device, before=update), "process_mib": process}
         measure.synchronize(device)
         start = time.perf_counter()

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.bench.peers.serve import Step, process_mib
+from tinylm.bench.peers.serve import Step
+from tinylm.memory import own_peak_mib
 
 
 def _answer(seconds: float, table: np.ndarray) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def _answer(seconds: float, table: np.ndarray) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "digest": digest,
-        "process_mib": process_mib(),
+        "process_mib": own_peak_mib(),
     }
 
 
