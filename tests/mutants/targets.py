@@ -13,9 +13,12 @@ TARGETS: dict[str, list[str]] = {
         MODEL + name for name in ("test_attention.py", "test_devices.py", "test_lm.py", "test_kv_cache.py")
     ],
     "tinylm/model/describe.py": [MODEL + "test_describe.py"],
+    "tinylm/model/dropout.py": [MODEL + name for name in ("test_devices.py", "test_lm.py", "test_recompute.py")],
     "tinylm/model/initial.py": [MODEL + "test_initial.py"],
     "tinylm/model/kv_cache.py": [MODEL + "test_kv_cache.py", MODEL + "test_devices.py", DECODING],
-    "tinylm/model/lm.py": [MODEL, DECODING + "test_session.py"],
+    "tinylm/model/lm.py": [
+        MODEL + name for name in ("test_lm.py", "test_initial.py", "test_losses.py", "test_recompute.py")
+    ],
     "tinylm/model/losses.py": [MODEL + "test_losses.py", MODEL + "test_devices.py", MODEL + "test_lm.py"],
     "tinylm/model/norms.py": [MODEL + "test_norms.py", MODEL + "test_lm.py"],
     "tinylm/model/output_layer.py": [MODEL + "test_losses.py", MODEL + "test_devices.py"],
