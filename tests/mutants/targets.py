@@ -15,7 +15,7 @@ TARGETS: dict[str, list[str]] = {
     "tinylm/model/describe.py": [MODEL + "test_describe.py"],
     "tinylm/model/dropout.py": [MODEL + name for name in ("test_devices.py", "test_lm.py", "test_recompute.py")],
     "tinylm/model/initial.py": [MODEL + "test_initial.py"],
-    "tinylm/model/kv_cache.py": [MODEL + "test_kv_cache.py", MODEL + "test_devices.py", DECODING],
+    "tinylm/model/kv_cache.py": [MODEL + "test_kv_cache.py", MODEL + "test_devices.py", DECODING + "test_session.py"],
     "tinylm/model/lm.py": [
         MODEL + name for name in ("test_lm.py", "test_initial.py", "test_losses.py", "test_recompute.py")
     ],
