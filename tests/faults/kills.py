@@ -51,13 +51,19 @@ def in_fork(job: Callable[[], int], log: Path) -> int:
 
 
 def undisturbed(folder: Path) -> dict[str, str]:
-    """Run every stage once in `folder`, the current one; SHA-256 of what they left."""
+    """Run every stage once in `folder`, the current one; SHA-256 of what they left.
+
+    Each in a fork, as the kills are: a server of processes that one starts here would be no child of the next fork.
+    """
     params = STAGES["small_params"]()
     params["runtime"]["snapshot_every_s"] = 0.2
     STAGES["plant"](folder, params)
-    failed = [command for command in WRITERS["ORDER"] if WRITERS["run"](command) != 0]
-    if failed:
-        raise SystemExit(f"the undisturbed run failed: {failed}")
+    with tempfile.NamedTemporaryFile() as log:
+        for command in WRITERS["ORDER"]:
+            code = in_fork(lambda command=command: WRITERS["run"](command), Path(log.name))
+            if code:
+                said = Path(log.name).read_text("utf-8")[-2000:]
+                raise SystemExit(f"the undisturbed run failed: {command}, exit code {code}\n{said}")
     return {name: WRITERS["sha256"](path) for name, path in WRITERS["finished"](folder).items()}
 
 
