@@ -51,15 +51,16 @@ def test_progress_is_quiet_between_lines(capsys):
 
 
 @pytest.mark.parametrize("wish", [None, "77"])
-def test_stages_share_the_cores_before_torch_is_loaded(wish):
-    code = "import os, sys, stages; print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)"
-    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+def test_stages_share_the_cores_and_bound_the_caches_before_torch_is_loaded(wish):
+    defaults = {"GOMP_SPINCOUNT": "1000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+    code = f"import os, sys, stages; print(*[os.environ[name] for name in {list(defaults)}], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name not in defaults}
     if wish:
-        environment["GOMP_SPINCOUNT"] = wish  # the user's own word stands
+        environment |= dict.fromkeys(defaults, wish)  # the user's own word stands
     shown = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True
     )
-    assert shown.stdout.split() == [wish or "1000", "False"]
+    assert shown.stdout.split() == [wish or value for value in defaults.values()] + ["False"]
 
 
 def test_what_a_terminal_would_obey_is_spelt_out():

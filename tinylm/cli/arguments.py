@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from tinylm.cli import compare_options, exchange_options, publish_options, standin_options
 from tinylm.command import guard
-from tinylm.runtime import share_cores
+from tinylm.runtime import bound_kernel_caches, share_cores
 
 MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace
@@ -246,4 +246,5 @@ def _run(words: Sequence[str] | None) -> None:
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
     share_cores()
+    bound_kernel_caches()
     return guard(lambda: _run(words), for_a_reader=True)
