@@ -12,13 +12,15 @@ SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
 
 
-def greedy_text(model, prompt: list[int], new_tokens: int) -> list[int]:
-    """One prompt of a length within the context, token by token, no cache."""
-    ids = list(prompt)
+def greedy_text(model, prompt: list[int], new_tokens: int, drop: int = 0, banned: list[int] = BANNED) -> list[int]:
+    """One prompt, token by token, no cache; past the context the oldest `drop` tokens leave the window."""
+    ids, start = list(prompt), 0
     for _ in range(new_tokens):
+        if len(ids) - start > model.settings.context:
+            start += drop
         with torch.no_grad():
-            logits = model(torch.tensor([ids]))[0, -1]
-        logits[BANNED] = -math.inf
+            logits = model(torch.tensor([ids[start:]]))[0, -1]
+        logits[banned] = -math.inf
         ids.append(int(logits.argmax()))
         if ids[-1] == EOS:
             break
@@ -37,6 +39,15 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
             assert found.finished == (found.ids[-1] == EOS)
             ended += found.finished
     assert 0 < ended < 40  # both ends occur
+
+
+def test_past_the_context_the_window_slides_as_it_is_told(make_model, settings):
+    model, banned, texts = make_model(2), [*BANNED, EOS], {}
+    for slide, drop in (("half", model.settings.context // 2), ("one", 1)):
+        (found,) = generate(model, [[SOS, 5]], settings(temperature=0.0, slide=slide), 30, None, banned=banned)
+        texts[slide] = found.ids
+        assert found.ids == greedy_text(model, [SOS, 5], 30, drop, banned)
+    assert texts["half"] != texts["one"]
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])
