@@ -4,6 +4,7 @@
     python -m tests.mutants.run tinylm/files.py                 one
     python -m tests.mutants.run --continue --seconds 170        go on where the last call stopped, for so long
     python -m tests.mutants.run --survivors                     only those that survived the last call
+    python -m tests.mutants.run --sample 80                     80 of each module, the same ones each time
 
 Modules are changed in copies of the working tree, never in it. A mutant gets the tests that run its lines, quickest
 first, up to the first that fails; one that a line's import runs, all tests of its rooms. It may use 5 s of processor
@@ -61,23 +62,29 @@ def witnesses(mutant: Mutant, recorded: dict[str, Any]) -> list[str]:
     return sorted(chosen, key=lambda test: (files[test.partition("::")[0]], test.partition("::")[0], seconds[test]))
 
 
-def measure(workers: Workers, module: str, known: dict[str, str], again: set[str], deadline: float) -> dict[str, Any]:
-    """Outcome of every mutant of a module that is not `known`, or is so with one of the outcomes `again`."""
+def measure(
+    workers: Workers, module: str, known: dict[str, str], again: set[str], deadline: float, sample: int | None
+) -> dict[str, Any]:
+    """Outcome of every mutant of a module (of a `sample` of so many) that is not `known`, or is with one of `again`."""
     source = (ROOT / module).read_text(encoding="utf-8")
+    found = {hashlib.sha256(mutant.source.encode()).hexdigest()[:12]: mutant for mutant in mutants(source)}
+    result = {
+        name: {"line": mutant.lines[0], "change": mutant.change, "outcome": known.get(name, "")}
+        for name, mutant in found.items()
+    }
+    drawn = set(sorted(found)[:sample])  # by their hashes: as good as chance, and the same ones each time
+    asked = [name for name, told in result.items() if name in drawn and told["outcome"] in again]
+    if not asked or time.monotonic() > deadline:
+        return result
     recorded = record(workers.all[0], module, TARGETS[module])
     assert recorded["seconds"], f"{module}: no test of its rooms passes"
-    result: dict[str, Any] = {}
-    for mutant in mutants(source):
-        name = hashlib.sha256(mutant.source.encode()).hexdigest()[:12]
-        result[name] = {"line": mutant.lines[0], "change": mutant.change, "outcome": known.get(name, "")}
-        if result[name]["outcome"] not in again or time.monotonic() > deadline:
-            continue
-        tests = witnesses(mutant, recorded)
+    for name in asked:
+        tests = witnesses(found[name], recorded)
         if not tests:
             result[name]["outcome"] = "survived"  # no test comes here
-            continue
-        seconds = sum(recorded["seconds"][test] for test in tests)
-        workers.start(module, mutant.source, tests, seconds, lambda said, name=name: result[name].update(outcome=said))
+        elif time.monotonic() <= deadline:
+            seconds, source_of = sum(recorded["seconds"][test] for test in tests), found[name].source
+            workers.start(module, source_of, tests, seconds, lambda said, name=name: result[name].update(outcome=said))
     while workers.running:
         workers.wait()
     for copy in workers.all:
@@ -109,6 +116,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="*", default=list(TARGETS), metavar="MODULE")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--sample", type=int, metavar="N")
     parser.add_argument("--continue", dest="go_on", action="store_true")
     parser.add_argument("--survivors", action="store_true")
     options = parser.parse_args()
@@ -124,7 +132,7 @@ def main() -> None:
             old = json.loads(file.read_text()) if file.exists() and (options.go_on or options.survivors) else {}
             known = {name: mutant["outcome"] for name, mutant in old.items()}
             if not old or options.survivors or "" in known.values():
-                old = measure(workers, module, known, again, deadline)
+                old = measure(workers, module, known, again, deadline, options.sample)
                 file.write_text(json.dumps(old, indent=1, ensure_ascii=False) + "\n")
             results[module] = old
             print(row(module, list(old.values())), flush=True)
