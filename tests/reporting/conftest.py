@@ -425,6 +425,10 @@ def _write_benches(folder: Path) -> None:
                 for n in (2, 4, 8)
                 for on in (True, False)
             ],
+            "other_ways": [
+                {"layers": n, "recompute": "sqrt", "peak_mib": 61 + n, "step_s": n * 0.15, "epoch_s": 90.0 * n}
+                for n in (2, 4, 8)
+            ],
         },
     )
 

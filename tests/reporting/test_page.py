@@ -198,6 +198,12 @@ def test_protocol_sequence_length_and_coverage_are_said(full):
     assert "<dt>of train&#x27;s text covered by the vocabulary</dt><dd>100.0 %</dd>" in full[1]
 
 
+def test_every_way_of_recomputation_has_its_row_under_its_depth(full):
+    table = full[1].partition(">activations</th>")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr><th[^>]*>(\d)</th><td[^>]*>([^<]+)</td>", table)
+    assert rows == [(str(n), way) for n in (2, 4, 8) for way in ("recompute", "plain", "sqrt")]
+
+
 def test_pictures_of_a_full_run_are_written(full):
     pictures = {path.name: path.read_bytes() for path in (full[0] / "plots/pictures").iterdir()}
     assert {f"{name}.png" for name in PICTURES} | {"attention_1.png", "attention_2.png"} <= set(pictures)

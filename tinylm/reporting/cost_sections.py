@@ -102,16 +102,18 @@ def accumulation(run: Run) -> Blocks:
 
 
 def recomputation(run: Run) -> Blocks:
-    """ckpt_bench: memory against time."""
+    """ckpt_bench: memory against time; of each depth first the two that the pictures show, then the other ways."""
+    measured = [row for key in ("settings", "other_ways") for row in run.records("ckpt_bench_time", key)]
     rows = [
         [
             count(row.get("layers")),
-            {True: "recompute", False: "plain"}.get(row.get("recompute"), ""),  # type: ignore[arg-type]
+            {True: "recompute", False: "plain"}.get(way, way if isinstance(way, str) else ""),  # type: ignore[arg-type]
             mebibytes(row.get("peak_mib")),
             seconds(row.get("step_s")),
             seconds(row.get("epoch_s")),
         ]
-        for row in run.records("ckpt_bench_time", "settings")
+        for row in sorted(measured, key=lambda row: str(row.get("layers")).zfill(4))
+        for way in [row.get("recompute")]
     ]
     heads = ["layers", "activations", "peak memory", "a step", "an epoch (extrapolated)"]
     return (
@@ -119,7 +121,8 @@ def recomputation(run: Run) -> Blocks:
             picture(
                 "ckpt_memory",
                 "“plain” stores what every block computed until the backward pass; "
-                "“recompute” stores each block's input only.",
+                "“recompute” stores each block's input only; of the other ways, “blocks+loss” computes the logits of a "
+                "chunk again as well, “sqrt” stores the inputs of groups of blocks.",
             ),
             picture("ckpt_time", "The price: each block's forward pass runs twice."),
         )
