@@ -6,9 +6,10 @@ from torch.nn import functional as F
 
 from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
-from tinylm.model.dropout import Dropout
+from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
+from tinylm.model.low_blocks import LowFeedForward, add_dropped
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import run_blocks
@@ -25,6 +26,9 @@ class FeedForward(nn.Module):
         self.activation = F.relu if activation == "relu" else F.gelu
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.training and fast_draws(x):
+            up, down, low = self.up, self.down, x.to(torch.get_autocast_dtype(x.device.type))
+            return LowFeedForward.apply(low, up.weight, up.bias, down.weight, down.bias, self.activation is F.relu)
         return self.down(self.activation(self.up(x)))
 
 
@@ -59,10 +63,16 @@ class Block(nn.Module):
         maps: list[Tensor] | None = None,
     ) -> Tensor:
         if self.pre:
-            x = x + self.dropout(self.attention(self.norm1(x), mask, cache, layer, positions, maps))
-            return x + self.dropout(self.feed_forward(self.norm2(x)))
-        x = self.norm1(x + self.dropout(self.attention(x, mask, cache, layer, positions, maps)))
-        return self.norm2(x + self.dropout(self.feed_forward(x)))
+            x = self._add(x, self.attention(self.norm1(x, narrow=True), mask, cache, layer, positions, maps))
+            return self._add(x, self.feed_forward(self.norm2(x, narrow=True)))
+        x = self.norm1(self._add(x, self.attention(x, mask, cache, layer, positions, maps)))
+        return self.norm2(self._add(x, self.feed_forward(x)))
+
+    def _add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y)"""
+        if self.training and self.dropout.probability and fast_draws(x):
+            return add_dropped(x, y, self.dropout.probability)
+        return x + self.dropout(y)
 
 
 class TinyLM(nn.Module):

@@ -77,6 +77,8 @@ class Trainer:
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
         keep_freed_memory()
+        # Deterministic kernels are asked for (seeding), and torch then fills each new tensor, which nothing here reads.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         model.recompute = settings.recompute
         model.train()
 
