@@ -1,5 +1,7 @@
 """The language model: embedding, positions, N blocks, norm, logits."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -90,6 +92,7 @@ class TinyLM(nn.Module):
         vocab_size, width = embedding.shape
         self.settings, self.vocab_size, self.width = settings, vocab_size, width
         self.recompute = "none"  # none | blocks | blocks+loss | sqrt: what the backward pass computes again
+        self.compiled: Callable[[nn.Module, Tensor, Tensor], Tensor] | None = None  # runs a block while training
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, width))
@@ -157,6 +160,9 @@ class TinyLM(nn.Module):
         if self.recompute != "none" and torch.is_grad_enabled() and cache is None and maps is None:
             return self.final_norm(run_blocks(list(self.blocks), x, mask, self.recompute))
         for layer, block in enumerate(self.blocks):
+            if self.compiled is not None and self.training and cache is None and maps is None:
+                x = self.compiled(block, x, mask)
+                continue
             x = block(x, mask, cache, layer, positions, maps)
         return self.final_norm(x)
 

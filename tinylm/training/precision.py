@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from tinylm.training.compiling import why_not_compiled
 from tinylm.training.settings import TrainSettings
 
 
@@ -17,6 +18,6 @@ def multiplies_in_bf16(device: Any) -> bool:
 
 def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     """The settings with each `auto` in its place what it stands for on the device; others as they are."""
-    if settings.precision != "auto":
-        return settings
-    return dataclasses.replace(settings, precision="bf16" if multiplies_in_bf16(device) else "fp32")
+    if settings.precision == "auto":
+        settings = dataclasses.replace(settings, precision="bf16" if multiplies_in_bf16(device) else "fp32")
+    return dataclasses.replace(settings, compile="false" if why_not_compiled(settings, device) else "true")

@@ -30,6 +30,7 @@ class TrainSettings:
     final_lr: float = setting(low=0.0, high=1.0)
     clip_norm: float | None = setting(above=0.0)
     precision: str = setting(choices=("auto", "fp32", "bf16"))
+    compile: str = setting(choices=("auto", "true", "false"))
     recompute: str = setting(choices=("none", "blocks", "blocks+loss", "sqrt"))
     validate_every: int = setting(low=1)
     patience: int | None = setting(low=1)

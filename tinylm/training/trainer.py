@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from tinylm.command import CommandFailed
-from tinylm.model.lm import TinyLM
+from tinylm.model.lm import Block, TinyLM
 from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.compiling import CompiledBlocks
 from tinylm.training.distributed import Group
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
 from tinylm.training.precision import resolved
@@ -80,6 +81,9 @@ class Trainer:
         # Deterministic kernels are asked for (seeding), and torch then fills each new tensor, which nothing here reads.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         model.recompute = settings.recompute
+        model.compiled = None
+        if settings.compile == "true" and self.group.size == 1:
+            model.compiled = CompiledBlocks(Block, (settings.batch_size, model.settings.context, model.width))
         model.train()
 
     def tensors(self) -> dict[str, Tensor]:
