@@ -78,6 +78,7 @@ def new_settings() -> Callable[..., TrainSettings]:
         "clip_norm": 1.0,
         "precision": "fp32",
         "compile": "false",
+        "attention": "own",
         "recompute": "none",
         "validate_every": 20,
         "patience": None,

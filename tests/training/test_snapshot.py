@@ -40,6 +40,7 @@ SETTINGS = {
     "accumulation": {"accumulation": 3, "tokens": 9000},
     "recompute": {"recompute": "blocks"},
     "bf16": {"precision": "bf16"},
+    "torch's attention": {"attention": "torch", "precision": "bf16"},
     "compiled": {"compile": "true", "layout": "stream"},
     "stream": {"layout": "stream"},
     "windows": {"layout": "windows"},

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.attention_core import AttentionCore
+from tinylm.model.attention_core import AttentionCore, fused_attention
 from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 
@@ -45,6 +45,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = Dropout(dropout)
+        self.fused = False  # torch's kernel while training
         self.silent: tuple[int, ...] = ()  # heads that add nothing to the output, for measuring what they are worth
         slots = torch.full((heads, widths[0]), inner)  # column `inner` is the zero column
         for head, (columns, own) in enumerate(zip(torch.arange(inner).split(widths), widths, strict=True)):
@@ -89,9 +90,13 @@ class SelfAttention(nn.Module):
         With a cache, keys and values are stored at `positions` (B or 1, T) and those of all past slots are used.
         `maps` collects the weights (B, H, T, S).
         """
-        if self.training and cache is None and maps is None and not self.silent and fast_draws(x):
+        alone = self.training and cache is None and maps is None and not self.silent
+        if alone and not self.fused and fast_draws(x):
             return self._out(AttentionCore.apply(self._joined(x), self.scale, mask, self.dropout.probability))
         queries, keys, values = self.project(x)
+        if alone and self.fused:
+            scaled = (queries * self.scale).to(queries.dtype)
+            return self._out(fused_attention(scaled, keys, values, self.dropout.probability))
         if cache is not None and positions is not None:
             keys, values = cache.store(layer, keys, values, positions)
         scores = (queries * self.scale) @ keys.to(queries.dtype).transpose(-2, -1)  # (B, H, T, S)

@@ -118,6 +118,12 @@ class TinyLM(nn.Module):
         else:
             initial.of_torch(named, self.width)
 
+    def fuse_attention(self, fused: bool) -> None:
+        """Whether torch computes the core of attention while training."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention):
+                module.fused = fused
+
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
         settings = self.settings
