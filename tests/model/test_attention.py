@@ -99,6 +99,22 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, 
     torch.testing.assert_close(maps[0], head_by_head(attention, x)[1], rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("heads", [3, 4])
+def test_torchs_fused_core_gives_the_same_while_training(exact, heads):
+    attention = exact(perturbed(SelfAttention(21, heads, None, 0.0, True, True)))
+    x = torch.randn(B, T, 21, dtype=torch.float64, requires_grad=True)
+    found = []
+    for fused in (False, True):
+        attention.fused = fused
+        y = attention(x, mask())
+        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *attention.parameters()])))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    attention.dropout.probability = 0.5
+    assert not torch.equal(attention(x, mask()), attention(x, mask()))
+    assert torch.equal(attention.eval()(x, mask()), attention(x, mask()))
+
+
 def test_maps_are_kept_without_dropout_and_without_a_graph():
     attention = SelfAttention(6, 2, None, 0.9, True, True)
     maps: list[torch.Tensor] = []

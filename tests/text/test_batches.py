@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tinylm.config import InputError
-from tinylm.text.batches import TrainBatches, scoring_batches
+from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.token_store import TokenStore, write_store
 
 SOS, EOS, PAD = 0, 1, 2
@@ -216,3 +216,19 @@ def test_wide_ids_survive(tmp_path):
     (batch,) = scoring_batches(TokenStore(tmp_path, "train"), "stories", 1, 8, PAD)
     assert batch.targets.tolist() == [[70_000, 69_999, 1]]
     assert np.array_equal(batch.inputs.numpy(), [[0, 70_000, 69_999]])
+
+
+def test_a_batch_goes_to_cuda_by_way_of_pinned_memory_without_waiting():
+    class There:
+        def __init__(self, *way):
+            self.way = way
+
+        def pin_memory(self):
+            return There(*self.way, "pinned")
+
+        def to(self, device, non_blocking=False):
+            return (*self.way, device.type, non_blocking)
+
+    batch = Batch(There("inputs"), There("targets"), 3)  # type: ignore[arg-type]
+    assert batch.on(torch.device("cuda")) == (("inputs", "pinned", "cuda", True), ("targets", "pinned", "cuda", True))
+    assert batch.on(torch.device("cpu")) == (("inputs", "cpu", False), ("targets", "cpu", False))

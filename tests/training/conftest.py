@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,16 @@ def counting_story(rng: np.random.Generator) -> list[int]:
     """<sos>, then numbers that go up by one round and round, <eos>: after the first, every number can be known."""
     start, length = rng.integers(13), rng.integers(4, 11)
     return [0, *(4 + (start + np.arange(length)) % 13).tolist(), 1]
+
+
+@pytest.fixture(autouse=True)
+def compiled_by_nobody(monkeypatch):
+    """torch.compile traces as it does, but leaves the compiler out, which takes half a minute."""
+    compiled = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, **how: compiled(function, **{"backend": "eager"} | how))
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
 
 
 @pytest.fixture
@@ -66,6 +77,8 @@ def new_settings() -> Callable[..., TrainSettings]:
         "final_lr": 0.05,
         "clip_norm": 1.0,
         "precision": "fp32",
+        "compile": "false",
+        "attention": "own",
         "recompute": "none",
         "validate_every": 20,
         "patience": None,

@@ -40,6 +40,8 @@ SETTINGS = {
     "accumulation": {"accumulation": 3, "tokens": 9000},
     "recompute": {"recompute": "blocks"},
     "bf16": {"precision": "bf16"},
+    "torch's attention": {"attention": "torch", "precision": "bf16"},
+    "compiled": {"compile": "true", "layout": "stream"},
     "stream": {"layout": "stream"},
     "windows": {"layout": "windows"},
     "stop_after": {"tokens": 9000, "stop_after": 2500},

@@ -7,6 +7,7 @@ from tinylm.config import InputError, load_params, read_section
 from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
+from tinylm.model.traffic import format_traffic, update_traffic
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.trainer import TrainSettings
@@ -57,6 +58,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"\n{totals['parameters_trainable']:,} parameters are trained; weights start as in init: {settings.init}")
     print(f"{_mib(totals['weight_bytes'])} of weights, {_mib(training)} with gradients and {train.optimizer}")
     print(f"{_mib(cache)} of KV cache a row of {settings.context} tokens")
+    tokens = train.batch_size * settings.context
+    print(f"\nan update (one mini-batch) of {tokens:,} tokens in {train.precision} computes and moves")
+    print(format_traffic(update_traffic(model, tokens, train.optimizer, train.precision)))
     if arguments.check:
         from tinylm.cli.part_checks import run as check
 

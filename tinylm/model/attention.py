@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.dropout import Dropout
+from tinylm.model.attention_core import AttentionCore, fused_attention
+from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 
 
@@ -44,6 +45,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = Dropout(dropout)
+        self.fused = False  # torch's kernel while training
         self.silent: tuple[int, ...] = ()  # heads that add nothing to the output, for measuring what they are worth
         slots = torch.full((heads, widths[0]), inner)  # column `inner` is the zero column
         for head, (columns, own) in enumerate(zip(torch.arange(inner).split(widths), widths, strict=True)):
@@ -56,16 +58,23 @@ class SelfAttention(nn.Module):
         """Insert the zero columns of ragged heads along `dim`."""
         return F.pad(x.movedim(dim, -1), (0, 1)).index_select(-1, self.slots).movedim(-1, dim)
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each (B, H, T, Dh)."""
+    def _joined(self, x: Tensor) -> Tensor:
+        """Queries, keys and values as one product.  (B, T, D) -> (B, T, 3, H, Dh)"""
         weight: Tensor = self.qkv.weight
         bias: Tensor | None = self.qkv.bias
         if self.ragged:
             weight = self._padded(weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
             bias = None if bias is None else self._padded(bias.unflatten(0, (3, -1)), 1).flatten()
-        joined = F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))  # (B, T, 3, H, Dh)
-        queries, keys, values = joined.permute(2, 0, 3, 1, 4)
+        return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (B, H, T, Dh)."""
+        queries, keys, values = self._joined(x).permute(2, 0, 3, 1, 4)
         return queries, keys, values
+
+    def _out(self, joined: Tensor) -> Tensor:
+        weight = self._padded(self.out.weight, 1) if self.ragged else self.out.weight
+        return F.linear(joined, weight, self.out.bias)
 
     def forward(
         self,
@@ -81,7 +90,13 @@ class SelfAttention(nn.Module):
         With a cache, keys and values are stored at `positions` (B or 1, T) and those of all past slots are used.
         `maps` collects the weights (B, H, T, S).
         """
+        alone = self.training and cache is None and maps is None and not self.silent
+        if alone and not self.fused and fast_draws(x):
+            return self._out(AttentionCore.apply(self._joined(x), self.scale, mask, self.dropout.probability))
         queries, keys, values = self.project(x)
+        if alone and self.fused:
+            scaled = (queries * self.scale).to(queries.dtype)
+            return self._out(fused_attention(scaled, keys, values, self.dropout.probability))
         if cache is not None and positions is not None:
             keys, values = cache.store(layer, keys, values, positions)
         scores = (queries * self.scale) @ keys.to(queries.dtype).transpose(-2, -1)  # (B, H, T, S)
@@ -92,6 +107,4 @@ class SelfAttention(nn.Module):
         mixed = weights.to(values.dtype) @ values  # (B, H, T, Dh)
         if self.silent:
             mixed = mixed.index_fill(1, torch.tensor(self.silent, device=mixed.device), 0)
-        joined = mixed.transpose(1, 2).flatten(2)  # (B, T, H * Dh)
-        weight = self._padded(self.out.weight, 1) if self.ragged else self.out.weight
-        return F.linear(joined, weight, self.out.bias)
+        return self._out(mixed.transpose(1, 2).flatten(2))

@@ -11,8 +11,8 @@ _LEVELS = 1 << 16  # a number of 16 random bits decides
 
 
 def fast_draws(x: Tensor) -> bool:
-    """Whether `Dropout` draws by `kept` rather than as torch does: on a CPU, under low-precision autocast."""
-    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    """Whether `Dropout` draws by `kept` rather than as torch does: on a CPU, in low precision, uncompiled."""
+    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
 
 
 def kept(like: Tensor, probability: float) -> tuple[Tensor, float]:

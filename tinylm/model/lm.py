@@ -1,14 +1,17 @@
 """The language model: embedding, positions, N blocks, norm, logits."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
-from tinylm.model.dropout import Dropout
+from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
+from tinylm.model.low_blocks import LowFeedForward, add_dropped
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import run_blocks
@@ -25,6 +28,9 @@ class FeedForward(nn.Module):
         self.activation = F.relu if activation == "relu" else F.gelu
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.training and fast_draws(x):
+            up, down, low = self.up, self.down, x.to(torch.get_autocast_dtype(x.device.type))
+            return LowFeedForward.apply(low, up.weight, up.bias, down.weight, down.bias, self.activation is F.relu)
         return self.down(self.activation(self.up(x)))
 
 
@@ -59,10 +65,16 @@ class Block(nn.Module):
         maps: list[Tensor] | None = None,
     ) -> Tensor:
         if self.pre:
-            x = x + self.dropout(self.attention(self.norm1(x), mask, cache, layer, positions, maps))
-            return x + self.dropout(self.feed_forward(self.norm2(x)))
-        x = self.norm1(x + self.dropout(self.attention(x, mask, cache, layer, positions, maps)))
-        return self.norm2(x + self.dropout(self.feed_forward(x)))
+            x = self._add(x, self.attention(self.norm1(x, narrow=True), mask, cache, layer, positions, maps))
+            return self._add(x, self.feed_forward(self.norm2(x, narrow=True)))
+        x = self.norm1(self._add(x, self.attention(x, mask, cache, layer, positions, maps)))
+        return self.norm2(self._add(x, self.feed_forward(x)))
+
+    def _add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y)"""
+        if self.training and self.dropout.probability and fast_draws(x):
+            return add_dropped(x, y, self.dropout.probability)
+        return x + self.dropout(y)
 
 
 class TinyLM(nn.Module):
@@ -80,6 +92,7 @@ class TinyLM(nn.Module):
         vocab_size, width = embedding.shape
         self.settings, self.vocab_size, self.width = settings, vocab_size, width
         self.recompute = "none"  # none | blocks | blocks+loss | sqrt: what the backward pass computes again
+        self.compiled: Callable[[nn.Module, Tensor, Tensor], Tensor] | None = None  # runs a block while training
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, width))
@@ -104,6 +117,12 @@ class TinyLM(nn.Module):
             initial.xavier(named)
         else:
             initial.of_torch(named, self.width)
+
+    def fuse_attention(self, fused: bool) -> None:
+        """Whether torch computes the core of attention while training."""
+        for module in self.modules():
+            if isinstance(module, SelfAttention):
+                module.fused = fused
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
@@ -147,6 +166,9 @@ class TinyLM(nn.Module):
         if self.recompute != "none" and torch.is_grad_enabled() and cache is None and maps is None:
             return self.final_norm(run_blocks(list(self.blocks), x, mask, self.recompute))
         for layer, block in enumerate(self.blocks):
+            if self.compiled is not None and self.training and cache is None and maps is None:
+                x = self.compiled(block, x, mask)
+                continue
             x = block(x, mask, cache, layer, positions, maps)
         return self.final_norm(x)
 

@@ -5,18 +5,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tinylm.model.dropout import fast_draws
+
 
 class _Normalise(torch.autograd.Function):
-    """y = n * gain + bias over the last axis, n = c / d; keeps one tensor of x's size for the backward pass.
+    """y = n * gain + bias over the last axis, n = c / d; keeps one tensor of x's size for the backward pass, n.
 
     c is x, less its mean where the kind is centred; d is sqrt(mean(c^2) + eps), for kind std s + eps with
     s = sqrt(sum(c^2) / (D - 1)). With g = dL/dy * gain:
 
     dL/dx = (g - mean(g) - n * k * mean(g * n)) / d, without mean(g) where c is x; k is 1, for std D d / ((D - 1) s).
+
+    low: the precision of y and of the n that is kept, where it is not x's; all sums are in x's.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, low: Any) -> Tensor:
         ctx.centred = kind != "rms"
         centre = x - x.mean(-1, keepdim=True) if ctx.centred else x
         square = centre.square()
@@ -30,6 +34,8 @@ class _Normalise(torch.autograd.Function):
         else:
             inverse = square.mean(-1, keepdim=True).add_(eps).rsqrt_()
         normed = centre.mul_(inverse) if ctx.centred else x * inverse
+        if low is not None:
+            normed, gain, bias = normed.to(low), gain.to(low), None if bias is None else bias.to(low)
         ctx.save_for_backward(normed, inverse, gain, stretch)
         return normed * gain if bias is None else torch.addcmul(bias, normed, gain)
 
@@ -37,6 +43,8 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         normed, inverse, gain, stretch = ctx.saved_tensors
         (grad,) = grads
+        if grad.dtype != inverse.dtype:
+            grad, normed, gain = (t.to(inverse.dtype) for t in (grad, normed, gain))
         product = grad * normed
         rows = (-1, gain.shape[0])
         grad_gain = product.reshape(rows).sum(0)
@@ -49,7 +57,7 @@ class _Normalise(torch.autograd.Function):
         if ctx.centred:
             grad_x.sub_(grad_x.mean(-1, keepdim=True))
         grad_x.sub_(normed * along).mul_(inverse)
-        return grad_x, grad_gain, grad_bias, None, None
+        return grad_x, grad_gain, grad_bias, None, None, None
 
 
 class Norm(nn.Module):
@@ -66,5 +74,7 @@ class Norm(nn.Module):
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
 
-    def forward(self, x: Tensor) -> Tensor:
-        return _Normalise.apply(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind)
+    def forward(self, x: Tensor, narrow: bool = False) -> Tensor:
+        """narrow: what follows is a product, so that in training in low precision the result may be low as well."""
+        low = torch.get_autocast_dtype("cpu") if narrow and self.training and fast_draws(x) else None
+        return _Normalise.apply(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, low)

@@ -92,17 +92,20 @@ class LowOutputLoss(torch.autograd.Function):
         targets = targets if ctx.rows is None else targets[ctx.rows]
         h, w = _joined(kept, weight, bias, low)
         grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
-        grad_weight = None
+        learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
+        grad_weight = torch.zeros(w.shape, device=w.device) if learns else None
         buffer = torch.empty(min(CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
+        of_chunk = torch.empty_like(w) if learns else None
         total = torch.zeros((), dtype=torch.float64, device=h.device)
         for start in range(0, len(h), CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
             total += _low_nats(logits, targets[rows])
             grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
-            if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-                of_chunk = torch.mm(logits.T, h[rows])  # (V, columns)
-                grad_weight = of_chunk.float() if grad_weight is None else grad_weight.add_(of_chunk)
+            if grad_weight is not None:
+                of_chunk = torch.mm(logits.T, h[rows], out=of_chunk)  # (V, columns)
+                for words in _slices(0, len(w), PART_ROWS * 4):  # a mixed sum goes by a float32 copy, small if in parts
+                    grad_weight[words] += of_chunk[words]
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.shape = hidden.shape
         return total.float()
@@ -116,7 +119,8 @@ class LowOutputLoss(torch.autograd.Function):
             by_hidden = by_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, by_hidden)
         by_weight = by_bias = None
         if joined is not None and ctx.needs_input_grad[1]:
-            by_weight = joined[:, : ctx.shape[1]] * grad
+            whole = joined.shape[1] == ctx.shape[1]  # then in place: a second copy would weigh as much as the weights
+            by_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
         if joined is not None and ctx.needs_input_grad[2]:
             by_bias = joined[:, ctx.shape[1]] * grad
         return by_hidden, by_weight, by_bias, None, None

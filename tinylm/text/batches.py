@@ -27,6 +27,13 @@ class Batch:
     targets: torch.Tensor
     tokens: int
 
+    def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """(inputs, targets) there; to CUDA by way of pinned memory, so that the copy runs beside what is computed."""
+        if device.type != "cuda":
+            return self.inputs.to(device), self.targets.to(device)
+        pinned = self.inputs.pin_memory(), self.targets.pin_memory()
+        return pinned[0].to(device, non_blocking=True), pinned[1].to(device, non_blocking=True)
+
 
 @dataclass(frozen=True)
 class _Rows:

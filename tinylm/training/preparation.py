@@ -13,6 +13,7 @@ from tinylm.text.matrix_file import load_matrix
 from tinylm.text.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
+from tinylm.training.compiling import why_not_compiled
 from tinylm.training.distributed import Group
 from tinylm.training.precision import resolved
 from tinylm.training.snapshot import Snapshots, fingerprint
@@ -32,6 +33,12 @@ class Prepared:
     made: Assembly
     snapshots: Snapshots
     measured_on: dict[str, Any]
+    uncompiled: str  # why the blocks are not compiled; empty where they are
+
+    def said(self) -> str:
+        """What was chosen for this machine, in lines for people."""
+        why = self.uncompiled and f" ({self.uncompiled})"
+        return f"precision: {self.train.precision}\ncompile: {self.train.compile}{why}"
 
     def saved_with(self) -> Mapping[str, Any]:
         """What `save_model` notes beside the weights."""
@@ -52,7 +59,7 @@ def prepare(
     code: files of the stage's own that decide its bytes, beside CODE. Raises InputError where the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
-    train = resolved(train, device)
+    uncompiled, train = why_not_compiled(train, device), resolved(train, device)
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
@@ -60,4 +67,4 @@ def prepare(
     group.check_same(parts)
     measured_on = conditions(device, threads, group.size)
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(train, made, snapshots, measured_on)
+    return Prepared(train, made, snapshots, measured_on, uncompiled)

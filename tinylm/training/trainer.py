@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from tinylm.command import CommandFailed
-from tinylm.model.lm import TinyLM
+from tinylm.model.lm import Block, TinyLM
 from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
+from tinylm.training.compiling import CompiledBlocks
 from tinylm.training.distributed import Group
 from tinylm.training.optimizers import Adam, Muon, clip_gradients
-from tinylm.training.precision import resolved
+from tinylm.training.precision import choose_products, resolved
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings
 
@@ -54,7 +55,7 @@ def accumulate_gradients(
     nats = 0.0
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            loss = model.loss(batch.inputs.to(device), batch.targets.to(device))
+            loss = model.loss(*batch.on(device))
         (loss / total).backward()
         nats += loss.item()
     return nats, total
@@ -77,7 +78,14 @@ class Trainer:
         self.optimizers = make_optimizers(model, settings)
         self.updates = self.tokens = 0
         keep_freed_memory()
+        # Deterministic kernels are asked for (seeding), and torch then fills each new tensor, which nothing here reads.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        choose_products(settings.precision, model.embedding.device)
+        model.fuse_attention(settings.attention == "torch")
         model.recompute = settings.recompute
+        model.compiled = None
+        if settings.compile == "true" and self.group.size == 1:
+            model.compiled = CompiledBlocks(Block, (settings.batch_size, model.settings.context, model.width))
         model.train()
 
     def tensors(self) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ def target_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp3
     device, scored = model.embedding.device, False
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            nats = model.nats(batch.inputs.to(device), batch.targets.to(device))
+            nats = model.nats(*batch.on(device))
         scored = scored or bool((batch.targets >= 0).any())
         yield batch, nats
     model.train(was_training)

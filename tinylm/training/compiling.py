@@ -1,0 +1,50 @@
+"""torch.compile of the blocks (`train.compile`), for the one shape that most batches of a run have."""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tinylm.training.settings import TrainSettings
+
+
+def has_compiler(device: Any) -> bool:
+    """Whether torch can compile for the device: a C++ compiler on a CPU, as torch looks for it; triton on CUDA."""
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
+    return shutil.which(os.environ.get("CXX") or "g++") is not None
+
+
+def why_not_compiled(settings: TrainSettings, device: Any) -> str:
+    """The reason why the blocks of such a run are not compiled, in words; empty where they are."""
+    if settings.compile == "false":
+        return "train.compile is false"
+    if not has_compiler(device):
+        return "torch finds no compiler (a C++ compiler, CXX or g++; on CUDA triton)"
+    if settings.recompute != "none":
+        return "train.recompute needs the same bits twice, which compiled passes of two kinds do not promise"
+    if settings.processes > 1:
+        return "several processes share a batch out unevenly, and each shape would be compiled by itself"
+    if settings.compile == "auto":
+        return "auto: nowhere was it measured to pay (docs/fast.md)"
+    return ""
+
+
+class CompiledBlocks:
+    """Runs a block compiled where its input has the given shape (B, T, D), else as it stands.
+
+    One compilation serves all blocks and the whole run: the ragged last batch of an epoch and evaluation never ask for
+    another. Dropout is drawn by torch's compiler, from torch's generator, so that it differs from the plain path's.
+    """
+
+    def __init__(self, block: type[nn.Module], shape: tuple[int, int, int]) -> None:
+        self.shape = shape
+        self._forward: Callable[..., Tensor] = torch.compile(block.forward, dynamic=False, fullgraph=True)
+
+    def __call__(self, block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+        """x (B, T, D) -> (B, T, D)"""
+        return self._forward(block, x, mask) if tuple(x.shape) == self.shape else block(x, mask)
