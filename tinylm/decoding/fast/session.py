@@ -39,7 +39,8 @@ class Slots:
         self.packed, self.capacity = packed, capacity
         shape = (2, settings.layers, rows, settings.heads, capacity, packed.slot_width)
         fitting = [spare for spare in packed.spare if spare.shape == shape]
-        self.buffers = fitting[0] if fitting else torch.zeros(shape)  # keys and values
+        kind = torch.float32 if packed.precision == "fp32" else torch.float16
+        self.buffers = fitting[0] if fitting else torch.zeros(shape, dtype=kind)  # keys and values
         packed.spare = []
         weakref.finalize(self, _give_back, packed, self.buffers)
         self.logits = torch.empty(rows, packed.vocab_size)

@@ -33,7 +33,7 @@ struct Step {
     const int64_t *tokens, *positions, *sequences;  // (rows)
     const int64_t* wanted;                          // (outputs) rows whose logits are asked for
     const int32_t* table;                           // (sequences, capacity)
-    float *keys, *values;                           // (layers, cache_rows, H, capacity, slot_width)
+    void *keys, *values;                            // (layers, cache_rows, H, capacity, slot_width) Kind::Slot
     float* logits;                                  // (outputs, V)
 };
 
@@ -44,13 +44,12 @@ template <class Kind> class Pass {  // what the threads share
     Pass(const Model& model, const Step& step)
         : team(step.threads), m(model), s(step), x(floats(s.rows * m.width)), normed(floats(s.rows * m.width)),
           qkv(floats(s.rows * 3 * m.inner)), mixed(floats(s.rows * m.inner)), up(floats(s.rows * m.feed_forward)),
-          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
+          places(new int64_t[s.rows * s.capacity]), input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
 
     Team team;
 
     void run(int64_t thread) {
-        share(thread, s.rows, [&](int64_t row) { embed(row); });
-        team.wait();
+        each_row(thread, [&](int64_t row) { embed(row); });
         for (int64_t layer = 0; layer < m.layers; ++layer) {
             const Block& b = m.blocks[layer];
             each_row(thread, [&](int64_t row) { ready(m.pre ? norm(b.norm1, row) : x_of(row), m.width, row); });
@@ -91,6 +90,9 @@ template <class Kind> class Pass {  // what the threads share
 
     void embed(int64_t row) {
         const float* vector = m.embedding + s.tokens[row] * m.width;
+        for (int64_t slot = 0; slot <= s.positions[row]; ++slot)
+            places[row * s.capacity + slot] =
+                (s.table[s.sequences[row] * s.capacity + slot] * m.heads * s.capacity + slot) * m.slot_width;
         const float* place = m.positions ? m.positions + s.positions[row] * m.width : nullptr;
         for (int64_t i = 0; i < m.width; ++i) x_of(row)[i] = vector[i] * m.input_scale + (place ? place[i] : 0.0f);
     }
@@ -146,17 +148,19 @@ template <class Kind> class Pass {  // what the threads share
         team.wait();
     }
 
-    float* slot(float* buffer, int64_t layer, int64_t row, int64_t head, int64_t place) {
-        int64_t source = s.table[s.sequences[row] * s.capacity + place];
-        return buffer + ((((layer * s.cache_rows + source) * m.heads + head) * s.capacity + place) * m.slot_width);
+    typedef typename Kind::Slot Slot;
+
+    Slot* heads_of(void* buffer, int64_t layer, int64_t head) {  // to which a row's `places` are added
+        return (Slot*)buffer + (layer * s.cache_rows * m.heads + head) * s.capacity * m.slot_width;
     }
 
     void remember(int64_t layer, int64_t row) {
         const float* from = qkv.get() + row * 3 * m.inner;
+        const int64_t place = places[row * s.capacity + s.positions[row]];
         for (int64_t head = 0; head < m.heads; ++head) {
             int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;
-            std::copy_n(from + m.inner + start, width, slot(s.keys, layer, row, head, s.positions[row]));
-            std::copy_n(from + 2 * m.inner + start, width, slot(s.values, layer, row, head, s.positions[row]));
+            keep(from + m.inner + start, width, heads_of(s.keys, layer, head) + place);
+            keep(from + 2 * m.inner + start, width, heads_of(s.values, layer, head) + place);
         }
     }
 
@@ -185,10 +189,15 @@ template <class Kind> class Pass {  // what the threads share
         float* scores = short_scores;
         if (seen + LANES > 512) scores = (long_scores = floats(seen)).get();
         float highest = -INFINITY;
+        const int64_t* place_of = places.get() + row * s.capacity;
+        const Slot *keys = heads_of(s.keys, layer, head), *values = heads_of(s.values, layer, head);
+        const int64_t next = s.capacity * m.slot_width;
         for (int64_t place = 0; place < seen; ++place) {
-            const float* key = slot(s.keys, layer, row, head, place);
+            const Slot *key = keys + place_of[place], *later = key + next;
             F sum = {};
             for (int v = 0; v < vectors; ++v) sum += load(query + v * LANES) * load(key + v * LANES);
+            for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64)
+                __builtin_prefetch((const char*)later + byte);
             scores[place] = sum_of(sum);
             highest = std::max(highest, scores[place]);
         }
@@ -202,17 +211,23 @@ template <class Kind> class Pass {  // what the threads share
         }
         F sums[most] = {};
         for (int64_t place = 0; place < seen; ++place) {
-            const float* value = slot(s.values, layer, row, head, place);
+            const Slot *value = values + place_of[place], *later = value + next;
+#pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v) sums[v] += load(value + v * LANES) * scores[place];
+            for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64)
+                __builtin_prefetch((const char*)later + byte);
         }
         const float inverse = 1.0f / sum_of(total);
+        alignas(64) float result[most * LANES];
+        std::memcpy(result, sums, vectors * sizeof(F));
         float* to = mixed.get() + row * m.inner + start;
-        for (int64_t i = 0; i < width; ++i) to[i] = sums[i / LANES][i % LANES] * inverse;
+        for (int64_t i = 0; i < width; ++i) to[i] = result[i] * inverse;
     }
 
     const Model& m;
     const Step& s;
     std::unique_ptr<float[]> x, normed, qkv, mixed, up;
+    std::unique_ptr<int64_t[]> places;  // (rows, capacity) where each slot's first head lies in a layer
     std::unique_ptr<uint32_t[]> input;
     std::unique_ptr<float[]> scales;
 };
