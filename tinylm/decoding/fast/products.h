@@ -77,6 +77,8 @@ struct Linear {
     int64_t outputs, inputs;
 };
 
+inline int64_t panels(const Linear& linear) { return (linear.outputs + PANEL - 1) / PANEL; }
+
 enum class After { store, add, relu, gelu };
 
 INLINE F exp_of(F x) {  // e^x for x <= 0, relative error below 2e-7

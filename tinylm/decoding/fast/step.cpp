@@ -5,7 +5,8 @@
 #include <memory>
 #include <type_traits>
 
-#include "products.h"
+#include "attention.h"
+#include "choosing.h"
 #include "team.h"
 
 struct Norm {
@@ -35,6 +36,7 @@ struct Step {
     const int32_t* table;                           // (sequences, capacity)
     void *keys, *values;                            // (layers, cache_rows, H, capacity, slot_width) Kind::Slot
     float* logits;                                  // (outputs, V)
+    Asked asked;                                    // instead of logits, of each output
 };
 
 namespace {
@@ -44,9 +46,12 @@ template <class Kind> class Pass {  // what the threads share
     Pass(const Model& model, const Step& step)
         : team(step.threads), m(model), s(step), x(floats(s.rows * m.width)), normed(floats(s.rows * m.width)),
           qkv(floats(s.rows * 3 * m.inner)), mixed(floats(s.rows * m.inner)), up(floats(s.rows * m.feed_forward)),
-          places(new int64_t[s.rows * s.capacity]), input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
+          places(new int64_t[s.rows * s.capacity]), parts(new Part[s.outputs * pieces(m.vocab)]), bests(new Best[s.threads * s.outputs]),
+          near(floats(s.threads * s.outputs * s.asked.k)), near_ids(new int64_t[s.threads * s.outputs * s.asked.k]),
+          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
 
     Team team;
+    std::atomic<int64_t> finite{1};  // what is asked of logits: whether all were
 
     void run(int64_t thread) {
         each_row(thread, [&](int64_t row) { embed(row); });
@@ -75,7 +80,8 @@ template <class Kind> class Pass {  // what the threads share
             ready(last, m.width, out);
         });
         team.wait();
-        multiply(thread, m.output, s.outputs, s.logits, After::store);
+        if (s.asked.k) choose(thread);
+        else multiply(thread, m.output, s.outputs, s.logits, After::store);
     }
 
   private:
@@ -142,9 +148,9 @@ template <class Kind> class Pass {  // what the threads share
     }
 
     void multiply(int64_t thread, const Linear& linear, int64_t rows, float* y, After after) {
-        int64_t panels = (linear.outputs + PANEL - 1) / PANEL;
-        product<Kind>(linear, rows, input.get(), scales.get(), words(linear.inputs), panels * thread / team.threads,
-                      panels * (thread + 1) / team.threads, y, linear.outputs, after);
+        product<Kind>(linear, rows, input.get(), scales.get(), words(linear.inputs),
+                      panels(linear) * thread / team.threads, panels(linear) * (thread + 1) / team.threads, y,
+                      linear.outputs, after);
         team.wait();
     }
 
@@ -165,74 +171,61 @@ template <class Kind> class Pass {  // what the threads share
     }
 
     void attend(int64_t layer, int64_t row, int64_t head) {
+        const int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;
+        const Head<Slot> one{heads_of(s.keys, layer, head), heads_of(s.values, layer, head),
+                             places.get() + row * s.capacity, s.positions[row] + 1, s.capacity * m.slot_width};
+        const float* query = qkv.get() + row * 3 * m.inner + start;
+        float* to = mixed.get() + row * m.inner + start;
         switch (m.slot_width / LANES) {
-            case 1: return attend_by<1>(layer, row, head);
-            case 2: return attend_by<2>(layer, row, head);
-            case 3: return attend_by<3>(layer, row, head);
-            case 4: return attend_by<4>(layer, row, head);
-            case 8: return attend_by<8>(layer, row, head);
-            default: return attend_by<0>(layer, row, head);
+            case 1: return attention<1>(one, query, width, 1, to);
+            case 2: return attention<2>(one, query, width, 2, to);
+            case 3: return attention<3>(one, query, width, 3, to);
+            case 4: return attention<4>(one, query, width, 4, to);
+            case 8: return attention<8>(one, query, width, 8, to);
+            default: return attention<0>(one, query, width, m.slot_width / LANES, to);
         }
     }
 
-    // softmax(q K^T / sqrt(Dh)) V of one head; C vectors a head, 0 for any number.
-    template <int C> void attend_by(int64_t layer, int64_t row, int64_t head) {
-        constexpr int most = C ? C : 64;
-        const int vectors = C ? C : (int)(m.slot_width / LANES);
-        const int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start, seen = s.positions[row] + 1;
-        const float* from = qkv.get() + row * 3 * m.inner + start;
-        alignas(64) float query[most * LANES] = {};
-        const float scale = (float)(1.0 / std::sqrt((double)width));
-        for (int64_t i = 0; i < width; ++i) query[i] = from[i] * scale;
-        std::unique_ptr<float[]> long_scores;
-        alignas(64) float short_scores[512];
-        float* scores = short_scores;
-        if (seen + LANES > 512) scores = (long_scores = floats(seen)).get();
-        float highest = -INFINITY;
-        const int64_t* place_of = places.get() + row * s.capacity;
-        const Slot *keys = heads_of(s.keys, layer, head), *values = heads_of(s.values, layer, head);
-        const int64_t next = s.capacity * m.slot_width;
-        for (int64_t place = 0; place < seen; ++place) {
-            const Slot *key = keys + place_of[place], *later = key + next;
-            F sum = {};
-            for (int v = 0; v < vectors; ++v) sum += load(query + v * LANES) * load(key + v * LANES);
-            for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64)
-                __builtin_prefetch((const char*)later + byte);
-            scores[place] = sum_of(sum);
-            highest = std::max(highest, scores[place]);
+    // The last product, and what is asked of the logits, piece by piece while they are near.
+    void choose(int64_t thread) {
+        const int64_t all = pieces(m.vocab), first = all * thread / team.threads, last = all * (thread + 1) / team.threads;
+        std::unique_ptr<float[]> z = floats(s.outputs * PIECE);
+        for (int64_t piece = first; piece < last; ++piece) {
+            const int64_t panel = piece * (PIECE / PANEL), end = std::min(panel + PIECE / PANEL, panels(m.output));
+            product<Kind>(m.output, s.outputs, input.get(), scales.get(), words(m.width), panel, end,
+                          z.get() - piece * PIECE, PIECE, After::store);
+            for (int64_t row = 0; row < s.outputs; ++row) {
+                Best& best = bests[thread * s.outputs + row];
+                if (piece == first) best = {near.get() + (thread * s.outputs + row) * s.asked.k,
+                                            near_ids.get() + (thread * s.outputs + row) * s.asked.k, s.asked.k};
+                if (!look(z.get() + row * PIECE, piece * PIECE, m.vocab, s.asked, best, parts[row * all + piece])) finite = 0;
+            }
         }
-        for (int64_t place = seen; place % LANES; ++place) scores[place] = -INFINITY;
-        F total = {};
-        for (int64_t place = 0; place < seen; place += LANES) {
-            F score = load(scores + place), weight = exp_of(score - highest);
-            weight = score == -INFINITY ? F{} : weight;
-            std::memcpy(scores + place, &weight, sizeof weight);
-            total += weight;
-        }
-        F sums[most] = {};
-        for (int64_t place = 0; place < seen; ++place) {
-            const Slot *value = values + place_of[place], *later = value + next;
-#pragma GCC unroll 8
-            for (int v = 0; v < vectors; ++v) sums[v] += load(value + v * LANES) * scores[place];
-            for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64)
-                __builtin_prefetch((const char*)later + byte);
-        }
-        const float inverse = 1.0f / sum_of(total);
-        alignas(64) float result[most * LANES];
-        std::memcpy(result, sums, vectors * sizeof(F));
-        float* to = mixed.get() + row * m.inner + start;
-        for (int64_t i = 0; i < width; ++i) to[i] = result[i] * inverse;
+        team.wait();
+        share(thread, s.outputs, [&](int64_t row) {
+            Best best{s.asked.values + row * s.asked.k, s.asked.ids + row * s.asked.k, s.asked.k};
+            for (int64_t other = 0; other < team.threads; ++other) {
+                const Best& found = bests[other * s.outputs + row];
+                for (int64_t i = 0; i < found.found; ++i)
+                    if (best.takes(found.values[i])) best.enter(found.values[i], found.ids[i]);
+            }
+            if (s.asked.log_sums) s.asked.log_sums[row] = log_sum(parts.get() + row * all, all);
+        });
     }
 
     const Model& m;
     const Step& s;
     std::unique_ptr<float[]> x, normed, qkv, mixed, up;
     std::unique_ptr<int64_t[]> places;  // (rows, capacity) where each slot's first head lies in a layer
+    std::unique_ptr<Part[]> parts;  // (outputs, pieces)
+    std::unique_ptr<Best[]> bests;  // (threads, outputs), of `near` and `near_ids`
+    std::unique_ptr<float[]> near;
+    std::unique_ptr<int64_t[]> near_ids;
     std::unique_ptr<uint32_t[]> input;
     std::unique_ptr<float[]> scales;
 };
 
-template <class Kind> void run(const Model& model, const Step& step) {
+template <class Kind> int64_t run(const Model& model, const Step& step) {
     Pass<Kind> pass(model, step);
 #pragma omp parallel num_threads(step.threads)
     {
@@ -244,11 +237,13 @@ template <class Kind> void run(const Model& model, const Step& step) {
         pass.run(0);
 #endif
     }
+    return pass.finite;
 }
 
 }  // namespace
 
-extern "C" void tinylm_step(const Model* model, const Step* step) {
+// Whether what was asked of the logits met finite ones only.
+extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
     switch (model->precision) {
         case 0: return run<Fp32>(*model, *step);
         case 1: return run<Bf16>(*model, *step);
