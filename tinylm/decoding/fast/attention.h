@@ -11,7 +11,8 @@ template <class Slot> struct Head {
 };
 
 template <class Slot> INLINE void read_ahead(const Slot* from, int vectors) {
-    for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64) __builtin_prefetch((const char*)from + byte);
+    for (size_t byte = 0; byte < vectors * LANES * sizeof(Slot); byte += 64)
+        __builtin_prefetch((const char*)from + byte);
 }
 
 // softmax(q K^T / sqrt(Dh)) V; C vectors a head, 0 for any number.

@@ -13,7 +13,7 @@ from pathlib import Path
 from tinylm.files import atomic_path, write_bytes
 
 FOLDER = Path(__file__).parent
-HEADERS = [FOLDER / f"{name}.h" for name in ("products", "attention", "choosing", "team")]
+HEADERS = [FOLDER / f"{name}.h" for name in ("products", "attention", "choosing", "team", "pass")]
 UNITS = [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 TRIES = (("-fopenmp",), ())  # without OpenMP the step has one thread

@@ -3,7 +3,8 @@
 #include "team.h"
 
 // What is asked of each row of logits (rows, V).  Whether all of these are finite.
-extern "C" int64_t tinylm_largest(const float* logits, int64_t rows, int64_t vocab, const Asked* asked, int64_t threads) {
+extern "C" int64_t tinylm_largest(const float* logits, int64_t rows, int64_t vocab, const Asked* asked,
+                                  int64_t threads) {
     std::atomic<int64_t> finite{1};
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
