@@ -11,9 +11,9 @@ from tinylm.decoding import filters
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.decoder import prepare
 from tinylm.decoding.fast import build, session
+from tinylm.decoding.fast.choosing import draw, largest
 from tinylm.decoding.fast.graphs import GraphSession
 from tinylm.decoding.fast.rounding import LowerPrecision, quantise
-from tinylm.decoding.fast.session import draw, largest
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 
@@ -74,6 +74,37 @@ def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, m
 
 
 @needs_compiler
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_threads_change_no_bit_and_what_is_asked_is_what_the_logits_say(precision, monkeypatch):
+    """Steps in which threads share outputs, and such in which they share rows; logits of several pieces."""
+    vocab, banned = 700, [0, 3, 255, 256, 699]
+    monkeypatch.setattr(session, "ALONE", 0)
+    decoder = prepare(random_model(vocab, WIDTH), precision, "compiled")
+    prompts = [[1 + row * 17 % vocab, *range(2, 2 + row % 5)] for row in range(25)]
+    before = torch.get_num_threads()
+    texts = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            under_way, seen = decoder.session(prompts, "half", True, 30), []
+            for _ in range(20):
+                logits = under_way.next_logits().clone()
+                best, ids = under_way.candidates(6, banned)
+                expected = filters.candidates(logits, 6, banned)
+                assert torch.equal(ids, expected[1])
+                torch.testing.assert_close(best, expected[0], rtol=1e-5, atol=1e-5)
+                tokens = under_way.greedy(banned)
+                assert torch.equal(tokens, ids[:, 0])
+                under_way.append(tokens)
+                seen += [logits, best]
+            texts.append(torch.cat([each.flatten() for each in seen]))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(texts[0], texts[1])
+    assert torch.equal(texts[0], texts[2])
+
+
+@needs_compiler
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_lower_precisions_compute_what_their_reference_does(name, precision):
@@ -85,7 +116,7 @@ def test_lower_precisions_compute_what_their_reference_does(name, precision):
         exact = model(torch.tensor([ids]))[0]
     error = (compiled.logits(ids) - plain.logits(ids)).abs()
     rounding = (plain.logits(ids) - exact).abs()
-    assert error.mean() < 0.3 * rounding.mean()
+    assert error.mean() < 0.5 * rounding.mean()
     assert error.max() < rounding.max()
 
 
@@ -188,12 +219,12 @@ def test_compiled_samples_are_the_same(settings):
 
 
 @needs_compiler
-@pytest.mark.parametrize("k", [1, 5, 40, 100, 200])
+@pytest.mark.parametrize("k", [1, 5, 40, 300, 400])
 def test_compiled_largest_equals_plain_with_ties_and_bans(k):
     numbers = torch.Generator().manual_seed(1)
-    logits = (torch.randn(9, 100, generator=numbers) * 3).round()
+    logits = (torch.randn(9, 300, generator=numbers) * 3).round()
     kept = logits.clone()
-    banned = [0, 7, 99]
+    banned = [0, 7, 299]
     values, ids, log_sums, finite = largest(logits, k, banned)
     expected = filters.largest(filters.ban(logits, banned), k)
     open_ = expected[0] > filters.NEVER
@@ -267,6 +298,7 @@ def test_a_damaged_library_is_compiled_anew_and_never_loaded():
     path = build.compile_library()
     whole = path.read_bytes()
     for damaged in (whole[:4096], whole[:20000] + bytes(1000) + whole[21000:], b""):
+        path.unlink()  # this process runs code of the file that lay there
         path.write_bytes(damaged)
         assert not build.is_compiled()
     assert build.compile_library() == path

@@ -121,6 +121,9 @@ class _Run:
 
     def step(self, column: int, with_log_probs: bool) -> Tensor:
         """Choose and append one token for each live row.  -> (B,)"""
+        temperature = self.settings.temperature_at(column, self.u.shape[1])
+        if temperature == 0.0 and self.settings.repetition_penalty == 1.0 and not with_log_probs:
+            return self._take(column, self.session.greedy(self.banned))
         raw = self.session.next_logits()
         logits = raw
         if self.settings.repetition_penalty != 1.0:
@@ -131,11 +134,14 @@ class _Run:
                 seen[:, self.eos_id] = False
             logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
         logits = filters.ban(logits, self.banned)
-        temperature = self.settings.temperature_at(column, self.u.shape[1])
         tokens = choose(logits, self.settings, self.u[self.alive, column], temperature, self.session)
         if with_log_probs:
             chosen = raw.gather(-1, tokens[:, None])[:, 0]
             self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()
+        return self._take(column, tokens)
+
+    def _take(self, column: int, tokens: Tensor) -> Tensor:
+        """Append what was chosen.  (B,) -> (B,)"""
         self.tokens[self.alive, column] = tokens
         self.counts[self.alive] += 1
         self.session.append(tokens)

@@ -114,6 +114,10 @@ class Session:
         """The largest of each row, the lower id of equal ones.  (B, V) -> (B,)"""
         return logits.argmax(dim=-1)
 
+    def greedy(self, banned: Sequence[int]) -> Tensor:
+        """The likeliest next token of each row but the banned ones.  -> (B,)"""
+        return self.likeliest(filters.ban(self.next_logits(), banned))
+
     def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """`filters.largest`, as fast as this session can."""
         return filters.largest(logits, k)

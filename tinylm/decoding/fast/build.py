@@ -13,7 +13,8 @@ from pathlib import Path
 from tinylm.files import atomic_path, write_bytes
 
 FOLDER = Path(__file__).parent
-HEADERS, UNITS = [FOLDER / "products.h", FOLDER / "team.h"], [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
+HEADERS = [FOLDER / f"{name}.h" for name in ("products", "attention", "choosing", "team", "pass")]
+UNITS = [FOLDER / "choosing.cpp", FOLDER / "step.cpp"]
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 TRIES = (("-fopenmp",), ())  # without OpenMP the step has one thread
 
@@ -121,22 +122,10 @@ def library() -> ctypes.CDLL:
         found = ctypes.CDLL(str(path))
     except OSError as error:
         raise CannotCompile(str(error)) from None
-    found.tinylm_step.restype = None
-    found.tinylm_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    found.tinylm_largest.restype = ctypes.c_int64
     number, pointer = ctypes.c_int64, ctypes.c_void_p
-    found.tinylm_largest.argtypes = [
-        pointer,
-        number,
-        number,
-        number,
-        pointer,
-        number,
-        pointer,
-        pointer,
-        pointer,
-        number,
-    ]
+    found.tinylm_step.restype, found.tinylm_step.argtypes = number, [pointer, pointer]
+    found.tinylm_largest.restype = number
+    found.tinylm_largest.argtypes = [pointer, number, number, pointer, number]
     found.tinylm_draw.restype = None
     found.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
     found.tinylm_finite.restype, found.tinylm_finite.argtypes = number, [pointer, number, number]

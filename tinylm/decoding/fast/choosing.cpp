@@ -1,51 +1,22 @@
 // From logits to tokens: the likeliest ones, or one that is drawn.
-#include "products.h"
+#include "choosing.h"
 #include "team.h"
 
-// The k largest of each row of logits (rows, V) and their ids, best first, ties to the lower id, `banned` ids left out;
-// log_sums: ln(sum(exp(logits))) of each row with the banned ones, or null.  Whether all of these are finite.
-extern "C" int64_t tinylm_largest(float* logits, int64_t rows, int64_t vocab, int64_t k, const int64_t* banned,
-                                  int64_t bans, float* values, int64_t* ids, float* log_sums, int64_t threads) {
+// What is asked of each row of logits (rows, V).  Whether all of these are finite.
+extern "C" int64_t tinylm_largest(const float* logits, int64_t rows, int64_t vocab, const Asked* asked,
+                                  int64_t threads) {
     std::atomic<int64_t> finite{1};
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
-        float* z = logits + row * vocab;
-        std::unique_ptr<float[]> kept(new float[bans + 1]);
-        for (int64_t b = 0; b < bans; ++b) kept[b] = z[banned[b]];
-        for (int64_t b = 0; b < bans; ++b) z[banned[b]] = -INFINITY;
-        float* best = values + row * k;
-        int64_t *names = ids + row * k, found = 0, i = 0;
-        auto enter = [&](int64_t id) {
-            int64_t place = found < k ? found++ : k - 1;
-            for (; place > 0 && best[place - 1] < z[id]; --place) {
-                best[place] = best[place - 1];
-                names[place] = names[place - 1];
-            }
-            best[place] = z[id];
-            names[place] = id;
-        };
-        for (; i < k; ++i) enter(i);
-        for (; i < vocab; i += PANEL) {
-            int64_t end = std::min(i + PANEL, vocab);
-            float threshold = best[k - 1], top = -INFINITY;
-#pragma omp simd reduction(max : top)
-            for (int64_t j = i; j < end; ++j) top = std::max(top, z[j]);
-            if (top > threshold)
-                for (int64_t j = i; j < end; ++j)
-                    if (z[j] > best[k - 1]) enter(j);
+        Best best{asked->values + row * asked->k, asked->ids + row * asked->k, asked->k};
+        std::unique_ptr<Part[]> parts(new Part[pieces(vocab)]);
+        float z[PIECE];
+        for (int64_t piece = 0; piece < pieces(vocab); ++piece) {
+            const int64_t first = piece * PIECE;
+            std::copy_n(logits + row * vocab + first, std::min(PIECE, vocab - first), z);
+            if (!look(z, first, vocab, *asked, best, parts[piece])) finite = 0;
         }
-        float highest = best[0];
-        for (int64_t b = 0; b < bans; ++b) {
-            z[banned[b]] = kept[b];
-            highest = std::max(highest, kept[b]);
-        }
-        if (!log_sums) continue;
-        F total = {};
-        for (i = 0; i + LANES <= vocab; i += LANES) total += exp_of(load(z + i) - highest);
-        double sum = sum_of(total);
-        for (; i < vocab; ++i) sum += std::exp(z[i] - highest);
-        log_sums[row] = (float)(highest + std::log(sum));
-        if (!std::isfinite(log_sums[row])) finite = 0;
+        if (asked->log_sums) asked->log_sums[row] = log_sum(parts.get(), pieces(vocab));
     }
     return finite;
 }

@@ -32,13 +32,19 @@ template <class To, class From> INLINE To bits(From from) {
     return to;
 }
 
+struct Half {  // IEEE 754 binary16
+    uint16_t bits;
+};
+
 struct Fp32 {
     typedef F Sum;
+    typedef float Slot;  // of a cached key or value
     static INLINE void add(F& sum, U weight, uint32_t x) { sum += (F)weight * bits<float>(x); }
 };
 
 struct Bf16 {
     typedef F Sum;
+    typedef Half Slot;
     static INLINE void add(F& sum, U weight, uint32_t x) {
 #if defined(__AVX512BF16__)
         sum = (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)weight, (__m512bh)_mm512_set1_epi32((int)x));
@@ -51,6 +57,7 @@ struct Bf16 {
 
 struct Int8 {  // inputs are stored with 128 added, so that they are unsigned
     typedef I Sum;
+    typedef Half Slot;
     static INLINE void add(I& sum, U weight, uint32_t x) {
 #if defined(__AVX512VNNI__)
         sum = (I)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32((int)x), (__m512i)weight);
@@ -69,6 +76,8 @@ struct Linear {
     const float* bias;       // or null
     int64_t outputs, inputs;
 };
+
+inline int64_t panels(const Linear& linear) { return (linear.outputs + PANEL - 1) / PANEL; }
 
 enum class After { store, add, relu, gelu };
 
@@ -100,6 +109,30 @@ INLINE F load(const float* from) {
     F v;
     std::memcpy(&v, from, sizeof v);
     return v;
+}
+
+INLINE F load(const Half* from) {
+#if defined(__AVX512F__)
+    return (F)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)from));
+#else
+    typedef uint16_t H __attribute__((vector_size(32)));
+    H halves;
+    std::memcpy(&halves, from, sizeof halves);
+    U word = __builtin_convertvector(halves, U);
+    F size = (F)((word & 0x7fff) << 13) * 0x1p112f;
+    return (F)((U)size | (word & 0x8000) << 16);
+#endif
+}
+
+INLINE Half half_of(float x) {  // to the nearest, even of two; what is too large to the largest
+    uint32_t word = bits<uint32_t>(std::min(std::fabs(x), 65504.0f) * 0x1p-112f);
+    return {(uint16_t)((word + 0xfff + (word >> 13 & 1)) >> 13 | (bits<uint32_t>(x) >> 16 & 0x8000))};
+}
+
+INLINE void keep(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
+
+INLINE void keep(const float* from, int64_t count, Half* to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = half_of(from[i]);
 }
 
 INLINE float sum_of(F v) {  // in halves
@@ -151,6 +184,8 @@ INLINE void panel_sums(const uint32_t* weight, const uint32_t* x, int64_t words,
         U left, right;
         std::memcpy(&left, weight, sizeof left);
         std::memcpy(&right, weight + LANES, sizeof right);
+        __builtin_prefetch(weight + words * PANEL, 0, 2);  // the next panel
+        __builtin_prefetch(weight + words * PANEL + LANES, 0, 2);
 #pragma GCC unroll 16
         for (int row = 0; row < ROWS; ++row) {  // unrolled, so that the sums stay in registers
             Kind::add(sums[row][0], left, x[row * words + word]);

@@ -2,7 +2,7 @@
 
 fp32: x W^T.  bf16: both sides rounded to bfloat16, summed in float32.  int8: each output's weights are whole numbers
 q = round(w / s) of -127..127 with s = max |w| / 127 (symmetric, per channel), each input row likewise with a scale of
-its own: the product of whole numbers is exact, and is multiplied by both scales.
+its own: the product of whole numbers is exact, and is multiplied by both scales. Both keep keys and values in binary16.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 PRECISIONS = ("fp32", "bf16", "int8")
 STEPS = 127
+_MATMUL = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 
 
 def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,6 +63,9 @@ class LowerPrecision(TorchFunctionMode):
         return _product(self.precision, x, self._weight(weight), bias)
 
     def __torch_function__(self, function: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
-        if function is F.linear and self.precision != "fp32":
-            return self.linear(*args, **(kwargs or {}))
+        if self.precision != "fp32":
+            if function is F.linear:
+                return self.linear(*args, **(kwargs or {}))
+            if function in _MATMUL and not args[1].is_cuda:  # a product with keys or values
+                args = args[0], args[1].half().float()
         return function(*args, **(kwargs or {}))

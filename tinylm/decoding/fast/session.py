@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tinylm.decoding.fast.build import library
+from tinylm.decoding.fast.choosing import Answer, Asked, ask, draw, largest, threads_for
 from tinylm.decoding.fast.weights import PackedModel
 from tinylm.decoding.session import Session, check_finite, window_start
 from tinylm.model.lm import TinyLM
@@ -22,7 +23,7 @@ class _Step(ctypes.Structure):
     _fields_ = [
         *((name, _INTEGER) for name in ("rows", "outputs", "cache_rows", "capacity", "threads")),
         *((name, _POINTER) for name in ("tokens", "positions", "sequences", "wanted", "table", "keys", "values")),
-        ("logits", _POINTER),
+        *(("logits", _POINTER), ("asked", Asked)),
     ]
 
 
@@ -39,7 +40,8 @@ class Slots:
         self.packed, self.capacity = packed, capacity
         shape = (2, settings.layers, rows, settings.heads, capacity, packed.slot_width)
         fitting = [spare for spare in packed.spare if spare.shape == shape]
-        self.buffers = fitting[0] if fitting else torch.zeros(shape)  # keys and values
+        kind = torch.float32 if packed.precision == "fp32" else torch.float16
+        self.buffers = fitting[0] if fitting else torch.zeros(shape, dtype=kind)  # keys and values
         packed.spare = []
         weakref.finalize(self, _give_back, packed, self.buffers)
         self.logits = torch.empty(rows, packed.vocab_size)
@@ -49,12 +51,13 @@ class Slots:
         self._step = _Step(0, 0, rows, capacity, 1, *pointers, None, keys, values, None)
         self._references = ctypes.byref(packed.structure), ctypes.byref(self._step)
 
-    def run(self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, logits: Tensor) -> None:
-        """Feed rows (3, R) of token, position and sequence; logits behind the rows `wanted`, into `logits` (W, V).
+    def run(self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, into: Tensor | Asked) -> bool:
+        """Feed rows (3, R) of token, position and sequence; logits behind the rows `wanted` into a tensor (W, V), or
+        what is asked of them; whether those that were asked are finite.
 
         table (sequences, capacity) int32: the row in which each slot of a sequence lies. Its tokens come in order.
         """
-        step = self._step
+        step, finite = self._step, True
         count, done = rows.shape[1], 0
         step.table = table.ctypes.data
         step.threads = torch.get_num_threads() if count * self.packed.product_bytes > ALONE else 1
@@ -64,9 +67,13 @@ class Slots:
             self._numbers[:3, : part.shape[1]] = part
             self._numbers[3, : len(here)] = here - start
             step.rows, step.outputs = part.shape[1], len(here)
-            step.logits = logits.data_ptr() + done * logits.stride(0) * logits.itemsize
-            library().tinylm_step(*self._references)
+            if isinstance(into, Asked):
+                step.asked = into.behind(done)
+            else:
+                step.asked.k, step.logits = 0, into.data_ptr() + done * into.stride(0) * into.itemsize
+            finite = bool(library().tinylm_step(*self._references)) and finite
             done += len(here)
+        return finite
 
 
 def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
@@ -78,38 +85,6 @@ def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
         part = rows[:, start : start + AT_ONCE]
         slots.run(part, np.arange(part.shape[1]), np.zeros((1, count), np.int32), logits[start : start + AT_ONCE])
     return logits
-
-
-def _threads(values: Tensor) -> int:
-    """How many are worth waking for so many numbers."""
-    return torch.get_num_threads() if values.numel() > 1 << 16 else 1
-
-
-def largest(
-    logits: Tensor, k: int, banned: Sequence[int] = (), with_sums: bool = True
-) -> tuple[Tensor, Tensor, Tensor, bool]:
-    """As `filters.largest` without the banned ids, ln sum exp of each row with them, and whether all are finite.
-
-    Without `with_sums` the last two are not computed.
-    """
-    rows, vocab = logits.shape
-    k = min(k, vocab)
-    values, ids, log_sums = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64), torch.empty(rows)
-    bans = np.array(sorted(set(banned)), np.int64)
-    finite = library().tinylm_largest(
-        logits.data_ptr(), rows, vocab, k, bans.ctypes.data, len(bans), values.data_ptr(), ids.data_ptr(),
-        log_sums.data_ptr() if with_sums else None, _threads(logits),
-    )  # fmt: skip
-    return values, ids, log_sums, bool(finite)
-
-
-def draw(logits: Tensor, u: Tensor, temperature: float) -> Tensor:
-    """As `filters.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
-    tokens, u = torch.empty(len(logits), dtype=torch.int64), u.contiguous()
-    library().tinylm_draw(
-        logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), _threads(logits)
-    )
-    return tokens
 
 
 class FastSession(Session):
@@ -153,10 +128,22 @@ class FastSession(Session):
         return self._slots.buffers.nbytes if self.use_cache else 0
 
     def next_logits(self) -> Tensor:
-        logits = self._next()
-        if not library().tinylm_finite(logits.data_ptr(), logits.numel(), _threads(logits)):
+        logits = self._slots.logits[: self.rows]
+        self._next(logits)
+        if not library().tinylm_finite(logits.data_ptr(), logits.numel(), threads_for(logits)):
             check_finite(logits)
         return logits
+
+    def _ask(self, k: int, banned: Sequence[int], with_sums: bool) -> Answer:
+        """What is asked of the next token's logits, which are never there all at once."""
+        bans = np.array(sorted(set(banned)), np.int64)
+        asked, answer = ask(self.rows, min(k, self.model.vocab_size), bans, with_sums)
+        if not self._next(asked):
+            check_finite(torch.full((1,), torch.nan))
+        return answer
+
+    def greedy(self, banned: Sequence[int]) -> Tensor:
+        return self._ask(1, banned, False)[1][:, 0]
 
     def likeliest(self, logits: Tensor) -> Tensor:
         return largest(logits.contiguous(), 1, with_sums=False)[1][:, 0]
@@ -168,14 +155,12 @@ class FastSession(Session):
         return draw(logits.contiguous(), u, temperature)
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-        values, ids, log_sums, finite = largest(self._next(), k, banned)
-        check_finite(values if finite else log_sums * torch.nan)
+        values, ids, log_sums = self._ask(k, banned, True)
         return values.double() - log_sums[:, None], ids
 
-    def _next(self) -> Tensor:
-        """Logits of each row's next token, (B, V), in the session's buffer."""
+    def _next(self, into: Tensor | Asked) -> bool:
+        """Feed what is new; logits of each row's next token into a tensor (B, V), or what is asked of them."""
         starts = window_start(self._count, self.context, self.slide)
-        logits = self._slots.logits[: self.rows]
         if not self.use_cache or (starts != self._filled).any():
             rows, wanted = self._windows(starts)
         else:
@@ -183,8 +168,7 @@ class FastSession(Session):
             positions = last - starts
             self._table[self._numbers, positions] = self._own
             rows, wanted = np.stack([self._known[self._numbers, last], positions, self._numbers]), self._numbers
-        self._slots.run(rows, wanted, self._table, logits)
-        return logits
+        return self._slots.run(rows, wanted, self._table, into)
 
     def _windows(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What to feed where windows moved: all of them, less what a row has in common with the first of its family."""

@@ -1,239 +1,66 @@
-// Tokens in, logits out: a decoder-only transformer over a cache of fixed size, all rows of a step in one call.
-//
-// A row is one token of one sequence: a step of B sequences has B rows, a prompt as many as it has tokens. Keys and
-// values of sequence b's slot s lie in the cache's row table[b][s], so that beams share what they have in common.
-#include <memory>
-#include <type_traits>
-
-#include "products.h"
-#include "team.h"
-
-struct Norm {
-    const float *gain, *bias;  // bias or null
-};
-
-struct Block {
-    Norm norm1, norm2;
-    Linear qkv, out, up, down;
-};
-
-struct Model {
-    int64_t precision, layers, width, heads, inner, slot_width, feed_forward, vocab, pre, norm_kind, gelu;
-    float norm_eps, input_scale, output_factor;
-    int64_t last_norm;
-    const int64_t* head_starts;  // (H + 1)
-    const float *embedding, *positions;
-    const Block* blocks;
-    Norm final_norm;
-    Linear output;
-};
-
-struct Step {
-    int64_t rows, outputs, cache_rows, capacity, threads;
-    const int64_t *tokens, *positions, *sequences;  // (rows)
-    const int64_t* wanted;                          // (outputs) rows whose logits are asked for
-    const int32_t* table;                           // (sequences, capacity)
-    float *keys, *values;                           // (layers, cache_rows, H, capacity, slot_width)
-    float* logits;                                  // (outputs, V)
-};
+// The step that Python calls: which thread does what.
+#include "pass.h"
 
 namespace {
 
-template <class Kind> class Pass {  // what the threads share
-  public:
-    Pass(const Model& model, const Step& step)
-        : team(step.threads), m(model), s(step), x(floats(s.rows * m.width)), normed(floats(s.rows * m.width)),
-          qkv(floats(s.rows * 3 * m.inner)), mixed(floats(s.rows * m.inner)), up(floats(s.rows * m.feed_forward)),
-          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
+constexpr int64_t APART = 8;  // rows of a thread that takes rows instead of outputs
 
-    Team team;
+// Whether threads may take rows instead of outputs: no row reads what another one writes in this step, and each has
+// enough of them to pay for reading all weights itself.  They then meet once a step, not at each product.
+bool apart(const Step& s, int64_t threads) {
+    if (threads == 1 || s.rows < threads * APART || s.outputs != s.rows) return false;
+    for (int64_t row = 0; row < s.rows; ++row)
+        if (s.wanted[row] != row || (row && s.sequences[row] <= s.sequences[row - 1])) return false;
+    return true;
+}
 
-    void run(int64_t thread) {
-        share(thread, s.rows, [&](int64_t row) { embed(row); });
-        team.wait();
-        for (int64_t layer = 0; layer < m.layers; ++layer) {
-            const Block& b = m.blocks[layer];
-            each_row(thread, [&](int64_t row) { ready(m.pre ? norm(b.norm1, row) : x_of(row), m.width, row); });
-            multiply(thread, b.qkv, s.rows, qkv.get(), After::store);
-            each_row(thread, [&](int64_t row) { remember(layer, row); });
-            share(thread, s.rows * m.heads, [&](int64_t i) { attend(layer, i / m.heads, i % m.heads); });
-            team.wait();
-            each_row(thread, [&](int64_t row) { ready(mixed.get() + row * m.inner, m.inner, row); });
-            multiply(thread, b.out, s.rows, x.get(), After::add);
-            each_row(thread, [&](int64_t row) {
-                if (!m.pre) std::copy_n(norm(b.norm1, row), m.width, x_of(row));
-                ready(m.pre ? norm(b.norm2, row) : x_of(row), m.width, row);
-            });
-            multiply(thread, b.up, s.rows, up.get(), m.gelu ? After::gelu : After::relu);
-            each_row(thread, [&](int64_t row) { ready(up.get() + row * m.feed_forward, m.feed_forward, row); });
-            multiply(thread, b.down, s.rows, x.get(), After::add);
-            if (!m.pre) each_row(thread, [&](int64_t row) { std::copy_n(norm(b.norm2, row), m.width, x_of(row)); });
-        }
-        share(thread, s.outputs, [&](int64_t out) {
-            int64_t row = s.wanted[out];
-            float* last = m.last_norm ? norm(m.final_norm, row) : x_of(row);
-            for (int64_t i = 0; i < m.width; ++i) last[i] *= m.output_factor;
-            ready(last, m.width, out);
-        });
-        team.wait();
-        multiply(thread, m.output, s.outputs, s.logits, After::store);
-    }
+Step rows_of(const Step& all, int64_t thread, int64_t threads, int64_t vocab) {
+    const int64_t first = all.rows * thread / threads, count = all.rows * (thread + 1) / threads - first;
+    Step mine = all;
+    mine.rows = mine.outputs = count;
+    mine.threads = 1;
+    mine.tokens += first;
+    mine.positions += first;
+    mine.sequences += first;
+    mine.logits += first * vocab;
+    mine.asked.values += first * all.asked.k;
+    mine.asked.ids += first * all.asked.k;
+    if (mine.asked.log_sums) mine.asked.log_sums += first;
+    return mine;  // `wanted` counts from 0 for each
+}
 
-  private:
-    template <class Work> void share(int64_t thread, int64_t count, Work work) {
-        for (int64_t i = count * thread / team.threads; i < count * (thread + 1) / team.threads; ++i) work(i);
-    }
-    template <class Work> void each_row(int64_t thread, Work work) {
-        share(thread, s.rows, work);
-        team.wait();
-    }
-    float* x_of(int64_t row) { return x.get() + row * m.width; }
-
-    void embed(int64_t row) {
-        const float* vector = m.embedding + s.tokens[row] * m.width;
-        const float* place = m.positions ? m.positions + s.positions[row] * m.width : nullptr;
-        for (int64_t i = 0; i < m.width; ++i) x_of(row)[i] = vector[i] * m.input_scale + (place ? place[i] : 0.0f);
-    }
-
-    float* norm(const Norm& n, int64_t row) {
-        const float* from = x_of(row);
-        float* to = normed.get() + row * m.width;
-        float mean = 0.0f, square = 0.0f;
-        if (m.norm_kind != 1) {
-#pragma omp simd reduction(+ : mean)
-            for (int64_t i = 0; i < m.width; ++i) mean += from[i];
-            mean /= m.width;
-        }
-#pragma omp simd reduction(+ : square)
-        for (int64_t i = 0; i < m.width; ++i) square += (from[i] - mean) * (from[i] - mean);
-        float inverse = m.norm_kind == 2 ? 1.0f / (std::sqrt(square / (m.width - 1)) + m.norm_eps)
-                                         : 1.0f / std::sqrt(square / m.width + m.norm_eps);
-        for (int64_t i = 0; i < m.width; ++i)
-            to[i] = (from[i] - mean) * inverse * n.gain[i] + (n.bias ? n.bias[i] : 0.0f);
-        return to;
-    }
-
-    static int64_t words(int64_t count) { return std::is_same_v<Kind, Fp32> ? count : std::is_same_v<Kind, Bf16> ? (count + 1) / 2 : (count + 3) / 4; }
-
-    void ready(const float* from, int64_t count, int64_t row) {  // round a row to the inputs of a product
-        uint32_t* to = input.get() + row * words(count);
-        if constexpr (std::is_same_v<Kind, Fp32>) {
-            std::memcpy(to, from, count * sizeof(float));
-        } else if constexpr (std::is_same_v<Kind, Bf16>) {
-            to[words(count) - 1] = 0;
-            uint16_t* halves = reinterpret_cast<uint16_t*>(to);
-            for (int64_t i = 0; i < count; ++i) {
-                uint32_t word = bits<uint32_t>(from[i]);
-                halves[i] = (word + 0x7fff + (word >> 16 & 1)) >> 16;
-            }
-        } else {
-            float largest = 0.0f;
-#pragma omp simd reduction(max : largest)
-            for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(from[i]));
-            scales[row] = largest / 127.0f;
-            float steps = largest > 0.0f ? 127.0f / largest : 0.0f;
-            to[words(count) - 1] = 0x80808080u;
-            uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
-            for (int64_t i = 0; i < count; ++i)  // adding 1.5 * 2^23 rounds to even
-                bytes[i] = (uint8_t)(bits<uint32_t>(from[i] * steps + 12582912.0f) + 128);
-        }
-    }
-
-    void multiply(int64_t thread, const Linear& linear, int64_t rows, float* y, After after) {
-        int64_t panels = (linear.outputs + PANEL - 1) / PANEL;
-        product<Kind>(linear, rows, input.get(), scales.get(), words(linear.inputs), panels * thread / team.threads,
-                      panels * (thread + 1) / team.threads, y, linear.outputs, after);
-        team.wait();
-    }
-
-    float* slot(float* buffer, int64_t layer, int64_t row, int64_t head, int64_t place) {
-        int64_t source = s.table[s.sequences[row] * s.capacity + place];
-        return buffer + ((((layer * s.cache_rows + source) * m.heads + head) * s.capacity + place) * m.slot_width);
-    }
-
-    void remember(int64_t layer, int64_t row) {
-        const float* from = qkv.get() + row * 3 * m.inner;
-        for (int64_t head = 0; head < m.heads; ++head) {
-            int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;
-            std::copy_n(from + m.inner + start, width, slot(s.keys, layer, row, head, s.positions[row]));
-            std::copy_n(from + 2 * m.inner + start, width, slot(s.values, layer, row, head, s.positions[row]));
-        }
-    }
-
-    void attend(int64_t layer, int64_t row, int64_t head) {
-        switch (m.slot_width / LANES) {
-            case 1: return attend_by<1>(layer, row, head);
-            case 2: return attend_by<2>(layer, row, head);
-            case 3: return attend_by<3>(layer, row, head);
-            case 4: return attend_by<4>(layer, row, head);
-            case 8: return attend_by<8>(layer, row, head);
-            default: return attend_by<0>(layer, row, head);
-        }
-    }
-
-    // softmax(q K^T / sqrt(Dh)) V of one head; C vectors a head, 0 for any number.
-    template <int C> void attend_by(int64_t layer, int64_t row, int64_t head) {
-        constexpr int most = C ? C : 64;
-        const int vectors = C ? C : (int)(m.slot_width / LANES);
-        const int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start, seen = s.positions[row] + 1;
-        const float* from = qkv.get() + row * 3 * m.inner + start;
-        alignas(64) float query[most * LANES] = {};
-        const float scale = (float)(1.0 / std::sqrt((double)width));
-        for (int64_t i = 0; i < width; ++i) query[i] = from[i] * scale;
-        std::unique_ptr<float[]> long_scores;
-        alignas(64) float short_scores[512];
-        float* scores = short_scores;
-        if (seen + LANES > 512) scores = (long_scores = floats(seen)).get();
-        float highest = -INFINITY;
-        for (int64_t place = 0; place < seen; ++place) {
-            const float* key = slot(s.keys, layer, row, head, place);
-            F sum = {};
-            for (int v = 0; v < vectors; ++v) sum += load(query + v * LANES) * load(key + v * LANES);
-            scores[place] = sum_of(sum);
-            highest = std::max(highest, scores[place]);
-        }
-        for (int64_t place = seen; place % LANES; ++place) scores[place] = -INFINITY;
-        F total = {};
-        for (int64_t place = 0; place < seen; place += LANES) {
-            F score = load(scores + place), weight = exp_of(score - highest);
-            weight = score == -INFINITY ? F{} : weight;
-            std::memcpy(scores + place, &weight, sizeof weight);
-            total += weight;
-        }
-        F sums[most] = {};
-        for (int64_t place = 0; place < seen; ++place) {
-            const float* value = slot(s.values, layer, row, head, place);
-            for (int v = 0; v < vectors; ++v) sums[v] += load(value + v * LANES) * scores[place];
-        }
-        const float inverse = 1.0f / sum_of(total);
-        float* to = mixed.get() + row * m.inner + start;
-        for (int64_t i = 0; i < width; ++i) to[i] = sums[i / LANES][i % LANES] * inverse;
-    }
-
-    const Model& m;
-    const Step& s;
-    std::unique_ptr<float[]> x, normed, qkv, mixed, up;
-    std::unique_ptr<uint32_t[]> input;
-    std::unique_ptr<float[]> scales;
-};
-
-template <class Kind> void run(const Model& model, const Step& step) {
-    Pass<Kind> pass(model, step);
+template <class Kind> int64_t run(const Model& model, const Step& step) {
+    std::atomic<int64_t> finite{1};
+    std::unique_ptr<Pass<Kind>> shared;
 #pragma omp parallel num_threads(step.threads)
     {
+        int64_t thread = 0, threads = 1;
 #ifdef _OPENMP
-#pragma omp single
-        pass.team.threads = omp_get_num_threads();  // there may be fewer than were asked for
-        pass.run(omp_get_thread_num());
-#else
-        pass.run(0);
+        thread = omp_get_thread_num();
+        threads = omp_get_num_threads();  // there may be fewer than were asked for
 #endif
+        if (apart(step, threads)) {
+            const Step mine = rows_of(step, thread, threads, model.vocab);
+            Pass<Kind> pass(model, mine);
+            pass.run(0);
+            if (!pass.finite) finite = 0;
+        } else {
+#pragma omp single
+            {
+                shared.reset(new Pass<Kind>(model, step));
+                shared->team.threads = threads;
+            }
+            shared->run(thread);
+            if (!shared->finite) finite = 0;
+        }
     }
+    return finite;
 }
 
 }  // namespace
 
-extern "C" void tinylm_step(const Model* model, const Step* step) {
+// Whether what was asked of the logits met finite ones only.
+extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
     switch (model->precision) {
         case 0: return run<Fp32>(*model, *step);
         case 1: return run<Bf16>(*model, *step);

@@ -1,0 +1,228 @@
+// Tokens in, logits out: a decoder-only transformer over a cache of fixed size, all rows of a step in one call.
+//
+// A row is one token of one sequence: a step of B sequences has B rows, a prompt as many as it has tokens. Keys and
+// values of sequence b's slot s lie in the cache's row table[b][s], so that beams share what they have in common.
+#pragma once
+#include <memory>
+#include <type_traits>
+
+#include "attention.h"
+#include "choosing.h"
+#include "team.h"
+
+struct Norm {
+    const float *gain, *bias;  // bias or null
+};
+
+struct Block {
+    Norm norm1, norm2;
+    Linear qkv, out, up, down;
+};
+
+struct Model {
+    int64_t precision, layers, width, heads, inner, slot_width, feed_forward, vocab, pre, norm_kind, gelu;
+    float norm_eps, input_scale, output_factor;
+    int64_t last_norm;
+    const int64_t* head_starts;  // (H + 1)
+    const float *embedding, *positions;
+    const Block* blocks;
+    Norm final_norm;
+    Linear output;
+};
+
+struct Step {
+    int64_t rows, outputs, cache_rows, capacity, threads;
+    const int64_t *tokens, *positions, *sequences;  // (rows)
+    const int64_t* wanted;                          // (outputs) rows whose logits are asked for
+    const int32_t* table;                           // (sequences, capacity)
+    void *keys, *values;                            // (layers, cache_rows, H, capacity, slot_width) Kind::Slot
+    float* logits;                                  // (outputs, V)
+    Asked asked;                                    // instead of logits, of each output
+};
+
+template <class Kind> class Pass {  // what the threads share
+  public:
+    Pass(const Model& model, const Step& step)
+        : team(step.threads), m(model), s(step), x(floats(s.rows * m.width)), normed(floats(s.rows * m.width)),
+          qkv(floats(s.rows * 3 * m.inner)), mixed(floats(s.rows * m.inner)), up(floats(s.rows * m.feed_forward)),
+          places(new int64_t[s.rows * s.capacity]), parts(new Part[s.outputs * pieces(m.vocab)]),
+          bests(new Best[s.threads * s.outputs]),
+          near(floats(s.threads * s.outputs * s.asked.k)), near_ids(new int64_t[s.threads * s.outputs * s.asked.k]),
+          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
+
+    Team team;
+    std::atomic<int64_t> finite{1};  // what is asked of logits: whether all were
+
+    void run(int64_t thread) {
+        each_row(thread, [&](int64_t row) { embed(row); });
+        for (int64_t layer = 0; layer < m.layers; ++layer) {
+            const Block& b = m.blocks[layer];
+            each_row(thread, [&](int64_t row) { ready(m.pre ? norm(b.norm1, row) : x_of(row), m.width, row); });
+            multiply(thread, b.qkv, s.rows, qkv.get(), After::store);
+            each_row(thread, [&](int64_t row) { remember(layer, row); });
+            share(thread, s.rows * m.heads, [&](int64_t i) { attend(layer, i / m.heads, i % m.heads); });
+            team.wait();
+            each_row(thread, [&](int64_t row) { ready(mixed.get() + row * m.inner, m.inner, row); });
+            multiply(thread, b.out, s.rows, x.get(), After::add);
+            each_row(thread, [&](int64_t row) {
+                if (!m.pre) std::copy_n(norm(b.norm1, row), m.width, x_of(row));
+                ready(m.pre ? norm(b.norm2, row) : x_of(row), m.width, row);
+            });
+            multiply(thread, b.up, s.rows, up.get(), m.gelu ? After::gelu : After::relu);
+            each_row(thread, [&](int64_t row) { ready(up.get() + row * m.feed_forward, m.feed_forward, row); });
+            multiply(thread, b.down, s.rows, x.get(), After::add);
+            if (!m.pre) each_row(thread, [&](int64_t row) { std::copy_n(norm(b.norm2, row), m.width, x_of(row)); });
+        }
+        share(thread, s.outputs, [&](int64_t out) {
+            int64_t row = s.wanted[out];
+            float* last = m.last_norm ? norm(m.final_norm, row) : x_of(row);
+            for (int64_t i = 0; i < m.width; ++i) last[i] *= m.output_factor;
+            ready(last, m.width, out);
+        });
+        team.wait();
+        if (s.asked.k) choose(thread);
+        else multiply(thread, m.output, s.outputs, s.logits, After::store);
+    }
+
+  private:
+    template <class Work> void share(int64_t thread, int64_t count, Work work) {
+        for (int64_t i = count * thread / team.threads; i < count * (thread + 1) / team.threads; ++i) work(i);
+    }
+    template <class Work> void each_row(int64_t thread, Work work) {
+        share(thread, s.rows, work);
+        team.wait();
+    }
+    float* x_of(int64_t row) { return x.get() + row * m.width; }
+
+    void embed(int64_t row) {
+        const float* vector = m.embedding + s.tokens[row] * m.width;
+        for (int64_t slot = 0; slot <= s.positions[row]; ++slot)
+            places[row * s.capacity + slot] =
+                (s.table[s.sequences[row] * s.capacity + slot] * m.heads * s.capacity + slot) * m.slot_width;
+        const float* place = m.positions ? m.positions + s.positions[row] * m.width : nullptr;
+        for (int64_t i = 0; i < m.width; ++i) x_of(row)[i] = vector[i] * m.input_scale + (place ? place[i] : 0.0f);
+    }
+
+    float* norm(const Norm& n, int64_t row) {
+        const float* from = x_of(row);
+        float* to = normed.get() + row * m.width;
+        float mean = 0.0f, square = 0.0f;
+        if (m.norm_kind != 1) {
+#pragma omp simd reduction(+ : mean)
+            for (int64_t i = 0; i < m.width; ++i) mean += from[i];
+            mean /= m.width;
+        }
+#pragma omp simd reduction(+ : square)
+        for (int64_t i = 0; i < m.width; ++i) square += (from[i] - mean) * (from[i] - mean);
+        float inverse = m.norm_kind == 2 ? 1.0f / (std::sqrt(square / (m.width - 1)) + m.norm_eps)
+                                         : 1.0f / std::sqrt(square / m.width + m.norm_eps);
+        for (int64_t i = 0; i < m.width; ++i)
+            to[i] = (from[i] - mean) * inverse * n.gain[i] + (n.bias ? n.bias[i] : 0.0f);
+        return to;
+    }
+
+    static int64_t words(int64_t count) { return std::is_same_v<Kind, Fp32> ? count : std::is_same_v<Kind, Bf16> ? (count + 1) / 2 : (count + 3) / 4; }
+
+    void ready(const float* from, int64_t count, int64_t row) {  // round a row to the inputs of a product
+        uint32_t* to = input.get() + row * words(count);
+        if constexpr (std::is_same_v<Kind, Fp32>) {
+            std::memcpy(to, from, count * sizeof(float));
+        } else if constexpr (std::is_same_v<Kind, Bf16>) {
+            to[words(count) - 1] = 0;
+            uint16_t* halves = reinterpret_cast<uint16_t*>(to);
+            for (int64_t i = 0; i < count; ++i) {
+                uint32_t word = bits<uint32_t>(from[i]);
+                halves[i] = (word + 0x7fff + (word >> 16 & 1)) >> 16;
+            }
+        } else {
+            float largest = 0.0f;
+#pragma omp simd reduction(max : largest)
+            for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(from[i]));
+            scales[row] = largest / 127.0f;
+            float steps = largest > 0.0f ? 127.0f / largest : 0.0f;
+            to[words(count) - 1] = 0x80808080u;
+            uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
+            for (int64_t i = 0; i < count; ++i)  // adding 1.5 * 2^23 rounds to even
+                bytes[i] = (uint8_t)(bits<uint32_t>(from[i] * steps + 12582912.0f) + 128);
+        }
+    }
+
+    void multiply(int64_t thread, const Linear& linear, int64_t rows, float* y, After after) {
+        product<Kind>(linear, rows, input.get(), scales.get(), words(linear.inputs),
+                      panels(linear) * thread / team.threads, panels(linear) * (thread + 1) / team.threads, y,
+                      linear.outputs, after);
+        team.wait();
+    }
+
+    typedef typename Kind::Slot Slot;
+
+    Slot* heads_of(void* buffer, int64_t layer, int64_t head) {  // to which a row's `places` are added
+        return (Slot*)buffer + (layer * s.cache_rows * m.heads + head) * s.capacity * m.slot_width;
+    }
+
+    void remember(int64_t layer, int64_t row) {
+        const float* from = qkv.get() + row * 3 * m.inner;
+        const int64_t place = places[row * s.capacity + s.positions[row]];
+        for (int64_t head = 0; head < m.heads; ++head) {
+            int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;
+            keep(from + m.inner + start, width, heads_of(s.keys, layer, head) + place);
+            keep(from + 2 * m.inner + start, width, heads_of(s.values, layer, head) + place);
+        }
+    }
+
+    void attend(int64_t layer, int64_t row, int64_t head) {
+        const int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;
+        const Head<Slot> one{heads_of(s.keys, layer, head), heads_of(s.values, layer, head),
+                             places.get() + row * s.capacity, s.positions[row] + 1, s.capacity * m.slot_width};
+        const float* query = qkv.get() + row * 3 * m.inner + start;
+        float* to = mixed.get() + row * m.inner + start;
+        switch (m.slot_width / LANES) {
+            case 1: return attention<1>(one, query, width, 1, to);
+            case 2: return attention<2>(one, query, width, 2, to);
+            case 3: return attention<3>(one, query, width, 3, to);
+            case 4: return attention<4>(one, query, width, 4, to);
+            case 8: return attention<8>(one, query, width, 8, to);
+            default: return attention<0>(one, query, width, m.slot_width / LANES, to);
+        }
+    }
+
+    // The last product, and what is asked of the logits, piece by piece while they are near.
+    void choose(int64_t thread) {
+        const int64_t all = pieces(m.vocab);
+        const int64_t first = all * thread / team.threads, last = all * (thread + 1) / team.threads;
+        std::unique_ptr<float[]> z = floats(s.outputs * PIECE);
+        for (int64_t piece = first; piece < last; ++piece) {
+            const int64_t panel = piece * (PIECE / PANEL), end = std::min(panel + PIECE / PANEL, panels(m.output));
+            product<Kind>(m.output, s.outputs, input.get(), scales.get(), words(m.width), panel, end,
+                          z.get() - piece * PIECE, PIECE, After::store);
+            for (int64_t row = 0; row < s.outputs; ++row) {
+                Best& best = bests[thread * s.outputs + row];
+                if (piece == first) best = {near.get() + (thread * s.outputs + row) * s.asked.k,
+                                            near_ids.get() + (thread * s.outputs + row) * s.asked.k, s.asked.k};
+                Part& part = parts[row * all + piece];
+                if (!look(z.get() + row * PIECE, piece * PIECE, m.vocab, s.asked, best, part)) finite = 0;
+            }
+        }
+        team.wait();
+        share(thread, s.outputs, [&](int64_t row) {
+            Best best{s.asked.values + row * s.asked.k, s.asked.ids + row * s.asked.k, s.asked.k};
+            for (int64_t other = 0; other < team.threads; ++other) {
+                const Best& found = bests[other * s.outputs + row];
+                for (int64_t i = 0; i < found.found; ++i)
+                    if (best.takes(found.values[i])) best.enter(found.values[i], found.ids[i]);
+            }
+            if (s.asked.log_sums) s.asked.log_sums[row] = log_sum(parts.get() + row * all, all);
+        });
+    }
+
+    const Model& m;
+    const Step& s;
+    std::unique_ptr<float[]> x, normed, qkv, mixed, up;
+    std::unique_ptr<int64_t[]> places;  // (rows, capacity) where each slot's first head lies in a layer
+    std::unique_ptr<Part[]> parts;  // (outputs, pieces)
+    std::unique_ptr<Best[]> bests;  // (threads, outputs), of `near` and `near_ids`
+    std::unique_ptr<float[]> near;
+    std::unique_ptr<int64_t[]> near_ids;
+    std::unique_ptr<uint32_t[]> input;
+    std::unique_ptr<float[]> scales;
+};
