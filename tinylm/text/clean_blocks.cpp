@@ -18,22 +18,23 @@ constexpr uint8_t ORDER[12][16] = {
     {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3}};
 constexpr int64_t DIGEST = 16, HASHED = 128;  // bytes of a digest, of a block
+constexpr int LANES = 8;                      // messages that are hashed side by side
+typedef uint64_t Lanes __attribute__((vector_size(8 * LANES)));
 
-inline uint64_t turned(uint64_t x, int bits) { return x >> bits | x << (64 - bits); }
+template <int BITS>
+inline void turn(Lanes& x) {
+    x = x >> BITS | x << (64 - BITS);
+}
 
-inline void mix(uint64_t& a, uint64_t& b, uint64_t& c, uint64_t& d, uint64_t x, uint64_t y) {
-    a += b + x;
-    d = turned(d ^ a, 32);
-    c += d;
-    b = turned(b ^ c, 24);
-    a += b + y;
-    d = turned(d ^ a, 16);
-    c += d;
-    b = turned(b ^ c, 63);
+inline void mix(Lanes& a, Lanes& b, Lanes& c, Lanes& d, const Lanes& x, const Lanes& y) {
+    a += b + x, d ^= a, turn<32>(d);
+    c += d, b ^= c, turn<24>(b);
+    a += b + y, d ^= a, turn<16>(d);
+    c += d, b ^= c, turn<63>(b);
 }
 
 template <int ROUND>
-inline void rounds(uint64_t* v, const uint64_t* m) {
+inline void rounds(Lanes* v, const Lanes* m) {
     constexpr const uint8_t* s = ORDER[ROUND];
     mix(v[0], v[4], v[8], v[12], m[s[0]], m[s[1]]);
     mix(v[1], v[5], v[9], v[13], m[s[2]], m[s[3]]);
@@ -46,31 +47,53 @@ inline void rounds(uint64_t* v, const uint64_t* m) {
     if constexpr (ROUND < 11) rounds<ROUND + 1>(v, m);
 }
 
-void compress(uint64_t* state, const uint8_t* block, uint64_t count, bool last) {
-    uint64_t m[16], v[16];
-    std::memcpy(m, block, HASHED);
-    for (int i = 0; i < 8; ++i) v[i] = state[i], v[i + 8] = START[i];
-    v[12] ^= count;
-    if (last) v[14] = ~v[14];
-    rounds<0>(v, m);
-    for (int i = 0; i < 8; ++i) state[i] ^= v[i] ^ v[i + 8];
+struct Message {
+    int64_t at, size;  // within a text that has zeros up to a whole block behind each message
+    uint8_t* digest;
+};
+
+void hash_all(const uint8_t* text, const std::vector<Message>& messages) {
+    const Message* own[LANES] = {};
+    int64_t done[LANES];
+    Lanes state[8], m[16], v[16];
+    for (size_t next = 0, busy = 0;;) {
+        Lanes counted = {}, last = {};
+        for (int lane = 0; lane < LANES; ++lane) {
+            if (!own[lane] && next < messages.size()) {
+                own[lane] = &messages[next++], done[lane] = 0, ++busy;
+                for (int i = 0; i < 8; ++i) state[i][lane] = START[i];
+                state[0][lane] ^= 0x01010000 ^ DIGEST;
+            }
+            if (!own[lane]) continue;
+            const uint8_t* block = text + own[lane]->at + done[lane];
+            for (int i = 0; i < 16; ++i) std::memcpy(reinterpret_cast<uint64_t*>(m + i) + lane, block + 8 * i, 8);
+            done[lane] = std::min(done[lane] + HASHED, own[lane]->size);
+            counted[lane] = done[lane], last[lane] = done[lane] == own[lane]->size ? ~0ull : 0;
+        }
+        if (!busy) return;
+        for (int i = 0; i < 8; ++i) v[i] = state[i], v[i + 8] = Lanes{} + START[i];
+        v[12] ^= counted, v[14] ^= last;
+        rounds<0>(v, m);
+        for (int i = 0; i < 8; ++i) state[i] ^= v[i] ^ v[i + 8];
+        for (int lane = 0; lane < LANES; ++lane) {
+            if (!own[lane] || done[lane] < own[lane]->size) continue;
+            uint64_t digest[2] = {state[0][lane], state[1][lane]};
+            std::memcpy(own[lane]->digest, digest, DIGEST);
+            own[lane] = nullptr, --busy;
+        }
+    }
 }
 
-// `content` has HASHED bytes of room behind its end.
-void hash(uint8_t* content, int64_t size, uint8_t* digest) {
-    uint64_t state[8];
-    std::memcpy(state, START, sizeof state);
-    state[0] ^= 0x01010000 ^ DIGEST;
-    std::memset(content + size, 0, HASHED);
-    int64_t done = 0;
-    for (; size - done > HASHED; done += HASHED) compress(state, content + done, done + HASHED, false);
-    compress(state, content + done, size, true);
-    std::memcpy(digest, state, DIGEST);
+// Put zeros behind a message that ends at `end`, and say where the next one may begin.
+uint8_t* close(uint8_t* start, uint8_t* end) {
+    uint8_t* next = start + std::max<int64_t>((end - start + HASHED - 1) / HASHED, 1) * HASHED;
+    std::memset(end, 0, next - end);
+    return next;
 }
 
 bool is_plain(const uint8_t* text, int64_t size) {
     uint8_t other = 0;
-    for (int64_t i = 0; i < size; ++i) other |= (text[i] < 0x20 & text[i] != '\n') | (text[i] > 0x7e);
+    for (int64_t i = 0; i < size; ++i) other |= ((text[i] < 0x20) & (text[i] != '\n')) | (text[i] > 0x7e);
     return !other;
 }
 
@@ -95,11 +118,11 @@ const Tables TABLES;
 extern "C" int64_t tinylm_clean(const uint8_t* content, const int64_t* borders, int64_t count, const uint8_t* prefix,
                                 int64_t prefix_size, uint8_t* lines, int64_t* sizes, uint64_t* places, uint8_t* bare,
                                 int64_t* words, int64_t* bytes) {
-    int64_t longest = 0;
-    for (int64_t i = 0; i < count; ++i) longest = std::max(longest, borders[i + 1] - borders[i]);
-    std::vector<uint8_t> key(prefix_size + longest + HASHED), letters(longest + HASHED);
-    std::memcpy(key.data(), prefix, prefix_size);
-    uint8_t* out = lines;
+    // of each story its words behind the prefix, then its letters
+    std::vector<uint8_t> hashed(2 * borders[count] + count * (prefix_size + 2 * HASHED));
+    std::vector<uint8_t> keys(DIGEST * count);
+    std::vector<Message> messages;
+    uint8_t *out = lines, *kept = hashed.data();
     for (int64_t i = 0; i < count; ++i) {
         const uint8_t *text = content + borders[i], *end = content + borders[i + 1];
         if (!is_plain(text, end - text)) {
@@ -110,35 +133,42 @@ extern "C" int64_t tinylm_clean(const uint8_t* content, const int64_t* borders, 
         while (text < end && (end[-1] == ' ' || end[-1] == '\n')) --end;
         sizes[i] = 0;
         if (text == end) continue;
-        uint8_t *line = out, *spaced = key.data() + prefix_size, *kept = letters.data();
+        uint8_t *line = out, *key = kept, *spaced = key + prefix_size;
+        std::memcpy(key, prefix, prefix_size);
+        int64_t spaces = 0, gap = 0;
+        for (const uint8_t* at = text; at < end; ++at) {
+            const uint8_t c = *at == '\n' ? ' ' : *at;
+            const int64_t space = c == ' ', further = space & gap;
+            *spaced = c;
+            spaced += 1 - further;
+            spaces += space - further;
+            gap = space;
+        }
+        words[i] = spaces + 1;
+        kept = close(key, spaced);
+        messages.push_back({key - hashed.data(), spaced - key, &keys[DIGEST * i]});
         std::memcpy(out, "{\"text\": \"", 10);
         out += 10;
-        int64_t spaces = 0;
-        bool gap = false;
+        uint8_t* letters = kept;
         for (const uint8_t* at = text; at < end; ++at) {
             uint8_t c = *at, escaped = TABLES.escape[c];
             *out = '\\';
             out += escaped != 0;
             *out++ = escaped ? escaped : c;
-            bool space = c == ' ' || c == '\n';
-            *spaced = space ? ' ' : c;
-            spaced += !(space && gap);
-            spaces += space && !gap;
-            gap = space;
             *kept = TABLES.lower[c];
             kept += TABLES.letter[c];
         }
         std::memcpy(out, "\"}\n", 3);
         out += 3;
-        uint8_t digest[DIGEST];
-        hash(key.data(), spaced - key.data(), digest);
-        uint64_t place;
-        std::memcpy(&place, digest, sizeof place);
-        places[i] = __builtin_bswap64(place);
-        hash(letters.data(), kept - letters.data(), bare + DIGEST * i);
+        messages.push_back({letters - hashed.data(), kept - letters, bare + DIGEST * i});
+        kept = close(letters, kept);
         sizes[i] = out - line;
-        words[i] = spaces + 1;
         bytes[i] = end - text;
+    }
+    hash_all(hashed.data(), messages);
+    for (int64_t i = 0; i < count; ++i) {
+        std::memcpy(places + i, &keys[DIGEST * i], sizeof *places);
+        places[i] = __builtin_bswap64(places[i]);
     }
     return out - lines;
 }

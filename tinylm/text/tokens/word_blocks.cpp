@@ -14,7 +14,7 @@ constexpr int64_t HEAD_SIZE = sizeof HEAD - 1, TAIL_SIZE = sizeof TAIL - 1;
 
 struct Slot {
     uint64_t hash;
-    uint32_t word;
+    uint32_t word, size;
 };
 
 struct Words {
@@ -28,7 +28,7 @@ struct Words {
     void begin(const uint8_t* marks, int64_t count) {
         text.clear(), counts.clear(), numbers.clear();
         starts.assign(1, 0);
-        slots.assign(slots.size(), {0, EMPTY});
+        slots.assign(slots.size(), {0, EMPTY, 0});
         for (int64_t i = 0; i < count; ++i) append(marks + 2 * i, 1);
     }
 
@@ -41,7 +41,7 @@ struct Words {
     }
 
     void grow() {
-        std::vector<Slot> old(2 * slots.size(), Slot{0, EMPTY});
+        std::vector<Slot> old(2 * slots.size(), Slot{0, EMPTY, 0});
         old.swap(slots);
         for (const Slot& slot : old) {
             if (slot.word == EMPTY) continue;
@@ -66,15 +66,15 @@ struct Words {
     void add(const uint8_t* word, int64_t size) {
         uint64_t hash = hash_of(word, size), at = hash & (slots.size() - 1);
         for (; slots[at].word != EMPTY; at = (at + 1) & (slots.size() - 1)) {
-            uint32_t known = slots[at].word, start = starts[known];
-            if (slots[at].hash == hash && starts[known + 1] - start == size + 1 &&
-                !std::memcmp(&text[start], word, size)) {
+            uint32_t known = slots[at].word;
+            if (slots[at].hash == hash && slots[at].size == size &&
+                (size <= 8 || !std::memcmp(&text[starts[known]], word, size))) {  // 8 bytes have one hash each
                 ++counts[known];
                 numbers.push_back(known);
                 return;
             }
         }
-        slots[at] = {hash, append(word, size)};
+        slots[at] = {hash, append(word, size), static_cast<uint32_t>(size)};
         ++counts.back();
         numbers.push_back(slots[at].word);
         if (2 * counts.size() > slots.size()) grow();
@@ -134,7 +134,7 @@ void* tinylm_words_new(const uint8_t* table, int64_t longest) {
     Words* words = new Words;
     std::memcpy(words->table, table, 128);
     words->longest = longest;
-    words->slots.assign(1 << 15, {0, EMPTY});
+    words->slots.assign(1 << 15, {0, EMPTY, 0});
     for (uint32_t i = 0; i < 256; ++i) {
         uint32_t sum = i;
         for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0xEDB88320 : 0);
