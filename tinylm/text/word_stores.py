@@ -5,6 +5,7 @@ blocks of train are counted, numbers become ids by a table for each block. The b
 `build_tokenizer(count_words(texts))`, then `write_store` of each story's `encode_story`.
 """
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.word_blocks import LIBRARY, MARKS, BlockSplitter, CompiledSplitter, WordBlock
 from tinylm.text.tokens.word_counts import Scratch, frequent_words
 from tinylm.text.tokens.words import SOS_ID, UNK_ID, Splitter, WordTokenizer, nothing_left
-from tinylm.workers import map_in_order
+from tinylm.workers import ahead, map_in_order
 
 MANY = 8  # blocks that are worth a compiler's start
 _splitter: BlockSplitter | CompiledSplitter
@@ -78,5 +79,6 @@ def write_word_stores(
             raise nothing_left(settings, top)
         tokenizer = WordTokenizer(vocabulary, Splitter(settings.lower_case, settings.punctuation))
         for split in SPLITS:
-            write_blocks(folder, split, _streams(scratches[split], tokenizer), len(tokenizer))
+            with contextlib.closing(ahead(_streams(scratches[split], tokenizer))) as streams:
+                write_blocks(folder, split, streams, len(tokenizer))
     return tokenizer, seen
