@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # A unit may import the units named; units on one line of the design that are joined by | know nothing of each other.
-GROUND = {"config", "files", "memory", "processes", "seeding", "runtime", "command", "presets", "workers"}
+GROUND = {"compiled", "config", "files", "memory", "processes", "seeding", "runtime", "command", "presets", "workers"}
 TRAINING = GROUND | {"text", "model", "training"}
 DECODING = GROUND | {"text", "model", "decoding"}
 SCORING = TRAINING | DECODING | {"scoring"}

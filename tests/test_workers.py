@@ -68,6 +68,27 @@ def test_tasks_are_taken_as_they_are_needed():
     found.close()
 
 
+def test_one_item_is_made_ahead_and_errors_come_in_their_place():
+    taken = []
+
+    def items():
+        for number in range(5):
+            taken.append(number)
+            yield number
+        raise InputError("behind the last")
+
+    found = workers.ahead(items())
+    for number in range(5):
+        assert next(found) == number
+        assert len(taken) <= number + 2
+    with pytest.raises(InputError, match="behind the last"):
+        next(found)
+    unused = workers.ahead(iter(range(100)))
+    assert next(unused) == 0
+    unused.close()
+    assert list(workers.ahead(iter(()))) == []
+
+
 def test_workers_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(ORPHANS)

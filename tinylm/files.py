@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -254,11 +254,16 @@ def _check_once(_: str, expected: str, made_by: str, path: str, __: tuple[int, i
     check_sha256(path, expected, made_by)
 
 
-def write_sums(folder: str | Path) -> None:
-    """Write folder/sha256.json: the SHA-256 of every other file in it but durations. Call it when all are there."""
+def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> None:
+    """Write folder/sha256.json: the SHA-256 of every other file in it but durations. Call it when all are there.
+
+    known: sums of files by name, taken as they were written.
+    """
     files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."]
     files = [path for path in files if not path.stem.endswith("_time")]  # equal runs have equal sums
-    write_json(Path(folder) / SUMS, {path.name: sha256(path) for path in files if path.name != SUMS}, sealed=True)
+    known = known or {}
+    sums = {path.name: known.get(path.name) or sha256(path) for path in files if path.name != SUMS}
+    write_json(Path(folder) / SUMS, sums, sealed=True)
 
 
 def check_sums(path: str | Path, made_by: str) -> None:

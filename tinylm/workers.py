@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
@@ -41,6 +41,16 @@ def _begin(prepare: Callable[..., None] | None, arguments: tuple) -> None:
 
 def _measured(function: Callable[[Task], Result], task: Task) -> tuple[Result, int, float]:
     return function(task), os.getpid(), own_peak_mib()
+
+
+def ahead(items: Iterator[Result]) -> Generator[Result, None, None]:
+    """The same items, the next one made by a thread while one is used: for work that leaves the interpreter alone."""
+    none: Any = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, none)
+        while (item := coming.result()) is not none:
+            coming = pool.submit(next, items, none)
+            yield item
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 STAGES: tuple[str, ...] = TABLE["STAGES"]
 HOW_IT_RUNS = {
     "tinylm/command.py",
+    "tinylm/compiled.py",
     "tinylm/memory.py",
     "tinylm/processes.py",
     "tinylm/runtime.py",
@@ -88,12 +89,16 @@ def source_file(module: str) -> str | None:
 def imports(path: str) -> set[str]:
     """Our own files that a file imports, at its top or inside functions."""
     names: set[str] = set()
+    if path.endswith(".cpp"):
+        return names
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return {file for name in names if name.startswith("tinylm.") and (file := source_file(name))}
+    found = {file for name in names if name.startswith("tinylm.") and (file := source_file(name))}
+    compiled = Path(path).with_suffix(".cpp")  # what the module of this name compiles
+    return found | ({str(compiled)} if (ROOT / compiled).is_file() else set())
 
 
 def closure(path: str) -> set[str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from tinylm.config import InputError, read_section
-from tinylm.text import sources
+from tinylm.files import sha256
+from tinylm.text import corpus, readers, sources
 from tinylm.text.corpus import write_stories
 from tinylm.text.data_settings import DataSettings
 from tinylm.text.rows import without_first_lines
@@ -50,6 +51,30 @@ def written(folder):
 
 
 STORIES = [f"Story number {i}." for i in range(300)]
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("limits", [{}, {"train_stories": 51, "evaluation_stories": 3}, {"held_out": "tokens"}])
+def test_processes_parts_and_compiled_code_change_no_byte(tmp_path, monkeypatch, limits):
+    pieces = ["It was.", '"No!"\n', "caf\u00e9", "\u00e2\u20ac\u0153Go\u00e2\u20ac", "a\tb", "\\n", "  \n"]
+    texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
+    monkeypatch.setattr(corpus, "SMALL", 10)
+    (tmp_path / "a.txt").write_text("<|endoftext|>\n".join(texts), "utf-8")
+    settings = dataclasses.replace(LOCAL, path=str(tmp_path / "a.txt"), **limits)
+    found = {"small": write_stories(settings, tmp_path / "small")}
+    monkeypatch.setattr(readers, "PIECE", 300)
+    for workers in (1, 2) if limits else (1, 2, 3):
+        found[f"{workers}"] = write_stories(settings, tmp_path / f"{workers}", workers)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    found["plain"] = write_stories(settings, tmp_path / "plain", 1)
+    for name, info in found.items():
+        assert info == found["small"], name
+        assert content(tmp_path / name) == content(tmp_path / "small"), name
+    sums = json.loads((tmp_path / "2" / "sha256.json").read_text())
+    assert all(sums[name] == sha256(tmp_path / "2" / name) for name in sums if name.endswith(".jsonl"))
 
 
 def test_every_story_stands_in_exactly_one_split(tmp_path):

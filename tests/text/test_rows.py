@@ -1,5 +1,6 @@
 """The short ways of download against the plain rule."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -7,13 +8,16 @@ import random
 import re
 import unicodedata
 
+import numpy as np
 import pytest
 
 from tests.text.test_corpus import LOCAL
 from tinylm.config import InputError
-from tinylm.text import cleaning, readers, rows
+from tinylm.text import cleaning, marked_text, readers, rows
+from tinylm.text.clean_blocks import LIBRARY, clean_block
 from tinylm.text.cleaning import clean_text
-from tinylm.text.rows import bare_hash, chunks, clean_rows, json_line, peek, spaced_words
+from tinylm.text.marked_text import END_OF_TEXT, parts_of
+from tinylm.text.rows import bare_hash, chunks, clean_row, json_line, peek, spaced_words
 
 PIECES = [
     *map(chr, range(160)),
@@ -42,8 +46,8 @@ def test_printable_text_has_nothing_to_delete_or_to_replace():
 
 def test_rows_are_those_of_the_plain_way():
     pairs = [(text, -0.1 * number if number % 3 else None) for number, text in enumerate(hostile())]
-    made = clean_rows(pairs, LOCAL)
-    for (raw, log_prob), row in zip(pairs, made, strict=True):
+    for raw, log_prob in pairs:
+        row = clean_row(raw, log_prob, LOCAL)
         text = clean_text(raw, True)
         if not text:
             assert row is None
@@ -75,8 +79,8 @@ def failing():
 @pytest.mark.parametrize("size", [1, 25, 1000])
 def test_an_error_of_reading_comes_behind_the_rows_before_it(monkeypatch, size):
     monkeypatch.setattr(rows, "CHUNK", size)
-    parts, workers = peek(chunks(failing()), 5)
-    assert workers == (5 if size == 1 else 1)
+    parts, many = peek(chunks(failing()))
+    assert many == (size == 1)
     found = []
     with pytest.raises(InputError, match="line 13"):
         found.extend(itertools.chain.from_iterable(parts))
@@ -85,12 +89,56 @@ def test_an_error_of_reading_comes_behind_the_rows_before_it(monkeypatch, size):
 
 def test_few_chunks_are_worth_one_process(monkeypatch):
     monkeypatch.setattr(rows, "CHUNK", 1)
-    for count, workers in ((rows.FEW - 1, 1), (rows.FEW, 4)):
-        parts, found = peek(chunks([("a", None)] * count), 4)
-        assert (found, len(list(parts))) == (workers, count)
+    for count, many in ((rows.FEW - 1, False), (rows.FEW, True)):
+        parts, found = peek(chunks([("a", None)] * count))
+        assert (found, len(list(parts))) == (many, count)
 
 
-MARK = readers.END_OF_TEXT.decode()
+def assert_equal(one, two):
+    for name, left, right in zip(one._fields, one, two, strict=True):
+        assert np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right, name
+
+
+def compiled():
+    if not LIBRARY.is_at_hand():
+        pytest.skip("no C++ compiler")
+    return True
+
+
+def test_compiled_code_makes_the_same_blocks():
+    texts = [*hostile(), *(" ".join(map(str, range(count))) for count in range(200)), "", "Aa" * 5000]
+    for part in (texts, texts[:1], [""], ["é"], ["", "plain"], []):
+        pairs = [(text, None) for text in part]
+        for chosen in (LOCAL, dataclasses.replace(LOCAL, seed=77, repair_quotes=False)):
+            assert_equal(clean_block(pairs, chosen, compiled()), clean_block(pairs, chosen, False))
+    known = [(text, -1.5) for text in texts]
+    assert_equal(clean_block(known, LOCAL, compiled()), clean_block(known, LOCAL, False))
+
+
+def test_compiled_code_reads_marked_files_alike(tmp_path):
+    chooser = random.Random(2)
+    pieces = [MARK.encode(), b"\n", b"\n\n", b" ", b"\t", b"\r\n", b"One day.", "é".encode(), b"\xff", b"\xef\xbb\xbf"]
+    for number in range(40):
+        path = tmp_path / f"{number}.txt"
+        path.write_bytes(MARK.encode() + b"".join(chooser.choices(pieces, k=60)))
+        for part in parts_of(path, chooser.randint(1, 200), 10_000):
+            for chosen in (LOCAL, dataclasses.replace(LOCAL, drop_first_line=True)):
+                assert_equal(clean_block(part, chosen, compiled()), clean_block(part, chosen, False))
+
+
+def test_parts_of_a_file_are_all_of_it_and_end_behind_marks(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    content = (b"one" + END_OF_TEXT + b"\ntwo words" + END_OF_TEXT) * 20 + b"rest"
+    path.write_bytes(content)
+    for size, seen in itertools.product((1, 5, 30, 10_000), (13, 14, 50, 1 << 16)):
+        monkeypatch.setattr(marked_text, "SEEN", seen)
+        parts = list(parts_of(path, size, 1000))
+        assert b"".join(content[part.start : part.end] for part in parts) == content
+        assert all(content[: part.end].endswith(END_OF_TEXT) for part in parts[:-1])
+        assert size > 1 or len(parts) == 41
+
+
+MARK = END_OF_TEXT.decode()
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 20])

@@ -1,5 +1,6 @@
 """The fast path of words against the plain one, byte for byte."""
 
+import functools
 import json
 import random
 
@@ -73,10 +74,18 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.fixture(params=["compiled", "tables"])
+def way(request, monkeypatch):
+    """Both ways of splitting blocks."""
+    if request.param == "compiled" and not word_blocks.LIBRARY.is_at_hand():
+        pytest.skip("no C++ compiler")
+    monkeypatch.setattr(word_stores, "MANY", 1 if request.param == "compiled" else 10**9)
+
+
 @pytest.mark.parametrize(("min_count", "max_size"), [(1, None), (2, None), (1, 40), (3, 1)])
 @pytest.mark.parametrize(("lower_case", "punctuation"), RULES)
 def test_vocabulary_and_bytes_are_those_of_the_plain_path(
-    tmp_path, monkeypatch, hostile, lower_case, punctuation, min_count, max_size
+    tmp_path, monkeypatch, hostile, lower_case, punctuation, min_count, max_size, way
 ):
     for module, name, value in (
         (stories, "BLOCK", 5000),
@@ -108,7 +117,7 @@ def test_any_number_of_processes_writes_the_same_bytes(tmp_path, monkeypatch, to
     assert content(tmp_path / "1") == content(tmp_path / "2")
 
 
-def test_a_block_of_more_words_than_16_bits_can_number(tmp_path):
+def test_a_block_of_more_words_than_16_bits_can_number(tmp_path, way):
     source = plant(tmp_path / "stories", [" ".join(f"w{number}" for number in range(70_000)), "w1 w2 w1"])
     chosen = settings()
     tokenizer, seen = word_stores.write_word_stores(chosen, source, tmp_path / "fast", 1)
@@ -127,7 +136,7 @@ def test_blocks_are_whole_lines_and_hold_every_story_once(tmp_path, monkeypatch)
         assert sum(map(len, blocks)) == (source / "train.jsonl").stat().st_size
 
 
-def test_a_damaged_line_of_a_block_is_named(tmp_path, monkeypatch):
+def test_a_damaged_line_of_a_block_is_named(tmp_path, monkeypatch, way):
     source = plant(tmp_path / "stories", ["one", "two", "three", "four"])
     lines = (source / "train.jsonl").read_bytes().splitlines(keepends=True)
     (source / "train.jsonl").write_bytes(b"".join([*lines[:2], b'{"txt": 1}\n', lines[3]]))
@@ -138,7 +147,7 @@ def test_a_damaged_line_of_a_block_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("texts", [["...", "!"], ["one one two", "..."]])
-def test_no_word_left_says_the_same_on_both_paths(tmp_path, texts):
+def test_no_word_left_says_the_same_on_both_paths(tmp_path, texts, way):
     source = plant(tmp_path / "stories", texts)
     messages = []
     for run in (
@@ -149,6 +158,36 @@ def test_no_word_left_says_the_same_on_both_paths(tmp_path, texts):
             run()
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(("lower_case", "punctuation"), RULES)
+def test_compiled_code_makes_the_same_blocks(lower_case, punctuation):
+    if not word_blocks.LIBRARY.is_at_hand():
+        pytest.skip("no C++ compiler")
+    plain = word_blocks.BlockSplitter(word_stores.Splitter(lower_case, punctuation))
+    compiled = word_blocks.CompiledSplitter(word_stores.Splitter(lower_case, punctuation))
+    many = [" ".join(f"w{number}" for number in range(70_000))]
+    for texts in (hostile_texts(600), [""], ["a"], many, ["a A a"], ['\\n \\ " \n"x"', '"}', "\\"]):
+        for line in (json.dumps, functools.partial(json.dumps, ensure_ascii=False)):
+            if line is not json.dumps:
+                texts = [text.encode("utf-8", "replace").decode() for text in texts]
+            lines = b"".join(line({"text": text}).encode() + b"\n" for text in texts)
+            one, two = plain(texts), compiled(lines, lambda line: json.loads(line)["text"])
+            known = {word: count for word, count in zip(one.words.to_pylist(), one.counts, strict=True) if count}
+            assert dict(zip(two.words.to_pylist(), two.counts, strict=True)) == known
+            words = [block.words.take(block.numbers).to_pylist() for block in (one, two)]
+            assert words[0] == words[1]
+            assert two.borders.tolist() == one.borders.tolist()
+            assert two.numbers.dtype == (np.uint32 if texts == many else np.uint16)
+
+
+def test_lines_of_another_layout_are_read_too():
+    compiled = word_blocks.CompiledSplitter(word_stores.Splitter(True, "drop"))
+    lines = b'{"text": "One two."}\n{"text": "two", "log_prob": -1.5}\n{"text":"three"}\n{"a": 1, "text": "one"}'
+    block = compiled(lines, lambda line: json.loads(line)["text"])
+    assert b"".join(block.words.take(block.numbers).to_pylist()).split() == (
+        b"\xff one two \xfe \xff two \xfe \xff three \xfe \xff one \xfe".split()
+    )
 
 
 def test_numbers_of_a_block_are_places_of_its_words():

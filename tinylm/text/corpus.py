@@ -12,18 +12,21 @@ empty here, and evaluation too where the data has no such split.
 
 import contextlib
 import functools
-import itertools
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tinylm.config import InputError
 from tinylm.files import atomic_write, write_sums
 from tinylm.runtime import Progress
+from tinylm.text.clean_blocks import LIBRARY, clean_block
 from tinylm.text.data_settings import DataSettings
-from tinylm.text.rows import CleanRow, chunks, clean_rows, peek
-from tinylm.text.sources import Row, Source, open_source
+from tinylm.text.rows import CleanBlock, chunks, peek
+from tinylm.text.sources import Rows, Source, open_source
 from tinylm.text.stories import SPLITS
 from tinylm.workers import map_in_order
 
@@ -33,24 +36,27 @@ SPLIT_BY = {
     "hash": "a hash of each story's text chose the held-out stories",
     "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
 }
-SMALL = 40_000  # stories that are not worth the start of a process
+TRAIN, HELD_OUT, EVALUATION, IN_EVALUATION, OVER_LIMIT = range(5)  # what becomes of a story: SPLITS, or dropped
+SMALL = 40_000  # stories that are worth neither the start of a process nor a compiler's
 
 
 @dataclass
 class _Tally:
-    """Counts of one split as it is written."""
+    """Counts of one split as it is written, and the hash of its file."""
 
     stories: int = 0
     words: int = 0
     bytes: int = 0
     log_prob: float | None = None
+    sha256: Any = field(default_factory=hashlib.sha256)
 
-    def add(self, row: CleanRow) -> None:
-        self.stories += 1
-        self.words += row.words
-        self.bytes += row.bytes
-        if row.log_prob is not None:
-            self.log_prob = (self.log_prob or 0.0) + row.log_prob
+    def add(self, block: CleanBlock, rows: np.ndarray) -> None:
+        self.stories += len(rows)
+        self.words += int(block.words[rows].sum())
+        self.bytes += int(block.bytes[rows].sum())
+        for log_prob in map(block.log_probs.__getitem__, rows.tolist()):
+            if log_prob is not None:
+                self.log_prob = (self.log_prob or 0.0) + log_prob
 
     def report(self) -> dict[str, Any]:
         known = {} if self.log_prob is None else {"log_prob_nats": round(self.log_prob, 6)}
@@ -64,8 +70,10 @@ class _Bounds:
     held_out: int
     evaluation: int
 
-    def split(self, place: int) -> str:
-        return "held_out" if place < self.held_out else "evaluation" if place < self.evaluation else "train"
+    def splits(self, places: np.ndarray) -> np.ndarray:
+        """Index in SPLITS of each story."""
+        held_out, evaluated = places < np.uint64(self.held_out), places < np.uint64(self.evaluation)
+        return np.where(held_out, HELD_OUT, np.where(evaluated, EVALUATION, TRAIN))
 
 
 class _How(NamedTuple):
@@ -95,48 +103,64 @@ class _Writer:
     evaluated: set[bytes] = field(default_factory=set)
     smallest: list[int] = field(default_factory=list)
 
-    def rows(self, source: Iterable[Row], limit: int | None) -> Iterator[CleanRow]:
+    def blocks(self, source: Rows, limit: int | None) -> Iterator[CleanBlock]:
         """The stories that are not empty; cleaned by the workers where there are many."""
-        parts, workers = chunks(source), 1
+        parts, many = chunks(source), False
         if limit is None or limit > SMALL:
-            parts, workers = peek(parts, self.workers)
-        clean = functools.partial(clean_rows, settings=self.settings)
+            parts, many = peek(parts)
+        workers = self.workers if many else 1
+        clean = functools.partial(clean_block, settings=self.settings, compiled=many and LIBRARY.is_at_hand())
         with contextlib.closing(map_in_order(clean, parts, workers)) as found:
-            for row in itertools.chain.from_iterable(found):
-                self.progress.advance(1)
-                if row is None:
-                    self.dropped["empty"] += 1
-                else:
-                    yield row
+            yield from found
 
-    def put(self, split: str, row: CleanRow) -> None:
-        self.handles[split].write(row.line)
-        self.tallies[split].add(row)
+    def note(self, block: CleanBlock, rows: int, last: bool) -> None:
+        """That this many of a block's rows were taken, with the empty stories before them; last: no more are wanted."""
+        read = int(block.raw[rows - 1]) + 1 if last else block.read
+        self.dropped["empty"] += read - rows
+        self.progress.advance(read)
 
-    def write_evaluation(self, source: Iterable[Row]) -> None:
-        limit = self.settings.evaluation_stories
-        for row in itertools.islice(self.rows(source, limit), limit):
-            self.evaluated.add(row.bare)
-            self.put("evaluation", row)
+    def put(self, split: int, block: CleanBlock, rows: np.ndarray) -> None:
+        """Write these rows of a block, neighbours at once."""
+        name, lines = SPLITS[split], memoryview(block.lines)
+        for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(rows) else ():
+            first = int(block.ends[run[0] - 1]) if run[0] else 0
+            content = lines[first : int(block.ends[run[-1]])]
+            self.handles[name].write(content)
+            self.tallies[name].sha256.update(content)
+        self.tallies[name].add(block, rows)
 
-    def write_train(self, source: Iterable[Row], bounds: _Bounds) -> None:
+    def write_evaluation(self, source: Rows) -> None:
+        limit, tally = self.settings.evaluation_stories, self.tallies["evaluation"]
+        for block in self.blocks(source, limit):
+            rows = len(block.raw) if limit is None else min(len(block.raw), limit - tally.stories)
+            self.note(block, rows, tally.stories + rows == limit)
+            self.evaluated.update(block.bare[:rows])
+            self.put(EVALUATION, block, np.arange(rows))
+            if tally.stories == limit:
+                return
+
+    def write_train(self, source: Rows, bounds: _Bounds) -> None:
+        wanted, limit = self.settings.train_stories, self.settings.evaluation_stories
         kept = 0
-        for row in self.rows(source, self.settings.train_stories):
-            split = bounds.split(row.place)
-            if row.bare in self.evaluated:
-                self.dropped["in_evaluation"] += 1
-                continue
-            if len(self.smallest) < 2 or row.place < self.smallest[1]:
-                self.smallest = sorted({*self.smallest, row.place})[:2]
-            if split == "evaluation":
-                limit = self.settings.evaluation_stories
-                if limit is not None and self.tallies["evaluation"].stories >= limit:
-                    self.dropped["over_limit"] += 1
-                    continue
-            else:
-                kept += 1
-            self.put(split, row)
-            if kept == self.settings.train_stories:
+        for block in self.blocks(source, wanted):
+            splits = bounds.splits(block.places)
+            if self.evaluated:
+                splits[[bare in self.evaluated for bare in block.bare]] = IN_EVALUATION
+            if limit is not None:
+                room = limit - self.tallies["evaluation"].stories
+                splits[(splits == EVALUATION) & (np.cumsum(splits == EVALUATION) > room)] = OVER_LIMIT
+            kept_here = np.cumsum((splits == TRAIN) | (splits == HELD_OUT))
+            if wanted is not None:
+                splits = splits[: int(np.searchsorted(kept_here, wanted - kept)) + 1]
+            kept += int(kept_here[len(splits) - 1]) if len(splits) else 0
+            self.note(block, len(splits), kept == wanted)
+            known = np.unique(block.places[: len(splits)][splits != IN_EVALUATION])[:2].tolist()
+            self.smallest = sorted({*self.smallest, *known})[:2]
+            self.dropped["in_evaluation"] += int((splits == IN_EVALUATION).sum())
+            self.dropped["over_limit"] += int((splits == OVER_LIMIT).sum())
+            for split in (TRAIN, HELD_OUT, EVALUATION):
+                self.put(split, block, np.flatnonzero(splits == split))
+            if kept == wanted:
                 return
 
 
@@ -154,7 +178,7 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
         needed = SPLITS if settings.held_out == "hash" else ("train",)
         if not all(writer.tallies[split].stories for split in needed):
             raise _TooSmall(writer.smallest)
-    write_sums(folder)
+    write_sums(folder, {f"{split}.jsonl": tally.sha256.hexdigest() for split, tally in writer.tallies.items()})
     splits = {split: tally.report() for split, tally in writer.tallies.items()}
     return source.description | {"split": SPLIT_BY[settings.held_out], "splits": splits, "dropped": writer.dropped}
 

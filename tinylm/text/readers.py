@@ -8,7 +8,6 @@ import codecs
 import contextlib
 import glob
 import gzip
-import itertools
 import json
 import os
 import tempfile
@@ -18,11 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from tinylm.config import InputError
+from tinylm.text.marked_text import END_OF_TEXT, TextPart, parts_of
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
-END_OF_TEXT = b"<|endoftext|>"
 MAX_STORY_BYTES = 1 << 26
-PIECE = 1 << 20
+PIECE = 1 << 22
 HUB_TIMEOUT_S = 10.0
 BATCH_ROWS = 256
 
@@ -33,6 +32,15 @@ def _has_suffix(path: Path) -> bool:
 
 def read_file(path: Path, column: str) -> Iterator[str]:
     """Stories of one local file, its format told by its name. Raises InputError with file and line or row."""
+    for found in read_parts(path, column):
+        if isinstance(found, TextPart):
+            yield from stories_of(found)
+        else:
+            yield found
+
+
+def read_parts(path: Path, column: str) -> Iterator[str | TextPart]:
+    """What `read_file` gives; of a plain text with marks its parts, whose stories `stories_of` reads in any process."""
     name = path.name.lower()
     if not _has_suffix(path):
         raise InputError(f"{path}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
@@ -87,14 +95,14 @@ def _read_jsonl(path: Path, column: str) -> Iterator[str]:
         yield _checked(row[column], column, place)
 
 
-def _read_txt(path: Path) -> Iterator[str]:
+def _read_txt(path: Path) -> Iterator[str | TextPart]:
     """Stories parted by `<|endoftext|>`, or by blank lines where the file has no such mark."""
     with open(path, "rb") as handle:
         if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(f"{path}: UTF-16; allowed: UTF-8")
     marked = any(END_OF_TEXT in line for _, line in _lines(path))
     if marked and path.name.lower().endswith(".txt"):
-        return _read_marked(path)
+        return parts_of(path, PIECE, MAX_STORY_BYTES)
     return _read_by_lines(path, marked)
 
 
@@ -115,22 +123,27 @@ def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
         yield b"".join(story).decode("utf-8", "replace")
 
 
-def _read_marked(path: Path) -> Iterator[str]:
-    """What `_read_by_lines` gives of a plain file with marks, but by large pieces."""
-    rest, first = b"", True  # a story behind a mark loses the blank line there
-    with open(path, "rb") as handle:
-        handle.seek(len(codecs.BOM_UTF8) if handle.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0)
-        for piece in itertools.chain(iter(lambda: handle.read(PIECE), b""), (END_OF_TEXT,)):
-            *stories, rest = (rest + piece).split(END_OF_TEXT)
-            if max(map(len, (*stories, rest))) > MAX_STORY_BYTES:
-                for _ in _read_by_lines(path, True):  # names the line
-                    pass
-            for story in stories:
-                head, line_end, tail = story.partition(b"\n")
-                text = ((head + line_end).lstrip() if not first else head + line_end) + tail
-                first = False
-                if text.strip():
-                    yield text.decode("utf-8", "replace")
+def raw_stories(part: TextPart) -> list[bytes]:
+    """What stands between the marks of a part of a plain file."""
+    with open(part.path, "rb") as handle:
+        handle.seek(part.start)
+        stories = handle.read(part.end - part.start).split(END_OF_TEXT)
+    if max(map(len, stories)) > MAX_STORY_BYTES:
+        for _ in _read_by_lines(part.path, True):  # names the line
+            pass
+    if part.start == 0:
+        stories[0] = stories[0].removeprefix(codecs.BOM_UTF8)
+    return stories
+
+
+def stories_of(part: TextPart) -> Iterator[str]:
+    """What `_read_by_lines` gives of this part of a plain file with marks."""
+    for number, story in enumerate(raw_stories(part)):
+        if part.start or number:  # a story behind a mark loses the blank line there
+            head, line_end, tail = story.partition(b"\n")
+            story = (head + line_end).lstrip() + tail
+        if story.strip():
+            yield story.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

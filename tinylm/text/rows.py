@@ -1,4 +1,4 @@
-"""Raw stories made into rows of the corpus, many at a time: what may run in any process.
+"""Raw stories made into lines of the corpus, each by itself: what may run in any process.
 
 For ASCII text, and text without anything to delete, each step has a short way that gives the same bytes.
 """
@@ -6,15 +6,19 @@ For ASCII text, and text without anything to delete, each step has a short way t
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from tinylm.text.cleaning import clean_text
 from tinylm.text.data_settings import DataSettings
-from tinylm.text.sources import Row
+from tinylm.text.marked_text import TextPart
+from tinylm.text.sources import Row, Rows
 
 CHUNK = 1 << 22  # characters of raw text in a chunk
 FEW = 8  # chunks
+Part = list[Row] | TextPart
 _NO_LETTER = re.compile(r"[\W_]+")
 _LOWER = bytes(code + 32 if chr(code).isupper() else code for code in range(128)) + bytes(range(128, 256))
 _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -29,6 +33,23 @@ class CleanRow(NamedTuple):
     words: int
     bytes: int
     log_prob: float | None
+
+
+class CleanBlock(NamedTuple):
+    """Many of them, empty ones left out.
+
+    lines: end to end; ends (n,): where each ends; raw (n,): its place among all stories that were read; read: those.
+    """
+
+    lines: bytes
+    ends: np.ndarray
+    places: np.ndarray
+    bare: list[bytes]
+    words: np.ndarray
+    bytes: np.ndarray
+    log_probs: list[float | None]
+    raw: np.ndarray
+    read: int
 
 
 def without_first_lines(text: str) -> str:
@@ -64,31 +85,48 @@ def json_line(text: str, log_prob: float | None) -> bytes:
     return f'{{"text": "{escaped}"{known}}}\n'.encode()
 
 
-def clean_rows(rows: Iterable[Row], settings: DataSettings) -> list[CleanRow | None]:
-    """The rows of raw stories, in their order; None where a story is empty."""
-    prefix = f"{settings.seed}\n".encode()
-    found: list[CleanRow | None] = []
-    for raw, log_prob in rows:
-        text = clean_text(raw, settings.repair_quotes)
-        if settings.drop_first_line:
-            text = without_first_lines(text)
-        if not text:
-            found.append(None)
-            continue
-        words = spaced_words(text)
-        key = hashlib.blake2b(prefix + words.encode(), digest_size=16).digest()
-        place = int.from_bytes(key[:8], "big")
-        size = len(text) if text.isascii() else len(text.encode())
-        found.append(CleanRow(json_line(text, log_prob), place, bare_hash(text), words.count(" ") + 1, size, log_prob))
-    return found
+def clean_row(raw: str, log_prob: float | None, settings: DataSettings) -> CleanRow | None:
+    """The row of a raw story; None where it is empty."""
+    text = clean_text(raw, settings.repair_quotes)
+    if settings.drop_first_line:
+        text = without_first_lines(text)
+    if not text:
+        return None
+    words = spaced_words(text)
+    key = hashlib.blake2b(f"{settings.seed}\n{words}".encode(), digest_size=16).digest()
+    size = len(text) if text.isascii() else len(text.encode())
+    place = int.from_bytes(key[:8], "big")
+    return CleanRow(json_line(text, log_prob), place, bare_hash(text), words.count(" ") + 1, size, log_prob)
 
 
-def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """The rows in lists of about CHUNK characters; what reading raises comes behind all rows before it."""
+def block_of(rows: Sequence[CleanRow | None]) -> CleanBlock:
+    """The rows, end to end."""
+    kept = [row for row in rows if row is not None]
+    return CleanBlock(
+        b"".join([row.line for row in kept]),
+        np.cumsum([len(row.line) for row in kept], dtype=np.int64),
+        np.array([row.place for row in kept], np.uint64),
+        [row.bare for row in kept],
+        np.array([row.words for row in kept], np.int64),
+        np.array([row.bytes for row in kept], np.int64),
+        [row.log_prob for row in kept],
+        np.array([number for number, row in enumerate(rows) if row is not None], np.int64),
+        len(rows),
+    )
+
+
+def chunks(rows: Rows) -> Iterator[Part]:
+    """The rows in lists of about CHUNK characters, parts as they are; what reading raises comes behind all before."""
     part: list[Row] = []
     size = 0
     try:
         for row in rows:
+            if isinstance(row, TextPart):
+                if part:
+                    yield part
+                    part, size = [], 0
+                yield row
+                continue
             part.append(row)
             size += len(row[0])
             if size >= CHUNK:
@@ -102,16 +140,16 @@ def chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield part
 
 
-def peek(parts: Iterator[list[Row]], workers: int) -> tuple[Iterator[list[Row]], int]:
-    """The same chunks, and how many workers they are worth: one where there are fewer than FEW."""
-    first: list[list[Row]] = []
+def peek(parts: Iterator[Part]) -> tuple[Iterator[Part], bool]:
+    """The same parts, and whether there are FEW of them or more."""
+    first: list[Part] = []
     try:
         first.extend(itertools.islice(parts, FEW))
     except Exception as error:
-        return _failing(first, error), 1
-    return itertools.chain(first, parts), workers if len(first) == FEW else 1
+        return _failing(first, error), False
+    return itertools.chain(first, parts), len(first) == FEW
 
 
-def _failing(parts: list[list[Row]], error: Exception) -> Iterator[list[Row]]:
+def _failing(parts: list[Part], error: Exception) -> Iterator[Part]:
     yield from parts
     raise error

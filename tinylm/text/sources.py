@@ -1,4 +1,4 @@
-"""Where stories come from: section `data` and what it names, as iterators of (text, log-probability)."""
+"""Where stories come from: section `data` and what it names, as (text, log-probability) of each or parts of files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,10 +7,12 @@ from typing import Any
 
 from tinylm.text import readers
 from tinylm.text.data_settings import DataSettings
+from tinylm.text.marked_text import TextPart
 
 EVALUATION_SPLITS = ("validation", "test")  # the first that a dataset has
 
 Row = tuple[str, float | None]  # text, natural log of its probability where the writer knows it
+Rows = Iterator[Row | TextPart]
 
 
 @dataclass(frozen=True)
@@ -18,8 +20,8 @@ class Source:
     """Where the stories come from; `evaluation` is None where the data has no such split."""
 
     description: dict[str, Any]
-    train: Callable[[], Iterator[Row]]
-    evaluation: Callable[[], Iterator[Row]] | None
+    train: Callable[[], Rows]
+    evaluation: Callable[[], Rows] | None
 
     @property
     def name(self) -> str:
@@ -36,23 +38,27 @@ def open_source(settings: DataSettings) -> Source:
         splits = list(files)
         description = {"source": "local", "path": settings.path}
 
-        def read(split: str) -> Iterator[str]:
+        def read(split: str) -> Iterator[str | TextPart]:
             for path in files[split]:
-                yield from readers.read_file(path, settings.column)
+                yield from readers.read_parts(path, settings.column)
     else:
         splits = readers.hub_splits(settings.hub_id, settings.hub_revision)
         description = {"source": "hub", "hub_id": settings.hub_id, "revision": settings.hub_revision}
 
-        def read(split: str) -> Iterator[str]:
+        def read(split: str) -> Iterator[str | TextPart]:
             return readers.read_hub(settings.hub_id, settings.hub_revision, split, settings.column)
 
     official = next((split for split in EVALUATION_SPLITS if split in splits), None)
     instead = "set apart by hash" if settings.held_out == "hash" else "the held-out tokens"
     return Source(
         description | {"evaluation_split": official or instead},
-        lambda: ((text, None) for text in read("train")),
-        (lambda: ((text, None) for text in read(official))) if official else None,
+        lambda: map(_row, read("train")),
+        (lambda: map(_row, read(official))) if official else None,
     )
+
+
+def _row(found: str | TextPart) -> Row | TextPart:
+    return (found, None) if isinstance(found, str) else found
 
 
 def _open_storybook(settings: DataSettings) -> Source:

@@ -66,14 +66,24 @@ def story_blocks(folder: str | Path, split: str) -> list[StoryBlock]:
     return [StoryBlock(path, start, end) for start, end in itertools.pairwise(borders)]
 
 
-def texts_of(block: StoryBlock) -> list[str]:
-    """The stories of a block. Raises InputError with the line where one is damaged."""
+def lines_of(block: StoryBlock) -> bytes:
+    """The lines of a block as they stand in the file."""
     with open(block.path, "rb") as handle:
         handle.seek(block.start)
-        lines = handle.read(len(block)).splitlines()
-        try:
-            return [json.loads(line)["text"] for line in lines]
-        except (ValueError, TypeError, KeyError):
-            handle.seek(0)
+        return handle.read(len(block))
+
+
+def text_of(line: bytes, block: StoryBlock) -> str:
+    """The story of one of a block's lines. Raises InputError with the line where it is damaged."""
+    try:
+        return json.loads(line)["text"]
+    except (ValueError, TypeError, KeyError):
+        with open(block.path, "rb") as handle:
             before = handle.read(block.start).count(b"\n")
-            return [_row(line, block.path, number)["text"] for number, line in enumerate(lines, before + 1)]
+        number = before + lines_of(block).split(b"\n").index(line.rstrip(b"\n")) + 1
+        return _row(line, block.path, number)["text"]
+
+
+def texts_of(block: StoryBlock) -> list[str]:
+    """The stories of a block. Raises InputError with the line where one is damaged."""
+    return [text_of(line, block) for line in lines_of(block).splitlines()]

@@ -6,6 +6,7 @@ vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 
 """
 
 import functools
+import hashlib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,13 +38,16 @@ def write_blocks(folder: str | Path, split: str, blocks: Iterable[Stream], vocab
     dtype = id_type(vocab_size)
     ids_path, offsets_path = (Path(folder) / f"{split}.{kind}" for kind in ("ids", "offsets"))
     lengths = [np.zeros(1, dtype=np.int64)]
+    summed = hashlib.sha256()
     with atomic_write(ids_path, "wb") as handle:
         for ids, tokens in blocks:
             if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
                 first = np.flatnonzero((ids < 0) | (ids >= vocab_size))[0]
                 story = sum(map(len, lengths)) - 1 + int(np.searchsorted(np.cumsum(tokens), first, "right"))
                 raise ValueError(f"story {story} holds an id outside 0 to {vocab_size - 1}")
-            handle.write(np.ascontiguousarray(ids, dtype).data)
+            content = np.ascontiguousarray(ids, dtype).data
+            handle.write(content)
+            summed.update(content)
             lengths.append(np.asarray(tokens, dtype=np.int64))
     offsets = np.cumsum(np.concatenate(lengths))
     write_bytes(offsets_path, offsets.astype("<i8").tobytes())
@@ -52,7 +56,7 @@ def write_blocks(folder: str | Path, split: str, blocks: Iterable[Stream], vocab
         "tokens": int(offsets[-1]),
         "vocab_size": vocab_size,
         "dtype": dtype.name,
-        "ids_sha256": sha256(ids_path),
+        "ids_sha256": summed.hexdigest(),
         "offsets_sha256": sha256(offsets_path),
     }
     write_json(Path(folder) / f"{split}.json", info)
@@ -135,7 +139,10 @@ def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> d
     for start, ids in store.pieces():
         unknown += 0 if unk_id is None else int(np.count_nonzero(ids == unk_id))
         places = start + np.flatnonzero(np.isin(ids, list(marks)))
-        lengths -= np.bincount(np.searchsorted(store.offsets, places, "right") - 1, minlength=len(store))
+        owners = np.searchsorted(store.offsets, places, "right") - 1
+        if len(owners):
+            first = owners[0]
+            lengths[first : owners[-1] + 1] -= np.bincount(owners - first)
     words = int(lengths.sum())
     share = unknown / words if words else 0.0
     mean, median = (float(of(lengths)) if len(lengths) else 0.0 for of in (np.mean, np.median))

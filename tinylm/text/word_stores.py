@@ -5,6 +5,8 @@ blocks of train are counted, numbers become ids by a table for each block. The b
 `build_tokenizer(count_words(texts))`, then `write_store` of each story's `encode_story`.
 """
 
+import contextlib
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,23 +15,26 @@ import numpy as np
 
 from tinylm.files import scratch_file
 from tinylm.runtime import Progress
-from tinylm.text.stories import SPLITS, StoryBlock, story_blocks, texts_of
+from tinylm.text.stories import SPLITS, StoryBlock, lines_of, story_blocks, text_of, texts_of
 from tinylm.text.token_store import Stream, id_type, write_blocks
 from tinylm.text.tokens.vocab_settings import VocabSettings
-from tinylm.text.tokens.word_blocks import MARKS, BlockSplitter, WordBlock
+from tinylm.text.tokens.word_blocks import LIBRARY, MARKS, BlockSplitter, CompiledSplitter, WordBlock
 from tinylm.text.tokens.word_counts import Scratch, frequent_words
 from tinylm.text.tokens.words import SOS_ID, UNK_ID, Splitter, WordTokenizer, nothing_left
-from tinylm.workers import map_in_order
+from tinylm.workers import ahead, map_in_order
 
-_splitter: BlockSplitter
+MANY = 8  # blocks that are worth a compiler's start
+_splitter: BlockSplitter | CompiledSplitter
 
 
-def _prepare(lower_case: bool, punctuation: str) -> None:
+def _prepare(lower_case: bool, punctuation: str, compiled: bool) -> None:
     global _splitter
-    _splitter = BlockSplitter(Splitter(lower_case, punctuation))
+    _splitter = (CompiledSplitter if compiled else BlockSplitter)(Splitter(lower_case, punctuation))
 
 
 def _split(block: StoryBlock) -> WordBlock:
+    if isinstance(_splitter, CompiledSplitter):
+        return _splitter(lines_of(block), functools.partial(text_of, block=block))
     return _splitter(texts_of(block))
 
 
@@ -62,7 +67,8 @@ def write_word_stores(
         Progress("words", sum(map(len, every)) >> 10, "KB", every_s) as progress,
     ):
         scratches = {split: Scratch(handle) for split in SPLITS}
-        found = map_in_order(_split, every, workers, _prepare, (settings.lower_case, settings.punctuation))
+        compiled = len(blocks["train"]) >= MANY and LIBRARY.is_at_hand()
+        found = map_in_order(_split, every, workers, _prepare, (settings.lower_case, settings.punctuation, compiled))
         for split in SPLITS:
             for block in blocks[split]:
                 scratches[split].add(next(found))
@@ -73,5 +79,6 @@ def write_word_stores(
             raise nothing_left(settings, top)
         tokenizer = WordTokenizer(vocabulary, Splitter(settings.lower_case, settings.punctuation))
         for split in SPLITS:
-            write_blocks(folder, split, _streams(scratches[split], tokenizer), len(tokenizer))
+            with contextlib.closing(ahead(_streams(scratches[split], tokenizer))) as streams:
+                write_blocks(folder, split, streams, len(tokenizer))
     return tokenizer, seen
