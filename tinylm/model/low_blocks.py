@@ -58,7 +58,7 @@ class _AddDropped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, probability: float) -> Tensor:
         mask, ctx.factor = kept(y, probability)
-        ctx.save_for_backward(mask.to(torch.bool))
+        ctx.save_for_backward(mask.to(torch.int8))  # torch turns bool into floats ten times slower
         ctx.low = y.dtype
         return torch.add(x, mask.mul_(y), alpha=ctx.factor)
 
@@ -66,7 +66,7 @@ class _AddDropped(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         (mask,) = ctx.saved_tensors
         by_y = torch.empty_like(grads[0], dtype=ctx.low)
-        return grads[0], torch.mul(grads[0], ctx.factor, out=by_y).mul_(mask), None
+        return grads[0], torch.mul(grads[0], ctx.factor, out=by_y).mul_(mask.to(ctx.low)), None
 
 
 def add_dropped(x: Tensor, y: Tensor, probability: float) -> Tensor:
