@@ -263,6 +263,25 @@ def long_clone(folder: Path) -> Any:
     return clone
 
 
+def everything(torture: Torture, chosen: argparse.Namespace, seconds: float) -> None:
+    """All kills, then each damage as often as asked."""
+    torture.kills(chosen.kills, min(12.0, seconds))
+    for number in range(chosen.damages):
+        torture.damaged("a bit flipped in runs/", lambda: torture.flip("runs"))
+        torture.damaged("a file cut off in runs/", lambda: torture.flip("runs", cut=True))
+        torture.damaged("a bit flipped in data/ or models/", lambda: torture.flip("data", "models"))
+        torture.damaged("a file cut off in data/ or models/", lambda: torture.flip("data", "models", cut=True))
+        torture.damaged_cache(cut=False)
+        torture.damaged_cache(cut=True)
+        torture.small_disk()
+        if NAMESPACES:
+            torture.read_only()
+            torture.offline()
+        torture.damaged("dvc.lock cut off", torture.cut_lock)
+        torture.two_at_once()
+        print(f"each damage {number + 1} of {chosen.damages} times", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=100)
@@ -275,23 +294,12 @@ def main() -> int:
         atexit.register(torture.end)
         seconds = torture.undisturbed()
         print(f"undisturbed: {seconds:.0f} s, {len(torture.expected)} files", flush=True)
-        torture.kills(chosen.kills, min(12.0, seconds))
-        for _ in range(chosen.damages):
-            torture.damaged("a bit flipped in runs/", lambda: torture.flip("runs"))
-            torture.damaged("a file cut off in runs/", lambda: torture.flip("runs", cut=True))
-            torture.damaged("a bit flipped in data/ or models/", lambda: torture.flip("data", "models"))
-            torture.damaged("a file cut off in data/ or models/", lambda: torture.flip("data", "models", cut=True))
-            torture.damaged_cache(cut=False)
-            torture.damaged_cache(cut=True)
-            torture.small_disk()
-            if NAMESPACES:
-                torture.read_only()
-                torture.offline()
-            torture.damaged("dvc.lock cut off", torture.cut_lock)
-            torture.two_at_once()
-        print(f"\n{'fault':36} | times | what came out")
-        for (fault, outcome), times in sorted(torture.table.items()):
-            print(f"{fault:36} | {times:5} | {outcome}")
+        try:
+            everything(torture, chosen, seconds)
+        finally:  # a run that is ended early shows what it has seen
+            print(f"\n{'fault':36} | times | what came out")
+            for (fault, outcome), times in sorted(torture.table.items()):
+                print(f"{fault:36} | {times:5} | {outcome}")
         return int(any(outcome.isupper() or "OTHER" in outcome for _, outcome in torture.table))
 
 
