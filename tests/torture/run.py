@@ -212,7 +212,8 @@ class Torture:
         code = self.start(before).wait()
         if "Traceback" in self.log():
             self.table[fault, "A TRACEBACK"] += 1
-        errors = [line for line in self.log().splitlines() if line.startswith("error: ") or "No space left" in line]
+        said = ("No space left", "Read-only file system")  # in DVC's lines, where it is DVC that writes or removes
+        errors = [s for s in self.log().splitlines() if s.startswith("error: ") or any(word in s for word in said)]
         told = "one line names it, exit code not 0" if code and errors else "DVC names it" if errors else "room enough"
         self.table[fault, told if code == 0 or errors else f"OTHERWISE (exit code {code})"] += 1
         if code and not errors:
