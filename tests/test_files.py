@@ -563,3 +563,17 @@ def test_what_is_kept_goes_by_the_stem(tmp_path):
     keep_only(str(tmp_path), ["a"])
     keep_only(tmp_path / "none", ["a"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.json"]
+
+
+def test_a_scratch_file_lies_in_its_folder_without_a_name_and_its_errors_name_the_folder(tmp_path):
+    folder = tmp_path / "a" / "b"
+    for _ in range(2):  # the folder may be there
+        with files.scratch_file(folder) as handle:
+            handle.write(b"words")
+            assert os.fstat(handle.fileno()).st_size == 5  # nothing waits in a buffer
+            assert os.fstat(handle.fileno()).st_dev == folder.stat().st_dev
+            assert os.readlink(f"/proc/self/fd/{handle.fileno()}").startswith(f"{folder}/")
+            assert list(folder.iterdir()) == []
+    with pytest.raises(OSError, match=re.escape(str(folder))) as met, files.scratch_file(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert met.value.errno == errno.ENOSPC

@@ -14,7 +14,7 @@ TARGETS: dict[str, list[str]] = {
     ],
     "tinylm/model/attention_core.py": [MODEL + "test_low_blocks.py", MODEL + "test_attention.py"],
     "tinylm/model/describe.py": [MODEL + "test_describe.py"],
-    "tinylm/model/dropout.py": [MODEL + name for name in ("test_low_blocks.py", "test_devices.py", "test_lm.py")],
+    "tinylm/model/dropout.py": [MODEL + name for name in ("test_dropout.py", "test_low_blocks.py", "test_devices.py")],
     "tinylm/model/initial.py": [MODEL + "test_initial.py"],
     "tinylm/model/kv_cache.py": [MODEL + "test_kv_cache.py", MODEL + "test_devices.py", DECODING + "test_session.py"],
     "tinylm/model/lm.py": [
