@@ -25,6 +25,8 @@ def raising(error):
         (CommandFailed("loss is no number"), 1, "error: loss is no number\n"),
         (OSError(errno.ENOSPC, "No space", "x.bin"), 1, "error: no space left on the disk for x.bin (No space)"),
         (MemoryError(), 1, "error: out of memory"),
+        (RuntimeError("could not create a primitive"), 1, "error: out of memory"),
+        (RuntimeError("could not create a primitive descriptor for a matmul"), 1, "error: RuntimeError: could not"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/a"), 1, "error: runs/a: Permission denied\n"),
         (ZeroDivisionError("division by zero"), 1, "error: ZeroDivisionError: division by zero"),
         (KeyboardInterrupt(), 130, "interrupted\n"),

@@ -73,12 +73,15 @@ def _terminate(*_: object) -> None:
 
 
 _LONGEST_NAME = 255  # of a file, in a message
-_NO_MEMORY = ("out of memory", "not enough memory", "llocate memory", "bad_alloc", "could not create a memory")
+_NO_MEMORY = (
+    *("out of memory", "not enough memory", "llocate memory", "bad_alloc"),
+    *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": what it cannot do
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Python's MemoryError, or what torch's allocators and the system say in its place."""
-    return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
+    return isinstance(error, MemoryError) or any(text in f"{error}\n" for text in _NO_MEMORY)
 
 
 def _named(error: OSError) -> str:

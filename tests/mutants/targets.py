@@ -10,7 +10,8 @@ TARGETS: dict[str, list[str]] = {
     "tinylm/processes.py": FILES,
     "tinylm/training/optimizers.py": ["tests/training/test_optimizers.py"],
     "tinylm/model/attention.py": [
-        MODEL + name for name in ("test_attention.py", "test_devices.py", "test_lm.py", "test_kv_cache.py")
+        MODEL + name
+        for name in ("test_attention.py", "test_low_blocks.py", "test_devices.py", "test_lm.py", "test_kv_cache.py")
     ],
     "tinylm/model/attention_core.py": [MODEL + "test_low_blocks.py", MODEL + "test_attention.py"],
     "tinylm/model/describe.py": [MODEL + "test_describe.py"],

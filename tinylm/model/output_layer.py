@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 CHUNK_ROWS = 512  # rows of logits alive at a time
+LOW_CHUNK_ROWS = 1024  # the same in low precision: as many bytes
 PART_ROWS = 64  # the same, where logits are computed twice
 PART_COLUMNS = 2048  # columns whose weights' gradient is summed up at a time
 MOST_NATS = 87.0  # of a token in low precision: -ln of the smallest normal float32 or bfloat16
@@ -94,11 +95,11 @@ class LowOutputLoss(torch.autograd.Function):
         grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_weight = torch.zeros(w.shape, device=w.device) if learns else None
-        buffer = torch.empty(min(CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
+        buffer = torch.empty(min(LOW_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
         of_chunk = torch.empty_like(w) if learns else None
         total = torch.zeros((), dtype=torch.float64, device=h.device)
-        for start in range(0, len(h), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
+        for start in range(0, len(h), LOW_CHUNK_ROWS):
+            rows = slice(start, start + LOW_CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
             total += _low_nats(logits, targets[rows])
             grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]

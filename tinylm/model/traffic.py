@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from tinylm.model.describe import describe
 from tinylm.model.lm import TinyLM
-from tinylm.model.output_layer import CHUNK_ROWS
+from tinylm.model.output_layer import CHUNK_ROWS, LOW_CHUNK_ROWS
 
 WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
 
@@ -52,7 +52,7 @@ def _output(model: TinyLM, tokens: int, low: int) -> int:
     """Logits: written, read and written by the softmax, read by a product, and by a second where the weights learn.
     The weights are read twice a chunk of rows, and their gradient is read and written."""
     learns = model.output is not None or model.embedding.requires_grad
-    chunks = -(-tokens // CHUNK_ROWS)
+    chunks = -(-tokens // (LOW_CHUNK_ROWS if low < WIDE else CHUNK_ROWS))
     weights = model.vocab_size * model.width
     copied = weights * (WIDE + low) if low < WIDE else 0
     return (4 + learns) * tokens * model.vocab_size * low + copied + weights * chunks * (2 * low + 2 * WIDE * learns)
