@@ -98,6 +98,7 @@ def _write_training(folder: Path, updates: int) -> None:
         folder,
         "metrics/train.json",
         {
+            "precision": "bf16",
             "parameters": 944384,
             "parameters_by_part": parts,
             "updates": updates,

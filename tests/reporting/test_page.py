@@ -198,6 +198,13 @@ def test_protocol_sequence_length_and_coverage_are_said(full):
     assert "<dt>of train&#x27;s text covered by the vocabulary</dt><dd>100.0 %</dd>" in full[1]
 
 
+def test_the_precision_is_what_auto_stood_for(full, params):
+    assert params["train"]["precision"] == "auto"
+    assert re.search(
+        r"The budget is [^.]*tokens[^.]*, in bf16, with seed 1\.", full[1].replace("1.60 million", "1 60 million")
+    )
+
+
 def test_every_way_of_recomputation_has_its_row_under_its_depth(full):
     table = full[1].partition(">activations</th>")[2].partition("</table>")[0]
     rows = re.findall(r"<tr><th[^>]*>(\d)</th><td[^>]*>([^<]+)</td>", table)

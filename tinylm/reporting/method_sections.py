@@ -189,7 +189,7 @@ def training(run: Run) -> Blocks:
         + ("each makes an update." if together == 1 else f"{count(together)} of them make an update."),
         *_steps_prose(chosen),
         f"The budget is {budget}{f', of which {big(stop)} tokens were run' if stop is not None else ''}, in "
-        f"{visible(chosen.get('precision'))}, with seed {count(chosen.get('seed'))}.",
+        f"{visible(run.get('train', 'precision') or chosen.get('precision'))}, with seed {count(chosen.get('seed'))}.",
         "The saved weights are those of the last update."
         if chosen.get("patience") is None
         else f"Training stops after {count(chosen.get('patience'))} validations without improvement; the saved weights "
