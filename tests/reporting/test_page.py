@@ -200,9 +200,7 @@ def test_protocol_sequence_length_and_coverage_are_said(full):
 
 def test_the_precision_is_what_auto_stood_for(full, params):
     assert params["train"]["precision"] == "auto"
-    assert re.search(
-        r"The budget is [^.]*tokens[^.]*, in bf16, with seed 1\.", full[1].replace("1.60 million", "1 60 million")
-    )
+    assert re.search(r"The budget is .{1,80}, in bf16, with seed 1\.", full[1])
 
 
 def test_every_way_of_recomputation_has_its_row_under_its_depth(full):
