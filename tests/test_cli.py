@@ -423,6 +423,20 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
     assert f"{1000} x 64" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("in_bf16", "named"), [(True, "bf16"), (False, "fp32")])
+def test_describe_counts_in_the_precision_that_auto_stands_for(run_folder, capsys, monkeypatch, in_bf16, named):
+    monkeypatch.setattr("tinylm.training.precision.multiplies_in_bf16", lambda _: in_bf16)
+    texts = []
+    for precision in ("auto", named):
+        params = load_params()
+        params["train"]["precision"] = precision
+        Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+        assert main(["describe"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert f" tokens in {named} computes and moves" in texts[0]
+    assert texts[0] == texts[1]
+
+
 def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys):
     assert main(["describe", "--vocab-size", "100000000", "--width", "8192"]) == 0
     assert totals(capsys.readouterr().out) > 8192 * 10**8

@@ -111,13 +111,16 @@ def test_lower_precisions_compute_what_their_reference_does(name, precision):
     """A value on the edge of rounding may fall to the other side: most logits agree closely, none lies far off."""
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
     compiled, plain = prepare(model, precision, "compiled"), prepare(model, precision, "plain")
-    ids = PROMPTS[3]
-    with torch.no_grad():
-        exact = model(torch.tensor([ids]))[0]
-    error = (compiled.logits(ids) - plain.logits(ids)).abs()
-    rounding = (plain.logits(ids) - exact).abs()
-    assert error.mean() < 0.5 * rounding.mean()
-    assert error.max() < rounding.max()
+    errors, roundings = [], []
+    for ids in PROMPTS[:4]:  # a pass takes what fits into the context
+        with torch.no_grad():
+            exact = model(torch.tensor([ids]))[0]
+        errors.append((compiled.logits(ids) - plain.logits(ids)).abs())
+        roundings.append((plain.logits(ids) - exact).abs())
+        assert errors[-1].max() < roundings[-1].max()
+    error, rounding = torch.cat(errors), torch.cat(roundings)
+    assert error.mean() < 0.3 * rounding.mean()
+    assert error.mean(1).median() < 1e-5  # until a value falls to the other side they are equal
 
 
 def test_bf16_and_int8_lose_little_and_something():

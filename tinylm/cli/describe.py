@@ -8,9 +8,11 @@ from tinylm.model.describe import describe, format_description, summary
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.storage import new_model
 from tinylm.model.traffic import format_traffic, update_traffic
+from tinylm.runtime import RuntimeSettings, pick_device
 from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.precision import resolved
+from tinylm.training.settings import TrainSettings
 
 
 def blank_model(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
@@ -48,7 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the table of parts, then totals; with --check each part run on small inputs."""
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
-    train = read_section(params, "train", TrainSettings)
+    device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
+    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` stands for here
     model = blank_model(settings, _vocab_size(arguments), _width(arguments, params))
     model.recompute = train.recompute
     print(format_description(describe(model)))
