@@ -8,7 +8,7 @@ from tests.small import random_model
 from tinylm.model.attention import SelfAttention, causal_mask
 from tinylm.model.attention_core import AttentionCore
 from tinylm.model.dropout import kept
-from tinylm.model.low_blocks import LowFeedForward, add_dropped
+from tinylm.model.low_blocks import GELU, RELU, LowFeedForward, add_dropped
 from tinylm.model.norms import Norm
 
 B, T, H, WIDTH = 3, 11, 2, 5
@@ -55,7 +55,7 @@ def test_the_low_feed_forward_matches_the_plain_path(relu, bias):
         return found if bias else (None, None)
 
     same_gradients(
-        lambda x, up, down, *b: LowFeedForward.apply(x, up, split(b)[0], down, split(b)[1], relu),
+        lambda x, up, down, *b: LowFeedForward.apply(x, up, split(b)[0], down, split(b)[1], RELU if relu else GELU),
         lambda x, up, down, *b: F.linear(activation(F.linear(x, up, split(b)[0])), down, split(b)[1]),
         *(x, up, down, *(biases if bias else ())),
     )

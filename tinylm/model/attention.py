@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from tinylm.model.attention_core import AttentionCore, fused_attention
 from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
+from tinylm.model.loops.attention import LoopedCore
 
 
 def head_widths(inner: int, heads: int) -> list[int]:
@@ -46,6 +47,7 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = Dropout(dropout)
         self.fused = False  # torch's kernel while training
+        self.looped = False
         self.silent: tuple[int, ...] = ()  # heads that add nothing to the output, for measuring what they are worth
         slots = torch.full((heads, widths[0]), inner)  # column `inner` is the zero column
         for head, (columns, own) in enumerate(zip(torch.arange(inner).split(widths), widths, strict=True)):
@@ -92,7 +94,8 @@ class SelfAttention(nn.Module):
         """
         alone = self.training and cache is None and maps is None and not self.silent
         if alone and not self.fused and fast_draws(x):
-            return self._out(AttentionCore.apply(self._joined(x), self.scale, mask, self.dropout.probability))
+            core = LoopedCore if self.looped else AttentionCore
+            return self._out(core.apply(self._joined(x), self.scale, mask, self.dropout.probability))
         queries, keys, values = self.project(x)
         if alone and self.fused:
             scaled = (queries * self.scale).to(queries.dtype)

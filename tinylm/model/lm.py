@@ -11,7 +11,7 @@ from tinylm.model.attention import SelfAttention, causal_mask
 from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
-from tinylm.model.low_blocks import LowFeedForward, add_dropped
+from tinylm.model.low_blocks import GELU, LOOPED_GELU, RELU, LowFeedForward, add_dropped
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import run_blocks
@@ -26,11 +26,13 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(width, inner, bias=bias)
         self.down = nn.Linear(inner, width, bias=bias)
         self.activation = F.relu if activation == "relu" else F.gelu
+        self.looped = False
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training and fast_draws(x):
             up, down, low = self.up, self.down, x.to(torch.get_autocast_dtype(x.device.type))
-            return LowFeedForward.apply(low, up.weight, up.bias, down.weight, down.bias, self.activation is F.relu)
+            activation = RELU if self.activation is F.relu else LOOPED_GELU if self.looped else GELU
+            return LowFeedForward.apply(low, up.weight, up.bias, down.weight, down.bias, activation)
         return self.down(self.activation(self.up(x)))
 
 
@@ -54,6 +56,7 @@ class Block(nn.Module):
         )
         self.feed_forward = FeedForward(width, settings.feed_forward, settings.activation, settings.feed_forward_bias)
         self.dropout = Dropout(settings.dropout)
+        self.looped = False
 
     def forward(
         self,
@@ -73,7 +76,7 @@ class Block(nn.Module):
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y)"""
         if self.training and self.dropout.probability and fast_draws(x):
-            return add_dropped(x, y, self.dropout.probability)
+            return add_dropped(x, y, self.dropout.probability, self.looped)
         return x + self.dropout(y)
 
 
@@ -92,6 +95,7 @@ class TinyLM(nn.Module):
         vocab_size, width = embedding.shape
         self.settings, self.vocab_size, self.width = settings, vocab_size, width
         self.recompute = "none"  # none | blocks | blocks+loss | sqrt: what the backward pass computes again
+        self.looped = False
         self.compiled: Callable[[nn.Module, Tensor, Tensor], Tensor] | None = None  # runs a block while training
         self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
         if settings.positions == "learned":
@@ -123,6 +127,12 @@ class TinyLM(nn.Module):
         for module in self.modules():
             if isinstance(module, SelfAttention):
                 module.fused = fused
+
+    def use_loops(self, looped: bool) -> None:
+        """Whether compiled loops (`tinylm.model.loops`) do what they can of training in bfloat16 on a CPU."""
+        for module in self.modules():
+            if isinstance(module, TinyLM | Block | SelfAttention | FeedForward | Norm | Dropout):
+                module.looped = looped
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
         """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
@@ -191,7 +201,8 @@ class TinyLM(nn.Module):
         """Sum of nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
-        return output_loss(hidden, weight, bias, targets.flatten(), twice=self.recompute == "blocks+loss")
+        twice = self.recompute == "blocks+loss"
+        return output_loss(hidden, weight, bias, targets.flatten(), twice, self.looped)
 
     @torch.no_grad()
     def nats(self, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -21,17 +21,21 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return token_nats(logits, targets).sum()
 
 
-def output_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False) -> Tensor:
+def output_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False, looped: bool = False
+) -> Tensor:
     """cross_entropy(hidden @ weight.T + bias, targets) in chunks of rows, gradients by hand.
 
     hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. Equal to the plain path
     in exact arithmetic; the peak is one chunk of logits in place of all N rows and their gradient. `twice` makes the
     chunk's buffer smaller and computes its logits a second time, to the same bits; under autocast it does nothing.
+    looped: compiled loops do there what is not a product.
     """
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
         device = hidden.device.type
         if torch.is_autocast_enabled(device) and hidden.dtype != torch.float64:
-            return LowOutputLoss.apply(hidden, weight, bias, targets, torch.get_autocast_dtype(device))
+            low, looped = torch.get_autocast_dtype(device), looped and device == "cpu"
+            return LowOutputLoss.apply(hidden, weight, bias, targets, low, looped)
         return OutputLoss.apply(hidden, weight, bias, targets, twice)
     return output_nats(hidden, weight, bias, targets).sum(dtype=torch.float64)
 

@@ -1,12 +1,38 @@
 """What a block does in low precision beside attention, with less kept for the backward pass than autograd would."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.model.dropout import kept
+from tinylm.model.loops import passes
+from tinylm.model.loops.dropping import LoopedAddDropped
+
+
+class Activation(NamedTuple):
+    """A function, and what overwrites the gradient of its result with that of its input.
+
+    The function may overwrite its input with what that needs.
+    """
+
+    forward: Callable[[Tensor], Tensor]
+    back: Callable[[Tensor, Tensor], object]
+
+
+def _relu_back(by_active: Tensor, inner: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(by_active, inner, 0.0, grad_input=by_active)
+
+
+def _gelu_back(by_active: Tensor, inner: Tensor) -> None:
+    torch.ops.aten.gelu_backward.grad_input(by_active, inner, approximate="none", grad_input=by_active)
+
+
+RELU = Activation(torch.relu_, _relu_back)  # its result tells of its input what the gradient asks
+GELU = Activation(F.gelu, _gelu_back)
+LOOPED_GELU = Activation(passes.gelu, Tensor.mul_)
 
 
 class LowFeedForward(torch.autograd.Function):
@@ -14,12 +40,18 @@ class LowFeedForward(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, relu: bool
+        ctx: Any,
+        x: Tensor,
+        up: Tensor,
+        up_bias: Tensor | None,
+        down: Tensor,
+        down_bias: Tensor | None,
+        activation: Activation,
     ) -> Tensor:
         low, rows = x.dtype, x.flatten(0, -2)  # (N, D)
         inner = _product(rows, up.to(low), up_bias)  # (N, F)
-        ctx.relu, ctx.shape = relu, x.shape
-        active = inner.relu_() if relu else F.gelu(inner)
+        ctx.activation, ctx.shape = activation, x.shape
+        active = activation.forward(inner)
         ctx.save_for_backward(rows, inner, active, up, down)
         return _product(active, down.to(low), down_bias).view(x.shape)
 
@@ -29,10 +61,7 @@ class LowFeedForward(torch.autograd.Function):
         grad = grads[0].reshape(rows.shape)
         by_down = grad.T @ active
         by_active = grad @ down.to(grad.dtype)
-        if ctx.relu:
-            torch.ops.aten.threshold_backward.grad_input(by_active, inner, 0.0, grad_input=by_active)
-        else:
-            torch.ops.aten.gelu_backward.grad_input(by_active, inner, approximate="none", grad_input=by_active)
+        ctx.activation.back(by_active, inner)
         by_up = by_active.T @ rows
         by_biases = [side.sum(0) if ctx.needs_input_grad[n] else None for n, side in ((2, by_active), (4, grad))]
         by_rows = (by_active @ up.to(grad.dtype)).view(ctx.shape)
@@ -69,6 +98,6 @@ class _AddDropped(torch.autograd.Function):
         return grads[0], torch.mul(grads[0], ctx.factor, out=by_y).mul_(mask.to(ctx.low)), None
 
 
-def add_dropped(x: Tensor, y: Tensor, probability: float) -> Tensor:
-    """x + dropout(y) in x's precision; what is dropped is kept as one byte a number."""
-    return _AddDropped.apply(x, y, probability)
+def add_dropped(x: Tensor, y: Tensor, probability: float, looped: bool = False) -> Tensor:
+    """x + dropout(y) in x's precision; what is dropped is kept as one byte a number, or by its seed where looped."""
+    return (LoopedAddDropped if looped else _AddDropped).apply(x, y, probability)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tinylm.model.dropout import fast_draws
+from tinylm.model.loops.norms import LoopedNormalise
 
 
 class _Normalise(torch.autograd.Function):
@@ -71,10 +72,13 @@ class Norm(nn.Module):
     def __init__(self, width: int, kind: str = "layer", eps: float = 1e-5) -> None:
         super().__init__()
         self.kind, self.eps = kind, eps
+        self.looped = False
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, narrow: bool = False) -> Tensor:
         """narrow: what follows is a product, so that in training in low precision the result may be low as well."""
-        low = torch.get_autocast_dtype("cpu") if narrow and self.training and fast_draws(x) else None
-        return _Normalise.apply(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, low)
+        fast = self.training and fast_draws(x)
+        low = torch.get_autocast_dtype("cpu") if narrow and fast else None
+        normalise = LoopedNormalise if self.looped and fast else _Normalise
+        return normalise.apply(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, low)

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tinylm.model.loops import passes
+
 CHUNK_ROWS = 512  # rows of logits alive at a time
 LOW_CHUNK_ROWS = 1024  # the same in low precision: as many bytes
 PART_ROWS = 64  # the same, where logits are computed twice
@@ -83,10 +85,20 @@ class LowOutputLoss(torch.autograd.Function):
     The bias is two more columns of the weights (its bf16 value and what that leaves over) that meet ones in the
     hidden states, so that the products add it and sum its gradient. One buffer holds each chunk's logits and, in
     their place, softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32.
+    looped: compiled loops do what is not a product.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, low: torch.dtype):
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        low: torch.dtype,
+        looped: bool = False,
+    ) -> Tensor:
+        nats, sum_up = (passes.nats, passes.sum_up) if looped else (_low_nats, _sum_up)
         scored = targets >= 0
         ctx.rows = None if bool(scored.all()) else scored.nonzero()[:, 0]
         kept = hidden if ctx.rows is None else hidden[ctx.rows]
@@ -94,19 +106,18 @@ class LowOutputLoss(torch.autograd.Function):
         h, w = _joined(kept, weight, bias, low)
         grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
-        grad_weight = torch.zeros(w.shape, device=w.device) if learns else None
+        grad_weight = (torch.empty if len(h) else torch.zeros)(w.shape, device=w.device) if learns else None
         buffer = torch.empty(min(LOW_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
         of_chunk = torch.empty_like(w) if learns else None
         total = torch.zeros((), dtype=torch.float64, device=h.device)
         for start in range(0, len(h), LOW_CHUNK_ROWS):
             rows = slice(start, start + LOW_CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
-            total += _low_nats(logits, targets[rows])
+            total += nats(logits, targets[rows])
             grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
             if grad_weight is not None:
                 of_chunk = torch.mm(logits.T, h[rows], out=of_chunk)  # (V, columns)
-                for words in _slices(0, len(w), PART_ROWS * 4):  # a mixed sum goes by a float32 copy, small if in parts
-                    grad_weight[words] += of_chunk[words]
+                sum_up(grad_weight, of_chunk, start == 0)
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.shape = hidden.shape
         return total.float()
@@ -124,7 +135,7 @@ class LowOutputLoss(torch.autograd.Function):
             by_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
         if joined is not None and ctx.needs_input_grad[2]:
             by_bias = joined[:, ctx.shape[1]] * grad
-        return by_hidden, by_weight, by_bias, None, None
+        return by_hidden, by_weight, by_bias, None, None, None
 
 
 def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -139,6 +150,15 @@ def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtyp
     w[:, width] = bias
     w[:, width + 1] = bias - w[:, width]
     return h, w
+
+
+def _sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
+    """total (float32) becomes part, where that is the first, else total + part."""
+    if is_first:
+        total.copy_(part)
+        return
+    for words in _slices(0, len(part), PART_ROWS * 4):  # a mixed sum goes by a float32 copy, small if in parts
+        total[words] += part[words]
 
 
 def _low_nats(logits: Tensor, targets: Tensor) -> Tensor:

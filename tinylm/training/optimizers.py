@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from tinylm.training import adam_loop
+
 PIECE = 1 << 17
 
 
@@ -28,7 +30,7 @@ class Adam:
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     decoupled: p is first multiplied by 1 - lr * weight_decay; else weight_decay * p is added to the gradient.
-    Each group is (parameters, weight_decay).
+    Each group is (parameters, weight_decay). looped: by a compiled loop (`adam_loop`), which differs by rounding.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class Adam:
         betas: tuple[float, float],
         eps: float,
         decoupled: bool,
+        looped: bool = False,
     ) -> None:
         self.groups, self.betas, self.eps, self.decoupled = groups, betas, eps, decoupled
+        self.looped = looped
         self.updates = 0
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
@@ -56,8 +60,19 @@ class Adam:
         for parameters, weight_decay in self.groups:
             held = [(p, p.grad, *next(moments)) for p in parameters]
             moving = [(p, grad.contiguous(), *rest) for p, grad, *rest in held if grad is not None]
+            if self.looped:
+                self._move_looped(lr, weight_decay, moving)
+                continue
             for pieces in in_pieces(moving):
                 self._move(lr, weight_decay, *pieces)
+
+    def _move_looped(self, lr: float, weight_decay: float, moving: list[tuple[Tensor, ...]]) -> None:
+        beta1, beta2 = self.betas
+        decay = lr * weight_decay if self.decoupled else weight_decay
+        own = lr / (1.0 - beta1**self.updates), beta1, beta2, self.eps, decay
+        rates = adam_loop.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
+        for tensors in moving:
+            adam_loop.move(rates, *tensors)
 
     def _move(
         self,
@@ -136,14 +151,14 @@ class Muon:
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> float:
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, looped: bool = False) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
 
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; null never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    squares = []
-    for (pieces,) in in_pieces([(grad.contiguous(),) for grad in grads]):
+    squares = [adam_loop.square(grad.contiguous()) for grad in grads] if looped else []
+    for (pieces,) in in_pieces([] if looped else [(grad.contiguous(),) for grad in grads]):
         squares += [torch.dot(wide, wide) for wide in (piece.double().flatten() for piece in pieces)]
     norm = float(torch.stack(squares).sum().sqrt())
     if max_norm is not None and norm > max_norm:

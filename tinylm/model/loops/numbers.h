@@ -1,0 +1,71 @@
+// What every loop is made of: bfloat16 as bits, e^x, and the random numbers of dropout.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace loops {
+
+using Low = uint16_t;  // the bits of a bfloat16
+
+inline float wide(Low x) { return __builtin_bit_cast(float, uint32_t(x) << 16); }
+inline float wide(float x) { return x; }
+
+// Rounds to the nearest, ties to even, as torch does. What arithmetic makes no number of stays none.
+inline void put(Low& to, float x) {
+    uint32_t bits = __builtin_bit_cast(uint32_t, x);
+    to = Low((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline void put(float& to, float x) { to = x; }
+
+// x as a number of type T holds it
+template <class T>
+inline float rounded(float x) {
+    T held;
+    put(held, x);
+    return wide(held);
+}
+
+constexpr float SMALLEST = -87.0f;  // e^x of less counts as zero
+
+// e^x for x <= 88, to 3e-7 of its value: 2^n times six terms of the series at |r| <= ln 2 / 2, x = n ln 2 + r.
+inline float exponential(float x) {
+    constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: added, it leaves a whole number in the lowest bits
+    float held = x < SMALLEST ? SMALLEST : x;  // NaN stays
+    float turned = held * 1.44269504f + ROUND, n = turned - ROUND;
+    float r = held - n * 0.693145752f - n * 1.42860677e-6f;
+    float series = 1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
+    uint32_t whole = __builtin_bit_cast(uint32_t, turned) - 0x4b400000u;
+    float power = __builtin_bit_cast(float, (whole + 127) << 23);
+    return x < SMALLEST ? 0.0f : series * power;
+}
+
+// Word number `at` of the stream of a seed: SplitMix64 (Steele, Lea and Flood 2014), which any word starts anew.
+inline uint64_t word(uint64_t seed, uint64_t at) {
+    uint64_t x = seed + (at + 1) * 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+// Dropout of 16 random bits a number: kept where they, signed, are not below `level` (tinylm/model/dropout.py).
+struct Draws {
+    using Word = uint64_t __attribute__((may_alias));
+    uint64_t seed;
+    int16_t level;
+    std::vector<int16_t> bits;  // of `most` numbers from any place on
+
+    Draws(uint64_t seed, int64_t level, int64_t most) : seed(seed), level(int16_t(level)), bits(most + 8) {}
+
+    // Bits of the numbers first .. first + count - 1 of the stream.
+    const int16_t* draw(int64_t first, int64_t count) {
+        int64_t from = first / 4, many = (first + count + 3) / 4 - from;
+        Word* words = reinterpret_cast<Word*>(bits.data());
+        for (int64_t i = 0; i < many; i++) words[i] = word(seed, from + i);
+        return bits.data() + first % 4;
+    }
+};
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+}  // namespace loops
