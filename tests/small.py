@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
 import torch
 
+from tinylm.compiled import compiler
 from tinylm.config import InputError, read_section
 from tinylm.model.attention import SelfAttention, head_widths
 from tinylm.model.lm import ModelSettings, TinyLM
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
 MODEL: dict[str, Any] = {
     "layers": 2,

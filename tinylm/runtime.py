@@ -178,4 +178,4 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
 
 def same_bytes_need(conditions: dict[str, Any]) -> dict[str, Any]:
     """What of `conditions` decides the order of floating-point sums, and so whether equal runs give equal bytes."""
-    return {key: conditions[key] for key in ("cpu", "threads", "device", "torch")}
+    return {key: conditions[key] for key in ("cpu", "threads", "device", "torch", "loops") if key in conditions}

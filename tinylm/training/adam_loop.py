@@ -38,7 +38,7 @@ def library() -> ctypes.CDLL:
     return found
 
 
-def move(rates: Rates, *tensors: Tensor) -> None:
+def step(rates: Rates, *tensors: Tensor) -> None:
     """One update in place of (parameter, gradient, first moment, second moment)."""
     places = (at(tensor, torch.float32, *tensors[0].shape) for tensor in tensors)
     library().tinylm_adam(*places, rates, tensors[0].numel(), torch.get_num_threads())

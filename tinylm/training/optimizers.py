@@ -72,7 +72,7 @@ class Adam:
         own = lr / (1.0 - beta1**self.updates), beta1, beta2, self.eps, decay
         rates = adam_loop.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
         for tensors in moving:
-            adam_loop.move(rates, *tensors)
+            adam_loop.step(rates, *tensors)
 
     def _move(
         self,

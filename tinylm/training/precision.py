@@ -37,7 +37,8 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
 
 
 @functools.cache
-def _why_no_loops() -> str:
+def why_no_loops() -> str:
+    """Why this machine has no compiled loops, in words; empty where it has. The first call compiles them: seconds."""
     try:
         library.library()
         adam_loop.library()
@@ -49,9 +50,9 @@ def _why_no_loops() -> str:
 def why_not_looped(settings: TrainSettings, model: TinyLM) -> str:
     """The reason why such a run's loops are torch's, in words; empty where they are compiled (`tinylm.model.loops`).
 
-    The first call compiles them, which takes seconds. Their results differ by rounding from those of torch.
+    Their results differ by rounding from those of torch.
     """
     device, dtype = model.embedding.device, model.embedding.dtype
     if settings.precision != "bf16" or device.type != "cpu" or dtype != torch.float32:
         return "compiled ones are for bf16 on a CPU"
-    return _why_no_loops()
+    return why_no_loops()

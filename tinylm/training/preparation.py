@@ -15,7 +15,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.distributed import Group
-from tinylm.training.precision import resolved
+from tinylm.training.precision import resolved, why_not_looped
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainSettings
 
@@ -34,11 +34,13 @@ class Prepared:
     snapshots: Snapshots
     measured_on: dict[str, Any]
     uncompiled: str  # why the blocks are not compiled; empty where they are
+    unlooped: str  # why the loops are torch's; empty where they are compiled
 
     def said(self) -> str:
         """What was chosen for this machine, in lines for people."""
         why = self.uncompiled and f" ({self.uncompiled})"
-        return f"precision: {self.train.precision}\ncompile: {self.train.compile}{why}"
+        loops = self.measured_on["loops"] + (self.unlooped and f" ({self.unlooped})")
+        return f"precision: {self.train.precision}\nloops: {loops}\ncompile: {self.train.compile}{why}"
 
     def saved_with(self) -> Mapping[str, Any]:
         """What `save_model` notes beside the weights."""
@@ -65,6 +67,7 @@ def prepare(
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
     parts = fingerprint({"train": train, "model": model}, DATA, [*code, *CODE])
     group.check_same(parts)
-    measured_on = conditions(device, threads, group.size)
+    unlooped = why_not_looped(train, made.model)
+    measured_on = conditions(device, threads, group.size) | {"loops": "torch" if unlooped else "compiled"}
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(train, made, snapshots, measured_on, uncompiled)
+    return Prepared(train, made, snapshots, measured_on, uncompiled, unlooped)

@@ -23,13 +23,15 @@ from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
 KEPT_SNAPSHOTS = 2
 MODES = ("auto", "require", "force", "never")
 MOMENTS = "moments"
+SOURCES = (".py", ".cpp", ".h")
 
 
 def code_sha256(*places: str | Path) -> str:
-    """One SHA-256 over the Python files of the given files and folders, names and bytes, in order of their names."""
+    """One SHA-256 over the sources of the given files and folders, names and bytes, in order of their names."""
     digest = hashlib.sha256()
     for place in places:
-        for file in sorted(Path(place).rglob("*.py")) if Path(place).is_dir() else [Path(place)]:
+        files = [f for f in Path(place).rglob("*") if f.suffix in SOURCES] if Path(place).is_dir() else [Path(place)]
+        for file in sorted(files):
             digest.update(f"{file.name} {sha256(file)}\n".encode())
     return digest.hexdigest()
 
