@@ -50,7 +50,7 @@ def test_the_random_numbers_are_those_of_splitmix64():
 @pytest.mark.parametrize("rows", [1, B])
 def test_the_core_of_attention(probability, rows):
     mask = causal_mask(torch.arange(T).expand(rows, T), torch.arange(T), torch.float32)
-    mask[..., 1:, 0] -= torch.linspace(0, 1, T - 1)
+    mask[..., 1:, 0] -= torch.linspace(0, 1, T - 1) * torch.arange(rows)[:, None, None]  # each row its own
     scale = torch.tensor([0.4, 0.7])[:, None, None]
     joined, toward = torch.randn(B, T, 3, H, WIDTH).to(LOW), torch.randn(B, T, H * WIDTH).to(LOW)
     ours = found(lambda x: LoopedCore.apply(x, scale, mask, probability), toward, joined)
@@ -106,6 +106,15 @@ def test_a_sum_with_what_dropout_leaves(size):
 
 
 @needs_compiler
+def test_numbers_are_rounded_as_torch_rounds_them():
+    """To the nearest, ties to even: as many ties as not, at every size and sign."""
+    grad = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).mul_(1 << 15).view(torch.float32)
+    grad = grad[grad.isfinite()].contiguous()
+    _, _, by_y = found(lambda x, y: add_dropped(x, y, 0.0, looped=True), grad, grad, grad.to(LOW))
+    assert torch.equal(by_y, grad.to(LOW).double())
+
+
+@needs_compiler
 def test_dropout():
     drop, x, toward = Dropout(0.3).train(), torch.randn(B, T, 301), torch.randn(B, T, 301)
     results = []
@@ -126,6 +135,13 @@ def test_gelu_and_its_slope_at_every_number():
     for one, other in ((passes.gelu(slope), exact.detach()), (slope, by)):
         assert ((one.double() - other).abs() <= 1.01 * ROUNDING * other.abs() + 1e-6).all()
     assert passes.gelu(torch.tensor([float("nan"), float("inf")], dtype=LOW)).tolist()[1] == float("inf")
+
+
+@needs_compiler
+def test_powers_are_exact_to_a_millionth():
+    for x in torch.linspace(-80, 0, 161).to(LOW):
+        exact = x.double().exp().log1p().item()
+        assert passes.nats(torch.stack([x, x * 0])[None], torch.tensor([1])).item() == pytest.approx(exact, 5e-7, 1e-7)
 
 
 @needs_compiler
