@@ -1,6 +1,8 @@
 // The passes of attention between its products (tinylm/model/attention_core.py has the formulas).
 #include "numbers.h"
 
+#include <cstring>
+
 using namespace loops;
 
 namespace {
@@ -9,7 +11,7 @@ struct Sizes {
     int64_t rows, length, parts, heads, width;  // B, T, how many of Q, K and V, H, Dh
 };
 
-// One (T, Dh) of each row and head at a time: `inside` (B, T, parts, H, Dh), `apart` (parts, B, H, T, Dh).
+// `copy(at inside, at apart)` for each run of Dh numbers: inside (B, T, parts, H, Dh), apart (parts, B, H, T, Dh)
 template <class Copy>
 void reorder(const Sizes& s, int64_t threads, Copy copy) {
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
@@ -18,38 +20,29 @@ void reorder(const Sizes& s, int64_t threads, Copy copy) {
             for (int64_t part = 0; part < s.parts; part++)
                 for (int64_t head = 0; head < s.heads; head++)
                     copy((((row * s.length + t) * s.parts + part) * s.heads + head) * s.width,
-                         (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width, part, head);
-}
-
-inline void scaled(Low* to, const Low* from, int64_t width, float scale) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; i++) put(to[i], wide(from[i]) * scale);
+                         (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width);
 }
 
 }  // namespace
 
 extern "C" {
 
-// apart = inside, its first part times each head's scale and `factor`
-void tinylm_split_heads(const Low* inside, Low* apart, const float* scale, float factor, int64_t rows, int64_t length,
-                        int64_t parts, int64_t heads, int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, threads, [=](int64_t in, int64_t out, int64_t part, int64_t head) {
-        scaled(apart + out, inside + in, width, part ? 1.0f : scale ? scale[head] * factor : factor);
-    });
+void tinylm_split_heads(const Low* inside, Low* apart, int64_t rows, int64_t length, int64_t parts, int64_t heads,
+                        int64_t width, int64_t threads) {
+    reorder({rows, length, parts, heads, width}, threads,
+            [=](int64_t in, int64_t out) { std::memcpy(apart + out, inside + in, width * sizeof(Low)); });
 }
 
-// The way back: inside = apart, scaled alike
-void tinylm_join_heads(const Low* apart, Low* inside, const float* scale, float factor, int64_t rows, int64_t length,
-                       int64_t parts, int64_t heads, int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, threads, [=](int64_t in, int64_t out, int64_t part, int64_t head) {
-        scaled(inside + in, apart + out, width, part ? 1.0f : scale ? scale[head] * factor : factor);
-    });
+void tinylm_join_heads(const Low* apart, Low* inside, int64_t rows, int64_t length, int64_t parts, int64_t heads,
+                       int64_t width, int64_t threads) {
+    reorder({rows, length, parts, heads, width}, threads,
+            [=](int64_t in, int64_t out) { std::memcpy(inside + in, apart + out, width * sizeof(Low)); });
 }
 
-// weights (B * H, T, S) <- softmax(weights + mask) in place; kept, where given, the same with zeros where dropped.
-// mask (B or 1, T, S): `masks` of them.
-void tinylm_soften(Low* weights, Low* kept, const float* mask, int64_t masks, uint64_t seed, int64_t level,
-                   int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
+// weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, where given, the same times factor with zeros
+// where dropped. scale (H), mask (B or 1, T, S): `masks` of them.
+void tinylm_soften(Low* weights, Low* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
+                   int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
 #pragma omp parallel num_threads(threads)
     {
         Draws draws(seed, level, kept ? seen : 0);
@@ -59,9 +52,9 @@ void tinylm_soften(Low* weights, Low* kept, const float* mask, int64_t masks, ui
         for (int64_t at = 0; at < rows * heads * length; at++) {
             Low* w = weights + at * seen;
             const float* hidden = mask + ((masks > 1 ? at / (heads * length) : 0) * length + at % length) * seen;
-            float top = -__builtin_inff(), total = 0;
+            float top = -__builtin_inff(), total = 0, own = scale[at / length % heads];
 #pragma omp simd reduction(max : top)
-            for (int64_t i = 0; i < seen; i++) row[i] = wide(w[i]) + hidden[i], top = row[i] > top ? row[i] : top;
+            for (int64_t i = 0; i < seen; i++) row[i] = wide(w[i]) * own + hidden[i], top = row[i] > top ? row[i] : top;
 #pragma omp simd reduction(+ : total)
             for (int64_t i = 0; i < seen; i++) row[i] = exponential(row[i] - top), total += row[i];
             float share = 1 / total;
@@ -71,32 +64,32 @@ void tinylm_soften(Low* weights, Low* kept, const float* mask, int64_t masks, ui
             Low* k = kept + at * seen;
             const int16_t* bits = draws.draw(at * seen, seen);
 #pragma omp simd
-            for (int64_t i = 0; i < seen; i++) k[i] = bits[i] >= draws.level ? w[i] : Low(0);
+            for (int64_t i = 0; i < seen; i++) put(k[i], bits[i] >= draws.level ? row[i] * share * factor : 0.0f);
         }
     }
 }
 
-// by (B * H, T, S), dL/d(weights kept), <- dL/dscores in place; kept, where given, as `tinylm_soften` filled it.
-void tinylm_by_scores(Low* by, const Low* weights, Low* kept, uint64_t seed, int64_t level, int64_t lines, int64_t seen,
-                      int64_t threads) {
+// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_soften`) in place; kept, where given, as that filled it.
+void tinylm_by_scores(Low* by, const Low* weights, Low* kept, const float* scale, uint64_t seed, int64_t level,
+                      float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
 #pragma omp parallel num_threads(threads)
     {
         Draws draws(seed, level, kept ? seen : 0);
         std::vector<float> buffer(seen);
         float* row = buffer.data();
 #pragma omp for schedule(static)
-        for (int64_t at = 0; at < lines; at++) {
+        for (int64_t at = 0; at < rows * heads * length; at++) {
             Low* d = by + at * seen;
             const Low* w = weights + at * seen;
-            float along = 0;
+            float along = 0, own = scale[at / length % heads];
             if (kept) {
                 Low* k = kept + at * seen;
                 const int16_t* bits = draws.draw(at * seen, seen);
 #pragma omp simd reduction(+ : along)
                 for (int64_t i = 0; i < seen; i++) {
                     bool stays = bits[i] >= draws.level;
-                    k[i] = stays ? w[i] : Low(0);
-                    row[i] = stays ? wide(d[i]) : 0.0f;
+                    put(k[i], stays ? wide(w[i]) * factor : 0.0f);
+                    row[i] = stays ? wide(d[i]) * factor : 0.0f;
                     along += row[i] * wide(w[i]);
                 }
             } else {
@@ -104,7 +97,7 @@ void tinylm_by_scores(Low* by, const Low* weights, Low* kept, uint64_t seed, int
                 for (int64_t i = 0; i < seen; i++) row[i] = wide(d[i]), along += row[i] * wide(w[i]);
             }
 #pragma omp simd
-            for (int64_t i = 0; i < seen; i++) put(d[i], wide(w[i]) * (row[i] - along));
+            for (int64_t i = 0; i < seen; i++) put(d[i], wide(w[i]) * (row[i] - along) * own);
         }
     }
 }

@@ -25,10 +25,10 @@ LOOPS = Library(
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
 # Arguments in their order: pointer, whole number, seed, float; the number of threads comes last everywhere.
 _ARGUMENTS = {
-    "split_heads": "pppfnnnnn",
-    "join_heads": "pppfnnnnn",
-    "soften": "pppnsnnnnn",
-    "by_scores": "pppsnnn",
+    "split_heads": "ppnnnnn",
+    "join_heads": "ppnnnnn",
+    "soften": "ppppnsnfnnnn",
+    "by_scores": "ppppsnfnnnn",
     "normalise": "pppppppfnnnn",
     "normalise_back": "ppppppppnnnn",
     "add_dropped": "pppsnfn",
