@@ -31,10 +31,21 @@ def test_leftovers_of_dead_processes_go_and_those_of_the_living_stay(tmp_path, d
     others = ["a.json", f"a.{dead}.tmp.json", ".hidden", ".no-number.tmp", f".a.{dead}x.tmp", ".tmp"]
     for name in (*ours, *others, f".a.b.{dead}.tmp.json", f".a.{dead}.tmp", f".tmp.{dead}.tmp.pdf"):
         (tmp_path / name).touch()
-    (tmp_path / f".folder.{dead}.tmp").mkdir()
     sweep(str(tmp_path))
     assert names(tmp_path) == sorted([*ours, *others[:4], ".tmp", f".a.{dead}x.tmp"])
-    assert (tmp_path / f".folder.{dead}.tmp").is_dir()
+
+
+def test_folders_of_dead_processes_go_and_what_they_had_put_aside_comes_back(tmp_path, dead):
+    """As `atomic_folder` leaves them: killed while it wrote, between its two renames, behind them."""
+    ours, no_name_of_ours = f".a.{os.getpid()}.tmp-old", f".a.{dead}.tmp-kept"
+    for name in (f".written.{dead}.tmp", f".out.{dead}.tmp", f".out.{dead}.tmp-old", f".in.{dead}.tmp-old", "in", ours):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "of").write_text(name, "utf-8")
+    (tmp_path / no_name_of_ours).mkdir()
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([ours, no_name_of_ours, "in", "out"])
+    assert (tmp_path / "out" / "of").read_text("utf-8") == f".out.{dead}.tmp-old"
+    assert (tmp_path / "in" / "of").read_text("utf-8") == "in"
 
 
 @pytest.mark.parametrize("below", [False, True])

@@ -120,6 +120,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old"))
+    _sweep_once(target.parent)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,11 +27,23 @@ def is_alive(pid: int) -> bool:
 
 
 def sweep(folder: str | Path, below: bool = False) -> None:
-    """Remove the temporary files in `folder` (and below it) of processes that were killed before they could."""
-    for path in Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*"):
-        pids = re.findall(r"\.(\d+)\.tmp", path.name)  # the last: a name of the pipeline may hold ".tmp" itself
-        if path.is_file() and pids and not is_alive(int(pids[-1])):
+    """Remove the temporary files in `folder` (and below it) of processes that were killed before they could.
+
+    Folders too (`files.atomic_folder`): one that was not finished goes, one that was to be replaced takes its place
+    again where it was already out of it.
+    """
+    for path in sorted(Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*")):
+        # the last number: a name of the pipeline may hold ".tmp" itself
+        named = re.match(r"\.(?P<name>.+)\.(?P<pid>\d+)\.tmp(?P<rest>.*)", path.name)
+        if named is None or is_alive(int(named["pid"])):
+            continue
+        if path.is_file():
             path.unlink(missing_ok=True)
+        elif path.is_dir() and named["rest"] in ("", "-old"):
+            if named["rest"] and not os.path.lexists(path.with_name(named["name"])):
+                path.rename(path.with_name(named["name"]))
+            else:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager

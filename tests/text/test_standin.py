@@ -72,6 +72,14 @@ def test_the_command_says_what_it_wrote(tmp_path, capsys):
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.parametrize("name", ["train", "validation"])
+def test_a_corpus_that_is_there_is_not_written_over(tmp_path, capsys, name):
+    (tmp_path / f"{name}.txt").write_text("mine", "utf-8")
+    assert main(["standin", str(tmp_path), "--stories", "20"]) == 2
+    assert f"{name}.txt is there already; allowed: a folder without it" in capsys.readouterr().err
+    assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [(f"{name}.txt", "mine")]
+
+
 def test_what_is_no_folder_is_refused(tmp_path, capsys):
     (tmp_path / "file").touch()
     for name in ("", str(tmp_path / "file")):

@@ -182,9 +182,18 @@ def test_the_first_reason_is_what_is_told(reports, dead, kind, text):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [*(("TINYLM_PATIENCE_S", v) for v in ("x", "", "nan", "-1", "0")), ("TINYLM_TORCHRUN", "'")]
+    ("name", "value"),
+    [
+        *(("TINYLM_PATIENCE_S", value) for value in ("x", "", "nan", "-1", "0")),
+        *(
+            ("TINYLM_TORCHRUN", value)
+            for value in ("'", "nonsense", "--nnodes", "--no-such-option 2", "--nnodes 2 own.py")
+        ),
+    ],
 )
 def test_a_mistake_in_the_environment_is_named_before_any_rank_starts(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match=name):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "stages.train"])
+    monkeypatch.setattr("os.execv", lambda *_: pytest.fail("it was started"))
+    with pytest.raises(InputError, match=f"{name} = .*; allowed: "):
         in_ranks(1, pytest.fail)

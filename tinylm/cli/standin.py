@@ -20,6 +20,9 @@ def run(arguments: Namespace) -> None:
         raise InputError(f"--new-words {arguments.new_words:g}; allowed: a share from 0 to 1")
     if not arguments.folder or (os.path.lexists(arguments.folder) and not os.path.isdir(arguments.folder)):
         raise InputError(f"{arguments.folder!r}: no folder; allowed: the name of a folder or of one to be made")
+    for path in (f"{arguments.folder}/{name}.txt" for name in ("train", "validation")):
+        if os.path.lexists(path):
+            raise InputError(f"{path} is there already; allowed: a folder without it, so that no corpus is lost")
     sizes = write_standin(arguments.folder, train, validation, arguments.new_words, arguments.seed, workers)
     for name, size in sizes.items():
         print(f"{arguments.folder}/{name}.txt: {size:,} bytes")

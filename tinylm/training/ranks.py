@@ -67,9 +67,20 @@ def _patience_s() -> float:
 
 
 def _words(arguments: str) -> list[str]:
-    """TINYLM_TORCHRUN in words. Raises InputError."""
+    """TINYLM_TORCHRUN in words, read once as torchrun will read them. Raises InputError."""
+    from torch.distributed.run import get_args_parser  # slow, and asked for seldom
+
+    def refuse(message: str) -> None:
+        raise ValueError(message)
+
+    parser = get_args_parser()
+    parser.error = refuse  # type: ignore[assignment, method-assign]
     try:
-        return shlex.split(arguments)
+        words, mine = shlex.split(arguments), sys.orig_argv[1:]
+        read = parser.parse_args([*words, *mine]).training_script
+        if read != parser.parse_args(mine).training_script:
+            raise ValueError(f"{read!r} is no option")
+        return words
     except ValueError as error:
         raise InputError(
             f"environment: TINYLM_TORCHRUN = {arguments!r}: {error}; allowed: arguments of torchrun"
