@@ -18,14 +18,6 @@ inline void put(Low& to, float x) {
 }
 inline void put(float& to, float x) { to = x; }
 
-// x as a number of type T holds it
-template <class T>
-inline float rounded(float x) {
-    T held;
-    put(held, x);
-    return wide(held);
-}
-
 constexpr float SMALLEST = -87.0f;  // e^x of less counts as zero
 
 // e^x for x <= 88, to 3e-7 of its value: 2^n times six terms of the series at |r| <= ln 2 / 2, x = n ln 2 + r.
