@@ -396,3 +396,30 @@ def test_a_run_is_known_by_the_borders_of_its_stories_too():
     assert {f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")} <= set(
         DATA
     )
+
+
+def test_ranks_are_asked_for_loops_of_one_kind(pipeline, monkeypatch):
+    """Else each would step on the same gradients by other roundings."""
+    from tinylm.config import read_section
+    from tinylm.model.lm import ModelSettings
+    from tinylm.runtime import RuntimeSettings
+    from tinylm.text.tokens.tokenizer import open_tokenizer
+    from tinylm.training import preparation
+    from tinylm.training.distributed import Group
+    from tinylm.training.trainer import TrainSettings
+
+    class Asked(Group):
+        def check_same(self, parts):
+            asked.append(dict(parts))
+
+    asked: list[dict] = []
+    monkeypatch.chdir(pipeline)
+    read_as = {"model": ModelSettings, "train": TrainSettings, "runtime": RuntimeSettings}
+    sections = [read_section(small_params(), name, kind) for name, kind in read_as.items()]
+    for why in ("", "no C++ compiler found"):
+        monkeypatch.setattr(preparation, "why_not_looped", lambda *_, why=why: why)
+        ready = preparation.prepare(Asked(), open_tokenizer(preparation.TOKENIZER), *sections, "runs/train", [])
+        assert ready.measured_on["loops"] == ("torch" if why else "compiled")
+        assert f"loops: {ready.measured_on['loops']}" in ready.said()
+    (other,) = [key for key in asked[0] if asked[0][key] != asked[1][key]]
+    assert "loops" in other

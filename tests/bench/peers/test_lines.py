@@ -78,7 +78,7 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
         }
 
     monkeypatch.setattr("tinylm.bench.peers.loss_runs.here", made_up)
-    plan = Plan((200,), (2e-3, 1e-3), (0.1,), (1, 2), (0.25, 0.5, 1.0), ("bf16",), {})
+    plan = Plan((200,), (2e-3, 1e-3), (0.1,), (1, 2), (0.25, 0.5, 1.0), ("bf16",), ({},))
     (row,) = loss.measure(options, "storybook", plan)
     assert row.figure == pytest.approx(0.25)
     assert row.reached() == "must"
@@ -90,12 +90,31 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
     assert len(asked) == before  # all of it was kept
 
 
+def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monkeypatch):
+    """Random vectors need twice the tokens here and half the time; a third recipe never gets there."""
+
+    def made_up(task, where):
+        if task["side"] == "nanoGPT":
+            return {"seconds": 30.0, "held_out": 1.0, "evaluation": 3.0}
+        source = task["embedding"]["source"]
+        need = {"skipgram": 50, "random": 100, "file": 1000}[source]
+        seconds = task["tokens"] / 100 + (8.0 if source == "skipgram" else 0.0)
+        return {"seconds": seconds, "held_out": 1.0, "evaluation": 3.0 if task["tokens"] >= need else 4.0}
+
+    monkeypatch.setattr("tinylm.bench.peers.loss_runs.here", made_up)
+    recipes = tuple({"embedding": {"source": source}} for source in ("skipgram", "random", "file"))
+    plan = Plan((200,), (2e-3,), (0.1,), (1,), (0.25, 0.5, 1.0), ("bf16",), recipes)
+    (row,) = loss.measure(options, "storybook", plan)
+    assert "vectors random" in row.note
+    assert row.figure == pytest.approx(1.0 / 30.0)
+
+
 def test_a_loss_that_is_not_reached_is_said(options, monkeypatch):
     monkeypatch.setattr(
         "tinylm.bench.peers.loss_runs.here",
         lambda task, where: {"seconds": 1.0, "held_out": 1.0, "evaluation": float(task["side"] == "tinylm")},
     )
-    (row,) = loss.measure(options, "storybook", Plan((100,), seeds=(1,), shares=(1.0,), modes=("bf16",), recipe={}))
+    (row,) = loss.measure(options, "storybook", Plan((100,), seeds=(1,), shares=(1.0,), modes=("bf16",), recipes=({},)))
     assert (row.ours, row.reached(), row.note) == (None, "no", "not reached")
 
 

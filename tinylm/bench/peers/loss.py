@@ -1,7 +1,8 @@
 """Wall time to the evaluation loss that a tuned nanoGPT has after some horizons, counted from the command on.
 
 1. nanoGPT: at each horizon every learning rate and dropout once; the best by held-out, then with further seeds.
-2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above nanoGPT's.
+2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above nanoGPT's, with
+   each recipe; of those the quickest.
 3. Race: both chosen runs again, in turn, one pair a seed; nanoGPT in each of its modes. These times count.
 
 Every run is kept in a JSON when it ends; called again, only what is missing runs. The full thing takes hours.
@@ -28,6 +29,7 @@ from tinylm.presets.write import FOLDER
 NAME = "loss"
 TUNED_IN = "bf16+compile"
 RECIPE = "tinystories-2m"  # chosen on held-out alone
+RANDOM_STD = 0.02  # of 0.02, 0.05 and 0.2 the best on held-out
 _OF_THE_SIZE = (
     "layout",
     "tokens",
@@ -42,6 +44,12 @@ _OF_THE_SIZE = (
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
 
 
+def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
+    """A preset's recipe with its vectors trained first, and with random ones, which cost no time and more tokens."""
+    trained = recipe_of(preset)
+    return trained, trained | {"embedding": {"source": "random", "std": RANDOM_STD}}
+
+
 def recipe_of(preset: str) -> dict[str, Any]:
     """What a preset says of how to train, in sections train, model and embedding; size and budget left out."""
     said = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
@@ -54,7 +62,7 @@ def recipe_of(preset: str) -> dict[str, Any]:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """horizons: tokens; lrs, dropouts: tried for nanoGPT; modes: of nanoGPT in the race, tuned in the first of them;
-    recipe: changes of the complete preset's sections train, model, embedding on our side."""
+    recipes: changes of the complete preset's sections train, model, embedding on our side, each tried."""
 
     horizons: tuple[int, ...] = (500_000, 1_000_000, 2_000_000, 4_000_000)
     lrs: tuple[float, ...] = (1e-3, 2e-3, 4e-3)
@@ -62,11 +70,11 @@ class Plan:
     seeds: tuple[int, ...] = (1, 2, 3)
     shares: tuple[float, ...] = SHARES
     modes: tuple[str, ...] = (TUNED_IN, "bf16")
-    recipe: dict[str, Any] = dataclasses.field(default_factory=lambda: recipe_of(RECIPE))
+    recipes: tuple[dict[str, Any], ...] = dataclasses.field(default_factory=lambda: recipes_of(RECIPE))
     race: bool = True
 
 
-TINY = Plan((96,), (1e-3, 2e-3), (0.1,), (1,), (1.0,), ("bf16",), {"embedding": {"source": "random"}})
+TINY = Plan((96,), (1e-3, 2e-3), (0.1,), (1,), (1.0,), ("bf16",), ({"embedding": {"source": "random"}},))
 
 
 def _peer(plan: Plan, horizon: int, lr: float, dropout: float, seed: int) -> Task:
@@ -82,13 +90,19 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> list[Task]:
 
 
 def search(runs: Runs, plan: Plan, horizon: int, target: float) -> list[Task] | None:
-    """Our tasks over the seeds with the fewest tokens that reach the target; None where no share does.
+    """Our tasks over the seeds that reach the target in the least time; None where no recipe does."""
+    found = [tasks for recipe in plan.recipes if (tasks := fewest(runs, plan, recipe, horizon, target))]
+    return min(found, key=lambda tasks: runs.mean(tasks, "seconds"), default=None)
+
+
+def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target: float) -> list[Task] | None:
+    """A recipe's tasks over the seeds with the fewest tokens that reach the target; None where no share does.
 
     A share whose first seed misses by far more than seeds differ is not tried with the others.
     """
     for share in plan.shares:
         tokens = round(share * horizon)
-        tasks: list[Task] = [{"side": "tinylm", "tokens": tokens, "seed": seed, **plan.recipe} for seed in plan.seeds]
+        tasks: list[Task] = [{"side": "tinylm", "tokens": tokens, "seed": seed, **recipe} for seed in plan.seeds]
         if runs.do(tasks[0])["evaluation"] <= target + 0.02 and runs.mean(tasks, "evaluation") <= target:
             return tasks
     return None
@@ -121,7 +135,9 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
             what, "s", None, spread(_seconds(runs, theirs)), "nanoGPT", must=1 / 3, stretch=1 / 5, note="not reached"
         )
     mine, peer, name = race(runs, plan, theirs, ours)
-    reached = f"ours {runs.mean(ours, 'evaluation'):.3f} after {ours[0]['tokens'] / 1e6:.3g} M; {len(ours)} seeds"
+    vectors = ours[0].get("embedding", {}).get("source", "trained")
+    tokens = f"{ours[0]['tokens'] / 1e6:.3g} M, vectors {vectors}"
+    reached = f"ours {runs.mean(ours, 'evaluation'):.3f} after {tokens}; seeds: {len(ours)}"
     return against(what, "s", mine, peer, name, must=1 / 3, stretch=1 / 5, higher=False, note=reached)
 
 
@@ -154,13 +170,18 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
     parser.add_argument("--shares", nargs="+", type=float, default=plan.shares, help="of the horizon, for our side")
     parser.add_argument("--modes", nargs="+", default=plan.modes, help="of nanoGPT: bf16+compile, bf16, fp32")
-    parser.add_argument("--recipe", type=Path, help="JSON: changes of sections train, model and embedding, our side")
+    parser.add_argument(
+        "--recipe",
+        type=Path,
+        nargs="+",
+        help="JSON: changes of sections train, model and embedding, our side, each tried",
+    )
     parser.add_argument("--no-race", dest="race", action="store_false", help="no timed pairs: times of the search")
     given = parser.parse_args()
-    recipe = json.loads(given.recipe.read_text(encoding="utf-8")) if given.recipe else plan.recipe
+    recipes = tuple(json.loads(path.read_text(encoding="utf-8")) for path in given.recipe or ()) or plan.recipes
     chosen = Plan(
         tuple(round(tokens) for tokens in given.horizons), tuple(given.lrs), tuple(given.dropouts),
-        tuple(given.seeds), tuple(given.shares), tuple(given.modes), recipe, given.race,
+        tuple(given.seeds), tuple(given.shares), tuple(given.modes), recipes, given.race,
     )  # fmt: skip
     options = options_of(given)
     run_line(NAME, lambda _: measure(options, given.corpus, chosen), options)
