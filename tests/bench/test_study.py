@@ -150,6 +150,24 @@ def test_the_command_writes_the_result_and_prints_a_table(workspace, studies, ca
     assert found["data"]["tokens"]["train"] > 0
     assert found["conditions"]["threads"] == 1
     assert row["values"] == {"train.lr": 0.01}
+    first = found["settings"]["1e-5"]["runs"]
+    apart = [row["runs"][seed]["held_out_loss"] - first[seed]["held_out_loss"] for seed in ("1", "2")]
+    assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / math.sqrt(2):.4f}" in out
+    assert main(["study", "try-rates", "--table"]) == 0
+    assert capsys.readouterr().out in out
+
+
+def test_only_seeds_that_both_settings_have_are_set_beside_each_other():
+    def row(**losses):
+        runs = {seed: {"held_out_loss": loss} if loss else {"diverged": 1} for seed, loss in losses.items()}
+        return {"mean": {}, "spread": {}, "runs": runs}
+
+    lines = table({"a": row(s1=2.0, s2=3.0, s3=None), "b": row(s1=2.5, s3=9.0), "c": row(s4=1.0)}).splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["a", "3", "-", "-", "-", "0", "0"],
+        ["b", "2", "-", "+0.5000", "-", "-", "0", "0"],
+        ["c", "1", "-", "-", "-", "0", "0"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,6 +178,7 @@ def test_the_command_writes_the_result_and_prints_a_table(workspace, studies, ca
         (["study", "try-rates", "--seeds", "1,x"], "--seeds 1,x; allowed: different whole numbers"),
         (["study", "try-rates", "--seeds", "1,1"], "--seeds 1,1"),
         (["study", "try-rates", "--threads", "0"], "--threads 0; allowed: 1 to 1024"),
+        (["study", "try-rates", "--table"], "study try-rates is not in docs/studies; allowed: none yet"),
     ],
 )
 def test_bad_input_is_one_line(workspace, capsys, words, message):

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
-from tinylm.training.optimizers import Adam, Muon, clip_gradients, orthogonalise
+from tinylm.training.muon import Muon
+from tinylm.training.optimizers import Adam, clip_gradients
 from tinylm.training.trainer import make_optimizers
 
 
@@ -74,86 +74,6 @@ def test_the_state_of_optimizers_has_a_name_for_each_tensor():
     assert list(muon.tensors()) == ["momentum.0", "momentum.1"]
     assert torch.equal(muon.tensors()["momentum.1"], muon.momentum[1])
     assert adam.updates - muon.updates == 1
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_muon_is_its_formula(dtype):
-    """m = b m + (1 - b) g;  p -= lr * (sqrt(max(1, rows / columns)) * O((1 - b) g + b m) + weight_decay * p)"""
-    generator = torch.Generator().manual_seed(1)
-    for rows, columns in ((9, 4), (4, 9)):
-        parameter = torch.randn(rows, columns, dtype=torch.float64, generator=generator).requires_grad_()
-        wanted, momentum = parameter.detach().clone(), torch.zeros(rows, columns, dtype=torch.float64)
-        muon = Muon([(parameter, 1)], 0.75, 0.3, dtype)
-        for update in range(3):
-            parameter.grad = torch.randn(rows, columns, dtype=torch.float64, generator=generator)
-            muon.step(0.02)
-            momentum = 0.75 * momentum + 0.25 * parameter.grad
-            direction = orthogonalise(0.25 * parameter.grad + 0.75 * momentum, dtype)
-            assert direction.dtype == torch.float64
-            assert muon.updates == update + 1
-            wanted -= 0.02 * (max(1.0, rows / columns) ** 0.5 * direction + 0.3 * wanted)
-            torch.testing.assert_close(parameter.detach(), wanted, rtol=1e-9, atol=1e-4 if dtype != wanted.dtype else 0)
-
-
-@pytest.mark.parametrize("shape", [(5, 7), (7, 5), (6, 6)])
-def test_orthogonalise_is_the_quintic_on_the_singular_values(shape):
-    matrix = torch.randn(shape, dtype=torch.float64)
-    u, s, v = torch.linalg.svd(matrix, full_matrices=False)
-    s = s / (matrix.norm() + 1e-7)
-    for _ in range(5):
-        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
-    torch.testing.assert_close(orthogonalise(matrix, torch.float64), u * s @ v, rtol=1e-9, atol=1e-9)
-    assert torch.linalg.svdvals(orthogonalise(matrix)).max() < 1.3
-
-
-def test_orthogonalise_works_in_the_asked_precision_on_the_shorter_side():
-    matrix = torch.randn(4, 9, dtype=torch.float64)
-    low = orthogonalise(matrix.bfloat16(), torch.bfloat16).double()
-    assert torch.equal(orthogonalise(matrix, torch.bfloat16), low)
-    assert not torch.equal(orthogonalise(matrix), low)
-    operations = []
-    for one in (matrix, matrix.T):
-        with FlopCounterMode(display=False) as counter:
-            orthogonalise(one)
-        operations.append(counter.get_total_flops())
-    assert operations[0] == operations[1]
-
-
-def test_muon_matches_torch():
-    ours, theirs = (
-        [torch.randn(s, generator=torch.Generator().manual_seed(1)).requires_grad_() for s in ((6, 9), (9, 6))]
-        for _ in "ab"
-    )
-    muon = Muon([(p, 1) for p in ours], 0.9, 0.1, torch.bfloat16)  # torch's iterates in bfloat16
-    reference = torch.optim.Muon(theirs, lr=0.05, weight_decay=0.1, momentum=0.9)
-    start = [p.detach().clone() for p in ours]
-    for update in range(20):
-        set_gradients(ours, update)
-        set_gradients(theirs, update)
-        muon.step(0.05)
-        reference.step()
-    for one, other, first in zip(ours, theirs, start, strict=True):
-        assert (one - other).norm() < 0.03 * (other - first).norm()
-
-
-def test_muon_takes_stacked_matrices_piece_by_piece():
-    stacked = torch.randn(12, 5, dtype=torch.float64).requires_grad_()
-    pieces = [piece.detach().clone().requires_grad_() for piece in stacked.chunk(3)]
-    stacked.grad = torch.randn(12, 5, dtype=torch.float64) * torch.tensor([1.0] * 4 + [9.0] * 4 + [0.1] * 4)[:, None]
-    for piece, grad in zip(pieces, stacked.grad.chunk(3), strict=True):
-        piece.grad = grad.clone()
-    Muon([(stacked, 3)], 0.9, 0.1, torch.float64).step(0.1)
-    Muon([(piece, 1) for piece in pieces], 0.9, 0.1, torch.float64).step(0.1)
-    torch.testing.assert_close(stacked, torch.cat(pieces), rtol=1e-12, atol=1e-12)
-
-
-def test_a_matrix_without_momentum_is_an_error_and_not_passed_over():
-    tensors = parameters()
-    set_gradients(tensors, 1)
-    muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float64)
-    muon.momentum.pop()
-    with pytest.raises(ValueError, match="shorter"):
-        muon.step(0.1)
 
 
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])

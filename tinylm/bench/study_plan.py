@@ -132,14 +132,28 @@ def _cell(row: dict[str, Any], name: str, form: str) -> str:
     return f"{row['mean'][name]:{form}}{spread}"
 
 
+def _beside(row: dict[str, Any], first: dict[str, Any]) -> str:
+    """Held-out loss less that of the first setting, seed by seed."""
+    both = [(run, first["runs"][seed]) for seed, run in row["runs"].items() if seed in first["runs"]]
+    name = "held_out_loss"
+    apart = [run[name] - other[name] for run, other in both if name in run and name in other]
+    if row is first or not apart:
+        return ""
+    spread = f" ± {statistics.stdev(apart):.4f}" if len(apart) > 1 else ""
+    return f"{statistics.fmean(apart):+.4f}{spread}"
+
+
 def table(settings: dict[str, dict[str, Any]]) -> str:
     """The result in aligned columns: losses in nats a token with their standard deviation over seeds."""
-    heads = ["setting", "seeds", "held-out loss", "perplexity", "train loss", "updates", "tokens", ""]
+    first = next(iter(settings.values()))
+    losses = ["held-out loss", "beside the first", "perplexity", "train loss"]
+    heads = ["setting", "seeds", *losses, "updates", "tokens", ""]
     rows = [
         [
             name,
             str(len(row["runs"])),
             _cell(row, "held_out_loss", ".4f"),
+            _beside(row, first),
             _cell(row, "held_out_perplexity", ".2f"),
             _cell(row, "train_loss", ".4f"),
             f"{row['mean'].get('updates', 0):,.0f}",

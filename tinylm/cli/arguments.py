@@ -168,6 +168,7 @@ STUDY_EXAMPLES = """\
   tinylm study --list
   tinylm preset shakespeare-bpe && dvc repro vocab && tinylm study learning-rate
   tinylm study epoch-1 --seeds 1,2,3 --threads 2
+  tinylm study epoch-1 --table
 """
 
 
@@ -177,6 +178,7 @@ def _add_study(commands: Any) -> None:
     parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
     parser.add_argument("--threads", type=int, metavar="N", help="of each run (default: runtime.threads)")
     parser.add_argument("--list", action="store_true", help="name the studies and their questions")
+    parser.add_argument("--table", action="store_true", help="print what docs/studies/NAME.json holds")
 
 
 def _add_exchange(commands: Any) -> None:

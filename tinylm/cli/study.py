@@ -57,14 +57,26 @@ def record(study: Study, data: dict[str, Any], runs: dict[str, dict[str, dict[st
     }
 
 
+def _recorded(study: Study) -> dict[str, Any]:
+    from tinylm.reporting.library import recorded_studies
+
+    known = recorded_studies()
+    if study.name not in known:
+        raise InputError(f"study {study.name} is not in {RESULTS}; allowed: {' | '.join(known) or 'none yet'}")
+    return known[study.name]
+
+
 def run(arguments: argparse.Namespace) -> None:
-    """List the studies, or run one and print its table."""
+    """List the studies, run one and print its table, or print that of one that is recorded."""
     if arguments.list:
         _list()
         return
     if arguments.name is None:
         raise InputError(f"no study named; allowed: {' | '.join(read_studies())}")
     study = find_study(arguments.name)
+    if arguments.table:
+        print(table(_recorded(study)["settings"]))
+        return
     seeds = chosen_seeds(arguments.seeds, study)
     if arguments.threads is not None and not 1 <= arguments.threads <= 1024:
         raise InputError(f"--threads {arguments.threads}; allowed: 1 to 1024")

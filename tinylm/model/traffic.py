@@ -8,6 +8,7 @@ from tinylm.model.lm import TinyLM
 from tinylm.model.output_layer import CHUNK_ROWS, LOW_CHUNK_ROWS
 
 WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
+MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,17 @@ def _optimizer(model: TinyLM, optimizer: str) -> int:
     return found
 
 
+def _orthogonalising(model: TinyLM, optimizer: str) -> int:
+    """Products of Muon's steps on an m x n map of a block, m <= n: X X^T, its square, and that times X."""
+    found = 0
+    for name, parameter in model.named_parameters():
+        if optimizer == "muon" and parameter.requires_grad and name.startswith("blocks") and parameter.dim() == 2:
+            maps = 3 if ".qkv." in name else 1
+            m, n = sorted((parameter.shape[0] // maps, parameter.shape[1]))
+            found += maps * MUON_STEPS * (4 * m * m * n + 2 * m**3)
+    return found
+
+
 def update_traffic(model: TinyLM, tokens: int, optimizer: str, precision: str) -> list[Traffic]:
     """Parts of an update of so many tokens (one mini-batch of full contexts); what caches save is not taken off."""
     low = 2 if precision == "bf16" else WIDE
@@ -77,7 +89,7 @@ def update_traffic(model: TinyLM, tokens: int, optimizer: str, precision: str) -
         Traffic("blocks: weights", flop["blocks"], _weights(model, low)),
         Traffic("blocks: activations", 0, _activations(model, tokens, low)),
         Traffic("output: logits, loss", flop["output"], _output(model, tokens, low)),
-        Traffic("optimizer, norm", 0, _optimizer(model, optimizer)),
+        Traffic("optimizer, norm", _orthogonalising(model, optimizer), _optimizer(model, optimizer)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Adam, AdamW and Muon from scratch."""
+"""Adam and AdamW from scratch, and the clipping of gradients."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -98,58 +98,6 @@ class Adam:
         torch._foreach_addcdiv_(parameters, first, scale, value=-lr / (1.0 - beta1**self.updates))
 
 
-def orthogonalise(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Nearest semi-orthogonal matrix, roughly: U V^T of the singular value decomposition U S V^T.  (m, n) -> (m, n)
-
-    Five Newton-Schulz steps X <- a X + (b A + c A^2) X with A = X X^T, on X scaled to a norm of 1, with the
-    quintic's coefficients of Jordan et al. 2024 ("Muon", kellerjordan.github.io/posts/muon): singular values come
-    out between about 0.7 and 1.2, which serves as well as 1 and needs half the steps.
-    """
-    a, b, c = 3.4445, -4.7750, 2.0315
-    tall = matrix.shape[0] > matrix.shape[1]
-    x = (matrix.T if tall else matrix).to(dtype)
-    x = x / (x.norm() + 1e-7)
-    for _ in range(5):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return (x.T if tall else x).to(matrix.dtype)
-
-
-class Muon:
-    """Momentum whose every update is orthogonalised, for weight matrices (Jordan et al. 2024).
-
-    m = b m + (1 - b) g;  p -= lr * (sqrt(max(1, rows / columns)) * orthogonalise((1 - b) g + b m) + weight_decay * p)
-
-    parameters: (matrix, pieces): a matrix that holds several maps one below the other (query, key, value) is
-    orthogonalised piece by piece.
-    """
-
-    def __init__(
-        self, parameters: list[tuple[Tensor, int]], beta: float, weight_decay: float, dtype: torch.dtype
-    ) -> None:
-        self.parameters, self.beta, self.weight_decay, self.dtype = parameters, beta, weight_decay, dtype
-        self.updates = 0
-        self.momentum = [torch.zeros_like(p) for p, _ in parameters]
-
-    def tensors(self) -> dict[str, Tensor]:
-        """State beside the number of updates, for snapshots."""
-        return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
-
-    @torch.no_grad()
-    def step(self, lr: float) -> None:
-        """One update with the gradients that the parameters hold."""
-        self.updates += 1
-        for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
-            if parameter.grad is None:
-                continue
-            momentum.lerp_(parameter.grad, 1.0 - self.beta)
-            direction = parameter.grad.lerp(momentum, self.beta)
-            parameter.mul_(1.0 - lr * self.weight_decay)
-            for target, piece in zip(parameter.chunk(pieces), direction.chunk(pieces), strict=True):
-                size = max(1.0, piece.shape[0] / piece.shape[1]) ** 0.5
-                target.add_(orthogonalise(piece, self.dtype), alpha=-lr * size)
-
-
 @torch.no_grad()
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, looped: bool = False) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
@@ -157,9 +105,12 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, looped:
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; null never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    squares = [adam_loop.square(grad.contiguous()) for grad in grads] if looped else []
-    for (pieces,) in in_pieces([] if looped else [(grad.contiguous(),) for grad in grads]):
-        squares += [torch.dot(wide, wide) for wide in (piece.double().flatten() for piece in pieces)]
+    flat = [grad.contiguous() for grad in grads]
+    if looped:
+        squares = [adam_loop.square(grad) for grad in flat]
+    else:
+        wide = (piece.double().flatten() for (pieces,) in in_pieces([(grad,) for grad in flat]) for piece in pieces)
+        squares = [torch.dot(piece, piece) for piece in wide]
     norm = float(torch.stack(squares).sum().sqrt())
     if max_norm is not None and norm > max_norm:
         torch._foreach_mul_(grads, max_norm / norm)

@@ -12,7 +12,8 @@ from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.compiling import CompiledBlocks
 from tinylm.training.distributed import Group
-from tinylm.training.optimizers import Adam, Muon, clip_gradients
+from tinylm.training.muon import Muon
+from tinylm.training.optimizers import Adam, clip_gradients
 from tinylm.training.precision import choose_products, resolved, why_not_looped
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings

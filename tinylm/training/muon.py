@@ -1,0 +1,75 @@
+"""Muon from scratch: momentum whose every update is orthogonalised."""
+
+from collections import defaultdict
+
+import torch
+from torch import Tensor
+
+# Of odd quintics a x + b x^3 + c x^5 one after the other, those that stay closest to 1, the first on [0.02, 1], each
+# further one where those before it leave that interval (Amsel et al. 2025, arXiv:2505.16932, algorithm 1).
+QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.5940, 0.4107))
+MARGIN = 1.02  # the first quintic grows fast beyond 1, where rounding may carry a matrix of rank one
+
+
+def orthogonalise(stack: Tensor) -> Tensor:
+    """Nearest semi-orthogonal matrices, roughly: U V^T of each singular value decomposition U S V^T.
+
+    (matrices, m, n), m <= n -> the same shape and type. Three Newton-Schulz steps X <- (a + b A + c A^2) X with
+    A = X X^T: singular values above 0.02 of the scale come out between 0.9 and 1.1. The scale is the root of A's
+    norm, (sum of s^4)^(1/4): never below the largest singular value s, and for many alike by m^(1/4) closer to it than
+    X's own norm, which is worth one step of the five of Jordan et al. 2024 (kellerjordan.github.io/posts/muon).
+    """
+    square = stack @ stack.mT
+    size = torch.linalg.vector_norm(square, dim=(1, 2), keepdim=True, dtype=torch.float64)  # squares would overflow
+    scale = (MARGIN * size.sqrt()).clamp_min(1e-15).reciprocal()
+    first, *others = QUINTICS
+    x = _quintic(stack * scale.to(stack.dtype), square * scale.square().to(stack.dtype), *first)
+    for further in others:
+        x = _quintic(x, x @ x.mT, *further)
+    return x
+
+
+def _quintic(x: Tensor, square: Tensor, a: float, b: float, c: float) -> Tensor:
+    """(a + b A + c A^2) X for matrices X and A = X X^T."""
+    return torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+
+
+class Muon:
+    """Momentum whose every update is orthogonalised, for weight matrices (Jordan et al. 2024).
+
+    m = b m + (1 - b) g;  p -= lr * (sqrt(max(1, rows / columns)) * orthogonalise((1 - b) g + b m) + weight_decay * p)
+
+    parameters: (matrix, pieces): a matrix that holds several maps one below the other (query, key, value) is
+    orthogonalised piece by piece. dtype: of the products. Matrices of one shape are orthogonalised together, wide: few
+    large products keep all cores busy.
+    """
+
+    def __init__(
+        self, parameters: list[tuple[Tensor, int]], beta: float, weight_decay: float, dtype: torch.dtype
+    ) -> None:
+        self.parameters, self.beta, self.weight_decay, self.dtype = parameters, beta, weight_decay, dtype
+        self.updates = 0
+        self.momentum = [torch.zeros_like(p) for p, _ in parameters]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """State beside the number of updates, for snapshots."""
+        return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
+
+    @torch.no_grad()
+    def step(self, lr: float) -> None:
+        """One update with the gradients that the parameters hold."""
+        self.updates += 1
+        alike: dict[torch.Size, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
+        for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
+            if parameter.grad is None:
+                continue
+            momentum.lerp_(parameter.grad, 1.0 - self.beta)
+            direction = parameter.grad.lerp(momentum, self.beta).to(self.dtype)
+            for target, piece in zip(parameter.chunk(pieces), direction.chunk(pieces), strict=True):
+                tall = max(1.0, piece.shape[0] / piece.shape[1]) ** 0.5
+                wide = (target.mT, piece.mT) if tall > 1.0 else (target, piece)
+                alike[wide[1].shape].append((*wide, tall))
+        for moved in alike.values():
+            directions = orthogonalise(torch.stack([piece for _, piece, _ in moved]))
+            for (target, _, tall), direction in zip(moved, directions, strict=True):
+                target.mul_(1.0 - lr * self.weight_decay).sub_(direction, alpha=lr * tall)
