@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tinylm.config import InputError, load_params, read_section
 from tinylm.model.lm import ModelSettings
 from tinylm.training.trainer import TrainingFailed, TrainSettings
 
+ROOT = Path(__file__).parents[2]
 SMALL = """\
 try-rates:
   preset: storybook
@@ -207,6 +209,14 @@ def test_counting_words_gives_the_loss_to_beat():
 )
 def test_settings_are_named_by_their_value(value, name):
     assert label(value) == name
+
+
+def test_the_page_of_the_recipe_shows_what_is_recorded():
+    page = (ROOT / "docs/recipe.md").read_text(encoding="utf-8")
+    found = json.loads((ROOT / "docs/studies/ingredients.json").read_text(encoding="utf-8"))
+    assert f"```text\n{table(found['settings'])}\n```" in page
+    assert len(found["seeds"]) == 3
+    assert set(found["settings"]) == set(find_study("ingredients").settings)
 
 
 @pytest.mark.parametrize("study", read_studies().values(), ids=lambda study: study.name)
