@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from tinylm.files import write_bytes
-from tinylm.reporting.drawing import SERIES, SOFT, label_ends, new_axes, settle, to_png
+from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
 
 def figure(found: Mapping[str, Any]) -> Figure:
     """Seconds over the axis's values."""
     xs = [point["x"] for point in found["points"]]
     medians = [point["seconds"]["median"] for point in found["points"]]
-    title = f"{found['title']}: seconds ~ x^{found['exponent']:.2f}"
+    title = f"{found['title']}\nseconds ~ x^{found['exponent']:.2f}"
     drawing, axes = new_axes(title, found["x"], "seconds")
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -30,11 +31,15 @@ def figure(found: Mapping[str, Any]) -> Figure:
         ends.append((xs[-1], limits[-1], "counted limit", SOFT))
     axes.set_xticks(xs, [f"{x:,}" for x in xs])
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
     label_ends(axes, ends)
     return drawing
 
 
 def draw(name: str, found: Mapping[str, Any], folder: Path) -> None:
     """Write growth_NAME.png."""
-    write_bytes(folder / f"growth_{name}.png", to_png(settle(figure(found))))
+    with rc_context(STYLE):
+        drawing = settle(figure(found))
+    write_bytes(folder / f"growth_{name}.png", to_png(drawing))
