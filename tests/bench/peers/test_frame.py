@@ -114,6 +114,14 @@ def test_a_line_replaces_its_own_results_and_no_others(tmp_path):
         record.put(page, record.PLAN, "")
 
 
+def test_a_part_of_a_line_replaces_itself_alone(tmp_path):
+    path = tmp_path / "results.json"
+    record.keep(path, "loss", [Row("whole", "s", ONE)], {})
+    record.keep(path, "loss", [Row("two", "s", ONE, part=2.0), Row("half", "s", ONE, part=0.5)], {})
+    found = record.keep(path, "loss", [Row("one", "s", ONE, part=1.0), Row("half anew", "s", ONE, part=0.5)], {})
+    assert [row["what"] for row in found["loss"]["rows"]] == ["half anew", "one", "two"]
+
+
 def test_a_clone_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOGPT", str(tmp_path / "none"))
     with pytest.raises(InputError, match="no such folder"):
@@ -159,6 +167,12 @@ def test_fit_finds_the_exponent():
     assert growth.fit([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2.0)
 
 
+def test_an_axis_chooses_its_own_threads(monkeypatch):
+    monkeypatch.setattr("tinylm.bench.peers.options.Side", lambda name, target, setup, *_: setup)
+    assert Options(threads=4).side("cores", "growth:train", {"threads": 1}) == {"threads": 1}
+    assert Options(threads=4).side("width", "growth:train", {}) == {"threads": 4}
+
+
 @pytest.mark.parametrize("name", ["depth", "cores", "beams", "data"])
 def test_growth_runs_and_draws(name, options, tmp_path):
     told = replace(options, results=tmp_path / "growth.json")
@@ -166,6 +180,18 @@ def test_growth_runs_and_draws(name, options, tmp_path):
     found = json.loads(told.results.read_text())[name]
     assert [point["x"] for point in found["points"]] == list(growth.AXES[name].values["tiny"])
     assert (tmp_path / f"pictures/growth_{name}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_growth_as_a_table():
+    points = [{"x": 1000, "seconds": ONE, "limit_s": 0.5}, {"x": 2000, "seconds": ONE, "limit_s": 1.5}]
+    width = {"title": "Width", "x": "D", "points": points, "exponent": 1.5, "conditions": {"cpu": "a"}}
+    data = width | {"title": "Data", "points": [points[0] | {"limit_s": None}]}
+    text = growth.table({"data": data, "width": width})
+    assert text.index("| Width | D: 1,000 / 2,000 | 2 / 2 | 25% / 75% | 1.50 |") < text.index(
+        "| Data | D: 1,000 | 2 | – "
+    )
+    assert "- `width`: cpu a" in text
+    assert "![Width](pictures/growth_width.png)" in text
 
 
 def test_the_plan_counts():

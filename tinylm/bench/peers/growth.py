@@ -1,7 +1,8 @@
 """How cost grows: one measure after another, each over a range of one size, with the counted limit and the exponent.
 
 Training against width, depth, context, vocabulary and cores; decoding against length, batch and beams; data against
-its size. `python -m tinylm.bench.peers.growth [AXIS...]` writes docs/growth.json and a picture of each.
+its size. `python -m tinylm.bench.peers.growth [AXIS...]` writes docs/growth.json, a picture of each and the table of
+docs/benchmarks.md.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from typing import Any
 
 from tinylm.bench.peers import growth_pictures
 from tinylm.bench.peers.options import Options, add_options, options_of
-from tinylm.bench.peers.record import in_words, load_average
+from tinylm.bench.peers.record import GROWTH, in_words, load_average, number, put
 from tinylm.bench.peers.shape import Shape, of_size
 from tinylm.bench.peers.turns import spread
 from tinylm.command import guard
@@ -21,6 +22,7 @@ from tinylm.files import read_json, write_json
 from tinylm.runtime import conditions
 
 RESULTS = Path("docs/growth.json")
+HEAD = ("| What | Against | Seconds, median | Limit over measured | Exponent |", "|---|---|---|---|---|")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Axis:
     values: Mapping[str, tuple[int, ...]]  # by size
     target: str
     setup: Callable[[Shape, int, Options], dict[str, Any]]
-    limit: str = "flop"  # flop: counted operations over the measured rate of matrix products; cores; none
+    limit: str = "flop"  # flop: operations over the rate of products; bytes: or of reading, if later; cores; none
 
 
 def _shape(**fixed: Any) -> Callable[[Shape, int, Options], dict[str, Any]]:
@@ -64,7 +66,7 @@ AXES = {
     "cores": Axis("Training against cores", "threads", {"full": (1, 2), "tiny": (1, 2)}, TRAIN,
                   _same("threads"), "cores"),
     "length": Axis("Greedy decoding against length, one prompt", "new tokens",
-                   {"full": (16, 32, 59, 118, 236), "tiny": (3, 6)}, DECODE, _same("new_tokens"), "none"),
+                   {"full": (16, 32, 59, 118, 236), "tiny": (3, 6)}, DECODE, _same("new_tokens"), "bytes"),
     "batch": Axis("Greedy decoding against batch", "prompts", {"full": (1, 2, 5, 10, 20, 50, 100), "tiny": (1, 2)},
                   DECODE, _same("batch"), "bytes"),
     "beams": Axis("Beam search against width, one prompt", "beams K",
@@ -79,7 +81,7 @@ def measure(name: str, options: Options) -> dict[str, Any]:
     axis, shape = AXES[name], of_size(options.size)
     points: list[dict[str, Any]] = []
     for value in axis.values[options.size]:
-        setup = {"threads": options.threads, "tiny": options.tiny} | axis.setup(shape, value, options)
+        setup = {"tiny": options.tiny} | axis.setup(shape, value, options)
         with options.side(name, axis.target, setup) as side:
             side.turn()  # compiled, in the cache
             turns = [side.turn() for _ in range(options.turns)]
@@ -131,6 +133,26 @@ def grow(axes: list[str], options: Options) -> None:
         write_json(options.results, found)
         growth_pictures.draw(name, found[name], options.results.parent / "pictures")
         print(f"{name}: grows as {AXES[name].x} ^ {found[name]['exponent']}", flush=True)
+    if options.page.exists() and not options.tiny:
+        put(options.page, GROWTH, table(found))
+
+
+def table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """The axes measured so far as Markdown: the table, the conditions of each, the pictures."""
+    names = [name for name in AXES if name in found]
+    rows = [_cells(found[name]) for name in names]
+    said = [f"- `{name}`: {in_words(found[name]['conditions'])}" for name in names]
+    pictures = [f"![{found[name]['title']}](pictures/growth_{name}.png)" for name in names]
+    return "\n".join([*HEAD, *rows, "", "Conditions:", "", *said, "", *pictures])
+
+
+def _cells(axis: Mapping[str, Any]) -> str:
+    points = axis["points"]
+    values = " / ".join(f"{point['x']:,}" for point in points)
+    seconds = " / ".join(number(point["seconds"]["median"]) for point in points)
+    shares = [point["limit_s"] and f"{point['limit_s'] / point['seconds']['median']:.0%}" for point in points]
+    limit = "–" if None in shares else " / ".join(shares)
+    return f"| {axis['title']} | {axis['x']}: {values} | {seconds} | {limit} | {axis['exponent']:.2f} |"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tinylm.files import write_bytes
 from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
@@ -30,10 +30,10 @@ def figure(found: Mapping[str, Any]) -> Figure:
         axes.plot(xs, limits, color=SOFT, linestyle=(0, (4, 3)))
         ends.append((xs[-1], limits[-1], "counted limit", SOFT))
     axes.set_xticks(xs, [f"{x:,}" for x in xs])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_formatter(plain)
-    axes.yaxis.set_minor_formatter(plain)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     label_ends(axes, ends)
     return drawing
 

@@ -58,7 +58,7 @@ class Options:
         """One side of a comparison; `target` is a function of `sides`, a peer's runs in the peers' environment."""
         python = self.python if peer else sys.executable
         self.work.mkdir(parents=True, exist_ok=True)
-        setup = setup | {"threads": self.threads}
+        setup = {"threads": self.threads} | setup
         return Side(name, f"tinylm.bench.peers.sides.{target}", setup, python, self.inline)
 
 

@@ -11,6 +11,7 @@ from tinylm.config import InputError
 from tinylm.files import atomic_write, read_json, write_json
 
 RESULTS = ("<!-- results: written by make bench -->", "<!-- end of results -->")
+GROWTH = ("<!-- growth: written by make growth -->", "<!-- end of growth -->")
 PLAN = ("<!-- plan: written by python -m tinylm.bench.planning --write -->", "<!-- end of plan -->")
 HEAD = (
     "| Line | What | tinylm | Beside it | Figure | Must / stretch | Reached |",
@@ -24,7 +25,7 @@ class Row:
 
     ours, peer: {median, low, high, turns} in `unit`; figure: what the goal is about (a ratio, or our own median);
     must, stretch: the goal, None where there is none; higher: whether more is better; note: what a reader must know
-    (share of changed tokens, what is extrapolated).
+    (share of changed tokens, what is extrapolated); part: of a line that can be run in parts, which one this is.
     """
 
     what: str
@@ -38,6 +39,7 @@ class Row:
     stretch: float | None = None
     higher: bool = True
     note: str = ""
+    part: float | None = None
 
     def reached(self) -> str:
         """stretch | must | no | not the stretch (the only goal); nothing without a goal."""
@@ -66,9 +68,13 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a line's rows in place of its earlier ones; every other line stays. Returns all results."""
+    """Put a line's rows in place of its earlier ones; other lines, and other parts, stay. Returns all results."""
     found = load(path)
     shown = [dataclasses.asdict(row) | {"reached": row.reached()} for row in rows]
+    parts = {row.part for row in rows}
+    earlier = found.get(line, {}).get("rows", [])
+    shown += [row for row in earlier if row.get("part") is not None and row["part"] not in parts]
+    shown.sort(key=lambda row: row["part"] or 0.0)
     found[line] = {"rows": shown, "conditions": dict(conditions)}
     write_json(path, found)
     return found

@@ -11,16 +11,22 @@ from typing import Any
 from tinylm.bench.peers.serve import Step
 
 
-def rates(rows: int, inner: int, columns: int, low: bool) -> dict[str, float]:
-    """The machine's own limits: operations a second of a matrix product, bytes a second read from memory."""
+def flop_per_s(tiny: bool, low: bool) -> float:
+    """Operations a second of a large matrix product; `low`: in bf16."""
     import torch
 
+    rows, inner, columns = (64, 32, 64) if tiny else (2048, 1200, 1200)
     dtype = torch.bfloat16 if low else torch.float32
     a, b = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
-    best = min(_seconds(lambda: a @ b) for _ in range(10))
-    block = torch.ones(1 << 24)  # 64 MiB, past every cache
-    read = min(_seconds(block.sum) for _ in range(5))
-    return {"flop_per_s": 2 * rows * inner * columns / best, "bytes_per_s": block.nbytes / read}
+    return 2 * rows * inner * columns / min(_seconds(lambda: a @ b) for _ in range(50))
+
+
+def bytes_per_s(size: float) -> float:
+    """Bytes a second at which `size` bytes are read again and again, out of a cache where they fit one."""
+    import torch
+
+    block = torch.ones(max(1, int(size) // 4))
+    return block.nbytes / min(_seconds(block.sum) for _ in range(20))
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -40,8 +46,7 @@ def train(setup: Mapping[str, Any]) -> Step:
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "limit" in request:
             flop = summary(trainer.model)["training_flop_per_token"] * shape.step_tokens
-            size = (64, 32, 64) if setup["tiny"] else (2048, 1200, 1200)
-            return {"flop": flop, "threads": setup["threads"]} | rates(*size, low=True)
+            return {"flop": flop, "threads": setup["threads"], "flop_per_s": flop_per_s(setup["tiny"], low=True)}
         return {"seconds": _seconds(lambda: trainer.update(trainer.next_batches()))}
 
     return step
@@ -73,9 +78,10 @@ def decode(setup: Mapping[str, Any]) -> Step:
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "limit" in request:
-            told, rows = summary(model), len(prompts) * (beams or 1)
-            work = {"flop": told["forward_flop_per_token"] * rows * new, "bytes": told["weight_bytes"] * new}
-            return work | rates(max(rows, 16), shape.width, shape.feed_forward, low=False)
+            told, rows, low = summary(model), len(prompts) * (beams or 1), fast["decoder"].precision == "bf16"
+            weights = told["weight_bytes"] / (2 if low else 1)
+            work = {"flop": told["forward_flop_per_token"] * rows * new, "bytes": weights * new}
+            return work | {"flop_per_s": flop_per_s(setup["tiny"], low), "bytes_per_s": bytes_per_s(weights)}
         return {"seconds": _seconds(run)}
 
     return step
