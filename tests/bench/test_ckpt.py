@@ -43,6 +43,22 @@ def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
     assert set(with_dropout["gradients"]) == {name for name, _ in model.named_parameters()}
 
 
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"plain_loss": True}])
+def test_other_precisions_and_losses_are_the_same_to_the_bit_with_less_memory(folder, model_settings, changes):
+    def tasks(dropout):
+        model = ckpt.dataclasses.replace(model_settings, dropout=dropout)
+        return ckpt.make_tasks(ckpt.CkptBenchSettings((2,), 3, 1), model, 2, "data", "cpu", 1)
+
+    plain, blocks, *_ = (ckpt.dataclasses.replace(task, **changes) for task in tasks(0.2))
+    found = [{"layers": 2, "recompute": task.recompute} | ckpt.measure_task(task) for task in (plain, blocks)]
+    assert ckpt.compare(found) == [2]
+    assert found[1]["peak_mib"] < found[0]["peak_mib"]
+    default = tasks(0.0)[0]
+    changed, usual = (ckpt.measure_task(task) for task in (ckpt.dataclasses.replace(default, **changes), default))
+    assert changed["gradients"] != usual["gradients"]  # other roundings: the change took effect
+    assert float.fromhex(changed["nats"]) == pytest.approx(float.fromhex(usual["nats"]), rel=1e-2)
+
+
 def test_another_gradient_fails_and_names_the_parameter():
     with pytest.raises(CommandFailed, match=r"recompute blocks changes the gradient of b \(1 of 2 parameters\)"):
         ckpt.compare([result("none"), result("blocks", b="3")])

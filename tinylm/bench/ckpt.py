@@ -1,17 +1,20 @@
 """Gradient checkpointing, none and each way of it: memory, time and gradients, against depth."""
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tinylm.bench import measure
 from tinylm.bench.ckpt_settings import CkptBenchSettings
 from tinylm.command import CommandFailed
 from tinylm.memory import own_peak_mib
 from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.losses import cross_entropy
 from tinylm.model.storage import new_model
 from tinylm.runtime import pick_device
 from tinylm.seeding import derive_seed, seed_everything
@@ -31,7 +34,10 @@ MEASURED = (
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One setting, complete, for a process of its own; the model's depth stands in `model.layers`."""
+    """One setting, complete, for a process of its own; the model's depth stands in `model.layers`.
+
+    plain_loss: the readable loss, all logits of the batch at once, in place of the one in chunks.
+    """
 
     model: ModelSettings
     recompute: str
@@ -42,6 +48,8 @@ class Task:
     tokens: str
     device: str
     threads: int
+    precision: str = "fp32"
+    plain_loss: bool = False
 
 
 def make_tasks(
@@ -74,6 +82,10 @@ def gradient_digests(model: TinyLM) -> dict[str, str]:
     }
 
 
+def _plain_loss(model: TinyLM, inputs: Tensor, targets: Tensor) -> Tensor:
+    return cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+
+
 def measure_task(task: Task) -> dict[str, Any]:
     """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
 
@@ -83,6 +95,8 @@ def measure_task(task: Task) -> dict[str, Any]:
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
     model = new_model(task.model, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
     model.recompute = task.recompute
+    if task.plain_loss:
+        model.loss = functools.partial(_plain_loss, model)  # type: ignore[method-assign]
     store = TokenStore(task.tokens, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     batch = batches.batch(0)
@@ -91,7 +105,7 @@ def measure_task(task: Task) -> dict[str, Any]:
 
     def step(batch: Batch = batch) -> float:
         model.zero_grad(set_to_none=True)
-        return accumulate_gradients(model, [batch], "fp32")[0]
+        return accumulate_gradients(model, [batch], task.precision)[0]
 
     nats = step()  # right behind the seed, so that dropout draws the same either way
     digests = gradient_digests(model)

@@ -125,15 +125,15 @@ def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
     """
     parts, settings = describe(model), model.settings
     parameters = list(model.named_parameters())
-    trainable = [(name, p) for name, p in parameters if p.requires_grad]
-    one = [p for name, p in trainable if optimizer == "muon" and name.startswith("blocks") and p.dim() == 2]
-    gradient_bytes = sum(p.nbytes for _, p in trainable)
+    trainable = [p for _, p in parameters if p.requires_grad]
+    one = [p for p, _ in model.block_matrices().values()] if optimizer == "muon" else []
+    gradient_bytes = sum(p.nbytes for p in trainable)
     attention: SelfAttention = next(m for m in model.modules() if isinstance(m, SelfAttention))
     slot = settings.layers * 2 * attention.heads * attention.head_width * model.embedding.itemsize
     kinds = ("embedding", "blocks", "output", "norms")
     return {
         "parameters": sum(p.numel() for _, p in parameters),
-        "parameters_trainable": sum(p.numel() for _, p in trainable),
+        "parameters_trainable": sum(p.numel() for p in trainable),
         "parameters_by_part": {kind: sum(p.parameters for p in parts if p.kind == kind) for kind in kinds},
         "forward_flop_per_token": sum(p.flop + p.attention_flop for p in parts),
         "attention_flop_per_token": sum(p.attention_flop for p in parts),

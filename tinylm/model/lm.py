@@ -188,6 +188,14 @@ class TinyLM(nn.Module):
             return self.output.weight, self.output.bias, 1.0
         return self.embedding, self.output_bias, float(self.embedding_scale) * self.width**-0.5
 
+    def block_matrices(self) -> dict[str, tuple[nn.Parameter, int]]:
+        """The matrices of the blocks that learn, by name, each with how many maps lie in it one below another."""
+        return {
+            f"blocks.{name}": (parameter, 3 if ".qkv." in name else 1)  # queries, keys, values
+            for name, parameter in self.blocks.named_parameters()
+            if parameter.requires_grad and parameter.dim() == 2
+        }
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""
         weight, bias, factor = self._output()

@@ -61,10 +61,10 @@ def _output(model: TinyLM, tokens: int, low: int) -> int:
 
 def _optimizer(model: TinyLM, optimizer: str) -> int:
     """The gradient is read, weight and moments are read and written; the norm of all gradients reads them once more."""
-    found = 0
+    found, matrices = 0, model.block_matrices()
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            moments = 1 if optimizer == "muon" and name.startswith("blocks") and parameter.dim() == 2 else 2
+            moments = 1 if optimizer == "muon" and name in matrices else 2
             found += (1 + 1 + 2 + 2 * moments) * parameter.numel() * WIDE
     return found
 
@@ -72,11 +72,9 @@ def _optimizer(model: TinyLM, optimizer: str) -> int:
 def _orthogonalising(model: TinyLM, optimizer: str) -> int:
     """Products of Muon's steps on an m x n map of a block, m <= n: X X^T, its square, and that times X."""
     found = 0
-    for name, parameter in model.named_parameters():
-        if optimizer == "muon" and parameter.requires_grad and name.startswith("blocks") and parameter.dim() == 2:
-            maps = 3 if ".qkv." in name else 1
-            m, n = sorted((parameter.shape[0] // maps, parameter.shape[1]))
-            found += maps * MUON_STEPS * (4 * m * m * n + 2 * m**3)
+    for matrix, maps in model.block_matrices().values() if optimizer == "muon" else ():
+        m, n = sorted((matrix.shape[0] // maps, matrix.shape[1]))
+        found += maps * MUON_STEPS * (4 * m * m * n + 2 * m**3)
     return found
 
 

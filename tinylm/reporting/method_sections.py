@@ -210,6 +210,7 @@ _WORKS = (  # (what in the settings makes the report rest on it, the work)
     ("adam", "D. Kingma, J. Ba. Adam: A Method for Stochastic Optimization. ICLR 2015."),
     ("adamw muon", "I. Loshchilov, F. Hutter. Decoupled Weight Decay Regularization. ICLR 2019."),
     ("muon", "K. Jordan et al. Muon: An Optimizer for Hidden Layers in Neural Networks. 2024."),
+    ("muon", "N. Amsel et al. The Polar Express: Optimal Matrix Sign Methods. arXiv 2505.16932, 2025."),
     ("", "S. Chen, J. Goodman. An Empirical Study of Smoothing Techniques. Harvard TR-10-98, 1998."),
     ("", "K. Papineni et al. BLEU: A Method for Automatic Evaluation of Machine Translation. ACL 2002."),
     ("", "T. Chen et al. Training Deep Nets with Sublinear Memory Cost. arXiv 1604.06174, 2016."),

@@ -29,18 +29,16 @@ def make_optimizers(model: TinyLM, settings: TrainSettings, looped: bool = False
     With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions, output layer, gains
     and biases keep their size; with `decay: all` it falls on every parameter.
     """
-    trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    matrices: list[tuple[Tensor, int]] = [
-        (p, 3 if ".qkv." in name else 1) for name, p in trainable if name.startswith("blocks") and p.dim() == 2
-    ]
-    others: list[Tensor] = [p for name, p in trainable if not (name.startswith("blocks") and p.dim() == 2)]
+    matrices = model.block_matrices()
+    others: list[Tensor] = [p for name, p in model.named_parameters() if p.requires_grad and name not in matrices]
     betas, rest = (settings.beta1, settings.beta2), settings.weight_decay if settings.decay == "all" else 0.0
     if settings.optimizer == "muon":
         low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
-        muon = Muon([(p, pieces) for p, pieces in matrices], settings.muon_beta, settings.weight_decay, low)
+        muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, low)
         adam = Adam([(others, rest)], betas, settings.eps, decoupled=True, looped=looped)
         return [(muon, settings.muon_lr), (adam, settings.lr)]
-    groups: list[tuple[list[Tensor], float]] = [([p for p, _ in matrices], settings.weight_decay), (others, rest)]
+    decayed: list[Tensor] = [p for p, _ in matrices.values()]
+    groups = [(decayed, settings.weight_decay), (others, rest)]
     return [(Adam(groups, betas, settings.eps, settings.optimizer == "adamw", looped), settings.lr)]
 
 
