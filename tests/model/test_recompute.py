@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.small import needs_compiler
-from tinylm.model.recompute import recompute
+from tinylm.model.recompute import recompute, times_again
 
 VARIANTS = [
     {},
@@ -55,8 +55,13 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_mode
     assert torch.equal(without[2], with_it[2])
 
 
-@pytest.mark.parametrize(("kept", "passes"), [("blocks", 1), ("sqrt", 2)])
-def test_recomputation_costs_further_forward_passes_of_the_blocks(new_model, ids, kept, passes):
+def test_the_last_block_of_all_and_of_a_group_is_computed_once_less():
+    assert [times_again(4, kept) for kept in ("none", "blocks", "blocks+loss")] == [[0] * 4, [1, 1, 1, 0], [1] * 4]
+    assert [times_again(layers, "sqrt") for layers in (1, 3, 4, 5)] == [[0], [1, 1, 0], [2, 1, 2, 1], [2, 1, 2, 1, 1]]
+
+
+@pytest.mark.parametrize("kept", ["blocks", "sqrt"])
+def test_recomputation_costs_further_forward_passes_of_blocks(new_model, ids, kept):
     model = new_model(layers=5).train()
     counts = {}
     for on in ("none", kept):
@@ -69,7 +74,8 @@ def test_recomputation_costs_further_forward_passes_of_the_blocks(new_model, ids
     with FlopCounterMode(display=False) as blocks, torch.no_grad():
         model.hidden(ids)
     assert counts[kept][0] == counts["none"][0]
-    assert counts[kept][1] == counts["none"][1] + passes * blocks.get_total_flops()
+    again = sum(times_again(5, kept)) * blocks.get_total_flops() // 5
+    assert counts[kept][1] == counts["none"][1] + again
 
 
 def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):

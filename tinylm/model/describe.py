@@ -1,13 +1,13 @@
 """What a model is made of: parts, shapes, parameters, operations and bytes, counted from its settings."""
 
 import dataclasses
-import math
 from typing import Any
 
 from torch import nn
 
 from tinylm.model.attention import SelfAttention
 from tinylm.model.lm import Block, FeedForward, TinyLM
+from tinylm.model.recompute import times_again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +38,9 @@ def _bias(layer: nn.Linear) -> str:
     return "" if layer.bias is None else " + bias"
 
 
-def _again(model: TinyLM) -> int:
-    """How often the backward pass computes a block again."""
-    if model.recompute == "none":
-        return 0
-    group = math.isqrt(len(model.blocks)) if model.recompute == "sqrt" else 1
-    return 1 if group == 1 else 2
+def _again(model: TinyLM, number: int) -> int:
+    """How often the backward pass computes this block again."""
+    return times_again(len(model.blocks), model.recompute)[number - 1]
 
 
 def _attention(model: TinyLM, block: Block, number: int) -> Part:
@@ -53,9 +50,9 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
     scores = 2 * 2 * columns * model.settings.context
     # The first block's input needs a gradient only where something below it learns: a norm, vectors, positions.
     learned = model.embedding.requires_grad or model.settings.positions == "learned"
-    reaches = number > 1 or block.pre or learned or model.recompute != "none"
+    reaches = number > 1 or block.pre or learned or _again(model, number) > 0
     backward = 2 * (into + out + scores) - (0 if reaches else into)
-    again = _again(model) * (into + out + scores)
+    again = _again(model, number) * (into + out + scores)
     widest, narrowest = attention.head_width, attention.inner // attention.heads
     heads = f"{attention.heads} x {widest}" if widest == narrowest else f"{attention.heads} x {narrowest}-{widest}"
     into_bias, out_bias = _bias(attention.qkv), _bias(attention.out)
@@ -69,7 +66,7 @@ def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
     flop = 2 * 2 * layer.up.in_features * layer.up.out_features
     bias, activation = _bias(layer.up), model.settings.activation
     shape = f"{layer.up.in_features} -> {layer.up.out_features}{bias} {activation} -> {layer.up.in_features}{bias}"
-    training = (3 + _again(model)) * flop
+    training = (3 + _again(model, number)) * flop
     return Part("feed-forward", number, "blocks", shape, _size(layer), _trainable(layer), flop, 0, training)
 
 

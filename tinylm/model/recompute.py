@@ -36,10 +36,11 @@ class _Recompute(torch.autograd.Function):
 
 
 def run_blocks(blocks: Sequence[Callable[[Tensor, Tensor], Tensor]], x: Tensor, mask: Tensor, kept: str) -> Tensor:
-    """All blocks in turn. kept: `none` recomputes nothing, `blocks` and `blocks+loss` each block from its input.
+    """All blocks in turn. kept: `none` recomputes nothing, `blocks` each block but the last from its input.
 
-    sqrt: of N blocks only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block,
-    for one more forward pass of the blocks than `blocks`.
+    The backward pass begins with the last block, so that throwing away what it keeps would save memory for the loss
+    only; `blocks+loss` does that as well. sqrt: of N blocks only about sqrt(N) inputs are kept; a group computes its
+    blocks' inputs again, then each block but its last.
     """
     group = math.isqrt(len(blocks)) if kept == "sqrt" else 1
     if group > 1:
@@ -47,9 +48,19 @@ def run_blocks(blocks: Sequence[Callable[[Tensor, Tensor], Tensor]], x: Tensor, 
             part = blocks[start : start + group]
             x = recompute(partial(run_blocks, part, kept="blocks"), x, mask)
         return x
-    for block in blocks:
-        x = block(x, mask) if kept == "none" else recompute(block, x, mask)
+    for block, again in zip(blocks, times_again(len(blocks), kept), strict=True):
+        x = recompute(block, x, mask) if again else block(x, mask)
     return x
+
+
+def times_again(layers: int, kept: str) -> list[int]:
+    """How often the backward pass computes each block again."""
+    if kept in ("none", "blocks+loss"):
+        return [int(kept != "none")] * layers
+    group = math.isqrt(layers) if kept == "sqrt" else 1
+    if group == 1:
+        return [1] * (layers - 1) + [0]
+    return [1 if number % group == 0 or number == layers else 2 for number in range(1, layers + 1)]
 
 
 def recompute(block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:

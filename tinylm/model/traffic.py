@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from tinylm.model.describe import describe
 from tinylm.model.lm import TinyLM
 from tinylm.model.output_layer import CHUNK_ROWS, LOW_CHUNK_ROWS
+from tinylm.model.recompute import times_again
 
 WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
 MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py
@@ -25,8 +26,9 @@ def _weights(model: TinyLM, low: int) -> int:
     pass; their gradient is written."""
     size = sum(p.numel() for p in model.blocks.parameters())
     copied = WIDE + low if low < WIDE else 0
-    again = model.recompute != "none"
-    return size * ((2 + again) * low + copied + WIDE)
+    layers = len(model.blocks)
+    read = 2 * layers + sum(times_again(layers, model.recompute))
+    return size // layers * read * low + size * (copied + WIDE)
 
 
 def _activations(model: TinyLM, tokens: int, low: int) -> int:
@@ -39,8 +41,8 @@ def _activations(model: TinyLM, tokens: int, low: int) -> int:
     settings, width = model.settings, model.width
     inner = settings.heads * settings.head_width if settings.head_width else width
     numbers = 4 * width + 4 * inner + 2 * settings.feed_forward + settings.heads * settings.context
-    passes = 4 + 2 * (model.recompute != "none")
-    return passes * settings.layers * tokens * (2 * width * WIDE + numbers * low)
+    passes = 4 * settings.layers + 2 * sum(times_again(settings.layers, model.recompute))
+    return passes * tokens * (2 * width * WIDE + numbers * low)
 
 
 def _embedding(model: TinyLM, tokens: int) -> int:

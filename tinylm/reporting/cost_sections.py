@@ -121,10 +121,11 @@ def recomputation(run: Run) -> Blocks:
             picture(
                 "ckpt_memory",
                 "“plain” stores what every block computed until the backward pass; "
-                "“recompute” stores each block's input only; of the other ways, “blocks+loss” computes the logits of a "
-                "chunk again as well, “sqrt” stores the inputs of groups of blocks.",
+                "“recompute” stores each block's input only, but for the last block, where the backward pass begins; "
+                "of the other ways, “blocks+loss” does so for that one too and computes the logits of a chunk again, "
+                "“sqrt” stores the inputs of groups of blocks.",
             ),
-            picture("ckpt_time", "The price: each block's forward pass runs twice."),
+            picture("ckpt_time", "The price: the forward pass of each block but the last runs twice."),
         )
         + table("Memory and time", heads, rows)
         + facts(
