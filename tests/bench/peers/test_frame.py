@@ -238,10 +238,11 @@ def test_a_watched_command_tells_time_and_memory(tmp_path):
         watched.watch([sys.executable, "-c", "raise SystemExit('broken')"], tmp_path)
 
 
-def test_tiny_results_stay_away_from_the_real_ones(tmp_path):
+@pytest.mark.parametrize("results", [Options.results, growth.RESULTS])
+def test_tiny_results_stay_away_from_the_real_ones(tmp_path, results):
     parser = argparse.ArgumentParser()
-    add_options(parser)
+    add_options(parser, results)
     tiny = options_of(parser.parse_args(["--size", "tiny", "--work", str(tmp_path)]))
     assert tiny.results == tmp_path / "results-tiny.json"
-    assert options_of(parser.parse_args([])).results == Options().results
+    assert options_of(parser.parse_args([])).results == results
     assert options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name == "own.json"

@@ -114,8 +114,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tinylm.bench.peers.growth", description=__doc__)
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"default: all: {' '.join(AXES)}")
-    add_options(parser)
-    parser.set_defaults(results=RESULTS)
+    add_options(parser, RESULTS)
     given = parser.parse_args()
     unknown = sorted(set(given.axes) - set(AXES))
     if unknown:
@@ -133,8 +132,8 @@ def grow(axes: list[str], options: Options) -> None:
         write_json(options.results, found)
         growth_pictures.draw(name, found[name], options.results.parent / "pictures")
         print(f"{name}: grows as {AXES[name].x} ^ {found[name]['exponent']}", flush=True)
-    if options.page.exists() and not options.tiny:
-        put(options.page, GROWTH, table(found))
+        if options.page.exists() and not options.tiny:
+            put(options.page, GROWTH, table(found))
 
 
 def table(found: Mapping[str, Mapping[str, Any]]) -> str:

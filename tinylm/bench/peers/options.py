@@ -86,8 +86,10 @@ def versions(python: str) -> dict[str, str]:
     return json.loads(made.stdout) if made.returncode == 0 else {}
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    defaults = Options()
+def add_options(parser: argparse.ArgumentParser, results: Path = Options.results) -> None:
+    """The options of every line; `results`: where full runs are kept, which a tiny one leaves alone."""
+    defaults = Options(results=results)
+    parser.set_defaults(full_results=results)
     parser.add_argument("--turns", type=int, default=defaults.turns, help="of each side (default %(default)s)")
     parser.add_argument("--size", choices=("full", "tiny"), default="full", help="tiny: does it run at all?")
     parser.add_argument("--threads", type=int, default=cores(), help="default: all cores")
@@ -101,7 +103,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     names = [field.name for field in dataclasses.fields(Options)]
     given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-    if arguments.size == "tiny" and arguments.results == Options().results:  # never among the real ones
+    if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never among the real ones
         given["results"] = arguments.work / "results-tiny.json"
     return Options(**given, nanogpt=clone("NANOGPT"), llama2c=clone("LLAMA2C"), python=python)
 
