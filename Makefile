@@ -1,6 +1,7 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
 # make test      set up everything, then run the tests
 # make lint      format, style and types
+# make deps      write the code that each stage depends on into dvc.yaml
 # make fuzz      10,000 damaged files for every parser and reader
 # make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make kills     kill every stage at each write, fsync and rename that it makes
@@ -15,7 +16,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test lint fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+.PHONY: setup repro test lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -43,21 +44,21 @@ cost: setup
 # The peers' environment sees ours, so that both sides run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
 
-.venv-peers/.ready: tinylm/bench/peers/requirements.txt .venv/.ready
+.venv-peers/.ready: tinylm/benchmarks/requirements.txt .venv/.ready
 	$(BIN)/python -m venv .venv-peers
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
 	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/bench/peers/requirements.txt
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/benchmarks/requirements.txt
 	@touch $@
 
 bench: setup peers
-	python -m tinylm.bench.peers $(LINES)
+	python -m tinylm.benchmarks $(LINES)
 
 growth: setup
-	python -m tinylm.bench.peers.growth $(LINES)
+	python -m tinylm.benchmarks.growth $(LINES)
 
 bench-gpu: setup
-	python -m tinylm.bench.gpu
+	python -m tinylm.benchmarks.gpu
 
 torture: setup
 	python tests/torture/run.py $(or $(KILLS),100)
@@ -78,6 +79,9 @@ mutants: setup .venv/.measure
 
 test: setup
 	pytest -n 2 --dist loadfile
+
+deps: setup
+	python -m tinylm.cli.stage_deps
 
 lint: setup
 	ruff format --check .

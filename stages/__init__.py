@@ -1,5 +1,5 @@
-from tinylm.command import default_signals
-from tinylm.runtime import bound_kernel_caches, share_cores
+from tinylm.host.command import default_signals
+from tinylm.host.runtime import bound_kernel_caches, share_cores
 
 default_signals()
 # Here, since `python -m stages.NAME` comes by before anything imports torch.

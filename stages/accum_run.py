@@ -2,15 +2,15 @@
 
 import sys
 
+from tinylm.base.config import PARAMS_FILE, InputError, read_section
+from tinylm.base.files import write_json
+from tinylm.base.seeding import seed_everything
 from tinylm.bench import accum, measure
 from tinylm.bench.sweep import AccumSettings
-from tinylm.command import CommandFailed, guard
-from tinylm.config import PARAMS_FILE, InputError, read_section
-from tinylm.files import write_json
+from tinylm.host.command import CommandFailed, guard
+from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.lm import ModelSettings
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
+from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.trainer import TrainSettings
 

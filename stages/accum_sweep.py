@@ -3,11 +3,11 @@
 import sys
 import time
 
+from tinylm.base.config import read_section
+from tinylm.base.files import keep_only, read_json, write_json
 from tinylm.bench import sweep, tables
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
-from tinylm.files import keep_only, read_json, write_json
-from tinylm.sections import stage_params
+from tinylm.host.command import guard, stage_time
+from tinylm.presets.sections import stage_params
 
 
 def main() -> None:

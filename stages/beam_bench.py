@@ -3,16 +3,16 @@
 import sys
 import time
 
+from tinylm.base.config import read_section
+from tinylm.base.files import read_json, write_json, write_sums
+from tinylm.base.seeding import seed_everything
 from tinylm.bench import beam, measure, tables
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import read_json, write_json, write_sums
-from tinylm.model.storage import check_vocabulary
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
-from tinylm.text.token_store import TokenStore
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.model.checkpoint import check_vocabulary
+from tinylm.presets.sections import stage_params
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")

@@ -3,14 +3,14 @@
 import sys
 import time
 
+from tinylm.base.config import read_section
+from tinylm.base.files import write_json
+from tinylm.base.seeding import seed_everything
 from tinylm.bench import ckpt, measure, tables
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
-from tinylm.files import write_json
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.lm import ModelSettings
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
+from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")

@@ -4,13 +4,13 @@ import sys
 import time
 from pathlib import Path
 
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
-from tinylm.files import write_json
-from tinylm.runtime import RuntimeSettings, conditions
-from tinylm.sections import stage_params
-from tinylm.text.corpus import DataSettings, write_stories
-from tinylm.workers import cores
+from tinylm.base.config import read_section
+from tinylm.base.files import write_json
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.workers import cores
+from tinylm.presets.sections import stage_params
+from tinylm.text.corpus.splits import DataSettings, write_stories
 
 
 def main() -> None:

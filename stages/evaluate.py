@@ -5,21 +5,21 @@ import time
 
 import pandas as pd
 
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
+from tinylm.base.config import read_section
+from tinylm.base.files import atomic_write, discard, read_json, write_json, write_sums
+from tinylm.base.seeding import seed_everything
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import atomic_write, discard, read_json, write_json, write_sums
-from tinylm.model.storage import check_vocabulary, load_model, load_moments
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
+from tinylm.presets.sections import stage_params
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
 from tinylm.scoring.baselines import baselines, floor
 from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, sample_stories
 from tinylm.scoring.heads import measure_heads
 from tinylm.scoring.memorised import measure_memorised
 from tinylm.scoring.split_score import headline, score_split
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 

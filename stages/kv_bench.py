@@ -3,16 +3,16 @@
 import sys
 import time
 
+from tinylm.base.config import read_section
+from tinylm.base.files import write_json
+from tinylm.base.seeding import seed_everything
 from tinylm.bench import kv, measure, tables
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.files import write_json
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.lm import ModelSettings
-from tinylm.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
-from tinylm.text.token_store import TokenStore
+from tinylm.presets.sections import stage_params
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "peak_mib", "process_mib")

@@ -2,13 +2,13 @@
 
 import sys
 
-from tinylm.command import guard
-from tinylm.config import read_section
+from tinylm.base.config import read_section
+from tinylm.host.command import guard
+from tinylm.presets.sections import stage_params
 from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import read_run
 from tinylm.reporting.writing import PAGE, PAPER, write_report
-from tinylm.sections import stage_params
 
 
 def main() -> None:

@@ -2,16 +2,16 @@
 
 import sys
 
-from tinylm.command import guard
-from tinylm.config import InputError, read_section
-from tinylm.files import require, write_json
-from tinylm.model.storage import check_vocabulary, load_model
-from tinylm.runtime import RuntimeSettings, pick_device
+from tinylm.base.config import InputError, read_section
+from tinylm.base.files import require, write_json
+from tinylm.base.seeding import seed_everything
+from tinylm.host.command import guard
+from tinylm.host.runtime import RuntimeSettings, pick_device
+from tinylm.model.checkpoint import check_vocabulary, load_model
+from tinylm.presets.sections import stage_params
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import headline, score_split
-from tinylm.sections import stage_params
-from tinylm.seeding import seed_everything
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 

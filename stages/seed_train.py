@@ -5,14 +5,14 @@ import dataclasses
 import sys
 from typing import Any
 
-from tinylm.command import guard
-from tinylm.config import PARAMS_FILE, InputError, read_section
-from tinylm.files import write_json, write_sums
+from tinylm.base.config import PARAMS_FILE, InputError, read_section
+from tinylm.base.files import write_json, write_sums
+from tinylm.host.command import guard
+from tinylm.host.processes import check_writable, exclusive_lock
+from tinylm.host.runtime import RuntimeSettings
+from tinylm.model.checkpoint import save_model
 from tinylm.model.lm import ModelSettings
-from tinylm.model.storage import save_model
-from tinylm.processes import check_writable, exclusive_lock
-from tinylm.runtime import RuntimeSettings
-from tinylm.sections import stage_params
+from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.curves import run_figures
 from tinylm.training.distributed import Group

@@ -6,12 +6,12 @@ import sys
 import time
 from typing import Any
 
+from tinylm.base.config import read_section
+from tinylm.base.files import check_sums, keep_only, read_json, require, write_json
 from tinylm.bench import seeds, tables
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
-from tinylm.files import check_sums, keep_only, read_json, require, write_json
-from tinylm.runtime import RuntimeSettings, conditions
-from tinylm.sections import stage_params
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.presets.sections import stage_params
 
 
 def held_out_curve() -> list[tuple[float, float, float]]:

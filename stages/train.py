@@ -5,21 +5,21 @@ import sys
 import time
 from typing import Any
 
-from tinylm.command import guard, stage_time
-from tinylm.config import PARAMS_FILE, read_section
+from tinylm.base.config import PARAMS_FILE, read_section
+from tinylm.base.files import write_json, write_sums
+from tinylm.cost.describe import describe, format_description, summary
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
-from tinylm.files import write_json, write_sums
-from tinylm.model.describe import describe, format_description, summary
+from tinylm.host.command import guard, stage_time
+from tinylm.host.loggers import open_logger
+from tinylm.host.processes import check_writable, exclusive_lock
+from tinylm.host.runtime import RuntimeSettings, visible
+from tinylm.model.checkpoint import save_model
 from tinylm.model.lm import ModelSettings
-from tinylm.model.storage import save_model
-from tinylm.processes import check_writable, exclusive_lock
-from tinylm.runtime import RuntimeSettings, visible
-from tinylm.sections import stage_params
+from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.curves import run_figures, write_curves, write_samples
 from tinylm.training.distributed import Group
-from tinylm.training.loggers import open_logger
 from tinylm.training.loop import train
 from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks

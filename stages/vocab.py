@@ -4,21 +4,21 @@ import sys
 import time
 from pathlib import Path
 
-from tinylm.command import guard, stage_time
-from tinylm.config import read_section
-from tinylm.files import write_json, write_sums
-from tinylm.runtime import RuntimeSettings, conditions
-from tinylm.sections import stage_params
-from tinylm.text.data_settings import DataSettings
-from tinylm.text.embedding_settings import EmbeddingSettings
-from tinylm.text.encoding import write_stores
-from tinylm.text.matrix_file import save_matrix
-from tinylm.text.stories import SPLITS, read_stories
-from tinylm.text.stream_cut import cut_stream
-from tinylm.text.token_store import TokenStore, coverage
-from tinylm.text.tokens.vocab_settings import VocabSettings
-from tinylm.text.vectors import embedding_matrix
-from tinylm.workers import cores
+from tinylm.base.config import read_section
+from tinylm.base.files import write_json, write_sums
+from tinylm.host.command import guard, stage_time
+from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.workers import cores
+from tinylm.presets.sections import stage_params
+from tinylm.text.encoding.stores import write_stores
+from tinylm.text.encoding.stream_cut import cut_stream
+from tinylm.text.stores.matrix_file import save_matrix
+from tinylm.text.stores.token_store import TokenStore, coverage
+from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.vectors.matrix import embedding_matrix
+from tinylm.text.vectors.settings import EmbeddingSettings
 
 STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/vocab")
 

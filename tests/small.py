@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from tinylm.compiled import compiler
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
+from tinylm.kernels.library import compiler
 from tinylm.model.attention import SelfAttention, head_widths
 from tinylm.model.lm import ModelSettings, TinyLM
 

@@ -73,7 +73,7 @@ def at_start(module: str, seen: set[str] | None = None) -> set[str]:
 
 
 def test_the_package_is_there():
-    assert {"tinylm.config", "tinylm.model.lm", "tinylm.training.loop", "stages"} <= set(TREES)
+    assert {"tinylm.base.config", "tinylm.model.lm", "tinylm.training.loop", "stages"} <= set(TREES)
 
 
 @pytest.mark.parametrize("module", TREES)
@@ -134,7 +134,7 @@ def test_every_folder_of_code_is_a_package():
     ("source", "lazy", "eager"),
     [
         ("import torch.nn as nn", {"torch.nn"}, {"torch.nn"}),
-        ("def f():\n    from tinylm import files", {"tinylm", "tinylm.files"}, set()),
+        ("def f():\n    from tinylm import files", {"tinylm", "tinylm.base.files"}, set()),
         ("class A:\n    import os", {"os"}, {"os"}),
         ("try:\n    import os\nexcept ImportError:\n    import re", {"os", "re"}, {"os", "re"}),
     ],

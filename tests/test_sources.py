@@ -1,4 +1,4 @@
-"""What must not stand in the source: torch's finished parts, writers past tinylm/files.py, files without end."""
+"""What must not stand in the source: torch's finished parts, writers past tinylm/base/files.py, files without end."""
 
 import ast
 from collections.abc import Iterator
@@ -152,11 +152,13 @@ def bare_writes(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", BY_HAND, ids=name_of)
 def test_the_parts_of_the_model_are_written_by_hand(path):
-    fast = {"tinylm/model/attention_core.py": ["torch.nn.functional.scaled_dot_product_attention"]}  # train.attention
+    fast = {
+        "tinylm/kernels/training/attention_core.py": ["torch.nn.functional.scaled_dot_product_attention"]
+    }  # train.attention
     assert finished_parts(path.read_text("utf-8")) == fast.get(name_of(path), [])
 
 
-WRITE = ("tinylm/files.py", "tinylm/processes.py")  # files; locks
+WRITE = ("tinylm/base/files.py", "tinylm/host/processes.py")  # files; locks
 
 
 @pytest.mark.parametrize("path", [p for p in CORE + STAGES if name_of(p) not in WRITE], ids=name_of)
@@ -228,8 +230,8 @@ def test_the_search_finds_bare_writes(source):
         "print(frame.to_csv(index=False))",
         "target = io.BytesIO()\nfigure.savefig(target)",
         "os.open(os.devnull, os.O_WRONLY)",
-        "from tinylm.files import write_bytes\nwrite_bytes(p, safetensors.torch.save(tensors))",
-        "from tinylm.model.storage import save_model\nsave_model('models', m)",
+        "from tinylm.base.files import write_bytes\nwrite_bytes(p, safetensors.torch.save(tensors))",
+        "from tinylm.model.checkpoint import save_model\nsave_model('models', m)",
     ],
 )
 def test_the_search_lets_the_rest_pass(source):

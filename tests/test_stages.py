@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import yaml
 
-from tinylm.command import guard
-from tinylm.config import load_params
-from tinylm.processes import exclusive_lock
+from tinylm.base.config import load_params
+from tinylm.host.command import guard
+from tinylm.host.processes import exclusive_lock
 
 ROOT = Path(__file__).parents[1]
 STORIES = [
@@ -400,9 +400,9 @@ def test_a_run_is_known_by_the_borders_of_its_stories_too():
 
 def test_ranks_are_asked_for_loops_of_one_kind(pipeline, monkeypatch):
     """Else each would step on the same gradients by other roundings."""
-    from tinylm.config import read_section
+    from tinylm.base.config import read_section
+    from tinylm.host.runtime import RuntimeSettings
     from tinylm.model.lm import ModelSettings
-    from tinylm.runtime import RuntimeSettings
     from tinylm.text.tokens.tokenizer import open_tokenizer
     from tinylm.training import preparation
     from tinylm.training.distributed import Group

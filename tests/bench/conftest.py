@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tinylm.presets
-from tinylm.config import load_params, read_section
+from tinylm.base.config import load_params, read_section
 from tinylm.model.lm import ModelSettings
-from tinylm.text.matrix_file import save_matrix
-from tinylm.text.token_store import write_store
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.stores.matrix_file import save_matrix
+from tinylm.text.stores.token_store import write_store
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer
 
 WORDS, WIDTH = 31, 12

@@ -4,11 +4,11 @@ import json
 import pytest
 
 from stages import accum_run, accum_sweep
+from tinylm.base.config import InputError, read_section
 from tinylm.bench import accum, measure, sweep
-from tinylm.command import CommandFailed
-from tinylm.config import InputError, read_section
+from tinylm.host.command import CommandFailed
 from tinylm.text.batches import TrainBatches
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.trainer import TrainSettings
 
 

@@ -6,7 +6,7 @@ import torch
 
 from stages import ckpt_bench
 from tinylm.bench import ckpt, measure
-from tinylm.command import CommandFailed
+from tinylm.host.command import CommandFailed
 
 
 def result(recompute, nats=1.5, **gradients):

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from stages import kv_bench
+from tinylm.base.config import InputError, read_section
 from tinylm.bench import kv, measure
-from tinylm.command import CommandFailed
-from tinylm.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.text.matrix_file import load_matrix, save_matrix
+from tinylm.host.command import CommandFailed
+from tinylm.text.stores.matrix_file import load_matrix, save_matrix
 
 
 @pytest.fixture

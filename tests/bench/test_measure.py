@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json
 from tinylm.bench import measure
-from tinylm.command import is_out_of_memory
-from tinylm.config import InputError
-from tinylm.files import read_json
+from tinylm.host.command import is_out_of_memory
 
 CPU = torch.device("cpu")
 MIB_FLOATS = (1 << 20) // 4

@@ -3,8 +3,8 @@ import statistics
 import numpy as np
 import pytest
 
+from tinylm.base.config import InputError, read_section
 from tinylm.bench.seeds import FIGURES, SeedSettings, curves, merge
-from tinylm.config import InputError, read_section
 
 
 def figures(value: float) -> dict:

@@ -1,7 +1,7 @@
 import pytest
 
 from tinylm.bench import tables
-from tinylm.command import CommandFailed
+from tinylm.host.command import CommandFailed
 
 GOOD = {"setting": "a", "n": 1, "x": 0.12345678, "y": None}
 BAD = {"setting": "b", "error": "oom"}

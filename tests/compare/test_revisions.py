@@ -7,8 +7,8 @@ import subprocess
 import dvc.cli
 import pytest
 
+from tinylm.base.config import InputError
 from tinylm.compare.revisions import Absent, opened
-from tinylm.config import InputError
 
 PIPELINE = """\
 stages:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from tinylm.base.config import InputError
 from tinylm.compare.runs import read_run
-from tinylm.config import InputError
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import re
 import numpy as np
 import pytest
 
+from tinylm.base.files import write_json
 from tinylm.compare.as_json import as_json
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import to_html
 from tinylm.compare.sections import sections
 from tinylm.compare.sweep import scaling_of
 from tinylm.compare.terminal import to_text
-from tinylm.files import write_json
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
 

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.beam import Hypothesis, beam_search, expand
 from tinylm.decoding.sampling import generate

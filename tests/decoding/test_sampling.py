@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import Generation, check_banned, choose, generate, uniforms
 from tinylm.decoding.session import Session

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding.session import Session, decoding_mode, window_start
 
 CONTEXT = 13

@@ -3,7 +3,7 @@ import functools
 import pytest
 
 from tests.small import DECODE, accepts
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 
 

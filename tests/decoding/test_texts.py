@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding.texts import encode_prompt, encode_prompts, generate_text, unspeakable
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.model.lm import TinyLM
 from tinylm.text.batches import TrainBatches
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.distributed import Group
 from tinylm.training.ranks import in_ranks
 from tinylm.training.trainer import Trainer, TrainSettings

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from tests import small
-from tinylm.config import parse_yaml, read_section
+from tinylm.base.config import parse_yaml, read_section
+from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.export import Trained, export_folder
-from tinylm.files import sha256
+from tinylm.model.checkpoint import save_model
 from tinylm.model.lm import TinyLM
-from tinylm.model.storage import save_model
 from tinylm.presets.write import BASE, preset_text
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 WORDS = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"

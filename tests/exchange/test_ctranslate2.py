@@ -9,7 +9,7 @@ from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.texts import encode_prompt, unspeakable
 from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ctranslate2 = pytest.importorskip("ctranslate2")

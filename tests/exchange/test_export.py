@@ -7,14 +7,14 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from tinylm.base.config import InputError
+from tinylm.base.files import sha256
 from tinylm.cli import main
-from tinylm.cli.loading import load
-from tinylm.config import InputError
 from tinylm.exchange import export as module
 from tinylm.exchange.export import Trained, export_folder
-from tinylm.files import sha256
-from tinylm.model.storage import save_model
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.exchange.loading import load
+from tinylm.model.checkpoint import save_model
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down on a big red mat"
@@ -167,7 +167,7 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(new_trained, capsys):
 def test_settings_that_generation_lacks_are_named(new_trained, capsys, tmp_path):
     import yaml
 
-    from tinylm.config import parse_yaml
+    from tinylm.base.config import parse_yaml
     from tinylm.presets.write import BASE, preset_text
 
     new_trained()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tinylm.config import parse_yaml, read_section
+from tinylm.base.config import parse_yaml, read_section
 from tinylm.decoding import filters
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
@@ -12,7 +12,7 @@ from tinylm.decoding.texts import encode_prompt, unspeakable
 from tinylm.exchange.generation import generation_config, untranslated
 from tinylm.presets.write import names, preset_text
 from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 
 NEW = 12
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]

@@ -7,15 +7,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tinylm.base.config import InputError
+from tinylm.base.files import sha256
 from tinylm.cli import main
-from tinylm.config import InputError
 from tinylm.exchange import originals
 from tinylm.exchange.originals import is_export, restore, write_originals
-from tinylm.files import sha256
-from tinylm.model.storage import load_model
+from tinylm.model.checkpoint import load_model
 from tinylm.text.tokens.longest_match import train_longest_match
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 NAMES = ("model.safetensors", "config.json", "tokenizer.json")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.config import InputError, parse_yaml, read_section
+from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.exchange.stock import stock_form, stock_problem
 from tinylm.model.lm import ModelSettings
 from tinylm.presets.write import names, preset_text

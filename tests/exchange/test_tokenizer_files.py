@@ -10,11 +10,11 @@ import pytest
 import tokenizers
 
 from tinylm.exchange.tokenizer_files import tokenizer_files
-from tinylm.text.readers import read_file
+from tinylm.text.corpus.readers import read_file
 from tinylm.text.storybook.corpus import generate
 from tinylm.text.tokens.gpt2 import Gpt2Tokenizer, load_gpt2
+from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer
-from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 CONTEXT = 64

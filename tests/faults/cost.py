@@ -26,12 +26,12 @@ KINDS = ("snapshots", "sums", "fsync", "checks")
 WRAPPED = {  # module -> its functions, or Class.method, by kind; modules in the order in which they are imported
     "hashlib": {"sha256": "sums"},
     "os": {"fsync": "fsync", "posix_fallocate": "fsync", "replace": "fsync", "rename": "fsync"},
-    "tinylm.processes": {"check_writable": "checks", "sweep": "checks"},
-    "tinylm.files": dict.fromkeys(("sha256", "_digest", "write_sums", "check_sha256", "check_sums"), "sums"),
-    "tinylm.text.vector_source": {"check_vectors": "checks"},
-    "tinylm.sections": {"stage_params": "checks"},
-    "tinylm.text.token_store": {"TokenStore.__init__": "checks"},
-    "tinylm.model.storage": {"_misfit": "checks"},
+    "tinylm.host.processes": {"check_writable": "checks", "sweep": "checks"},
+    "tinylm.base.files": dict.fromkeys(("sha256", "_digest", "write_sums", "check_sha256", "check_sums"), "sums"),
+    "tinylm.text.vectors.source": {"check_vectors": "checks"},
+    "tinylm.presets.sections": {"stage_params": "checks"},
+    "tinylm.text.stores.token_store": {"TokenStore.__init__": "checks"},
+    "tinylm.model.checkpoint": {"_misfit": "checks"},
     "tinylm.training.run_state": {"Run.snapshot": "snapshots"},
     "tinylm.training.snapshot": {
         "fingerprint": "snapshots",
@@ -78,7 +78,7 @@ def run_stage(words: list[str], told: str) -> int:
     sys.argv = words
     timer = Timer()
     timer.install()
-    from tinylm.command import guard
+    from tinylm.host.command import guard
 
     code = guard(importlib.import_module(f"stages.{words[0]}").main)
     whole = time.perf_counter() - started

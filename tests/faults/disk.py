@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tinylm import files
+from tinylm.base import files
 
 ERRORS = (errno.ENOSPC, errno.EIO)
 CALLS = ("fsync", "replace", "rename", "posix_fallocate")

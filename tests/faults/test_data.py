@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.test_stages import STORIES, plant, run, small_params
-from tinylm.config import InputError
-from tinylm.text import readers
-from tinylm.text.cleaning import clean_text
-from tinylm.text.corpus import write_stories
-from tinylm.text.data_settings import DataSettings
+from tinylm.base.config import InputError
+from tinylm.text.corpus import readers
+from tinylm.text.corpus.cleaning import clean_text
+from tinylm.text.corpus.splits import write_stories
+from tinylm.text.stories.settings import DataSettings
 from tinylm.text.tokens.bpe import train_bpe
 from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import MAX_WORD, UNK_ID, build_tokenizer, count_words
 
 

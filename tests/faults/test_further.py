@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.config import MAX_PARAMS_BYTES, InputError, load_params, parse_yaml
-from tinylm.files import read_json, require, sha256
+from tinylm.base.config import MAX_PARAMS_BYTES, InputError, load_params, parse_yaml
+from tinylm.base.files import read_json, require, sha256
 from tinylm.presets.write import preset_text, write_preset
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
@@ -146,8 +146,8 @@ def test_a_preset_over_a_link_leaves_the_link(here):
 
 def test_a_path_that_is_too_long():
     from tinylm.cli.machine import _readable
-    from tinylm.text.readers import local_splits
-    from tinylm.text.vector_source import check_vectors
+    from tinylm.text.corpus.readers import local_splits
+    from tinylm.text.vectors.source import check_vectors
 
     long = "x" * 5000 + ".vec"
     with pytest.raises(InputError, match="no such file or folder; allowed: a file"):

@@ -8,13 +8,13 @@ import pytest
 from tests.fuzz.seeds import WORDS, tiny_model
 from tests.small import DECODE
 from tests.test_stages import plant, run, small_params
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
 from tinylm.scoring.bleu import Bleu
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 VOCAB = VocabSettings("words", True, "drop", 1, None, "", None, None)

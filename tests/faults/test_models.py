@@ -16,17 +16,17 @@ import torch
 
 from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
 from tests.test_stages import ORDER, plant, run, small_params
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json, sha256, write_json
 from tinylm.exchange.originals import restore
-from tinylm.files import read_json, sha256, write_json
-from tinylm.model.storage import load_model
-from tinylm.text import vec_file
-from tinylm.text.corpus import write_stories
-from tinylm.text.data_settings import DataSettings
-from tinylm.text.matrix_file import load_matrix
+from tinylm.model.checkpoint import load_model
+from tinylm.text.corpus.splits import write_stories
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stories.settings import DataSettings
 from tinylm.text.tokens.gpt2_files import read_local
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.vector_source import check_vectors, read_vectors
+from tinylm.text.vectors import vec_file
+from tinylm.text.vectors.source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots
 
 ROOT = Path(__file__).parents[2]
@@ -294,7 +294,7 @@ def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
 
 
 def test_fault_39_a_bomb_in_gzip_is_bounded_by_the_size_of_a_story(tmp_path, monkeypatch):
-    from tinylm.text import readers
+    from tinylm.text.corpus import readers
 
     monkeypatch.setattr(readers, "MAX_STORY_BYTES", 10**5)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "' + b"0" * 10**7 + b'"}\n'))

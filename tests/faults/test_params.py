@@ -79,7 +79,7 @@ def test_fault_20_every_error_of_every_section_at_once(folder, capsys, command):
 def test_fault_20_a_leading_zero_is_read_as_dvc_reads_it(folder):
     from ruamel.yaml import YAML
 
-    from tinylm.config import load_params
+    from tinylm.base.config import load_params
 
     plant_text(train__seed="010", train__lr="1e-3", data__column="off")
     ours, theirs = load_params(), YAML(typ="safe", pure=True).load(Path("params.yaml"))

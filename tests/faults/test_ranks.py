@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tinylm.processes import exclusive_lock
+from tinylm.host.processes import exclusive_lock
 
 STAGE = runpy.run_path(str(Path(__file__).with_name("test_train_stage.py")))
 STAGES, written = STAGE["STAGES"], STAGE["written"]

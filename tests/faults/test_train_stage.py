@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.files import sha256
+from tinylm.base.files import sha256
 
 STAGES = runpy.run_path(str(Path(__file__).parents[1] / "test_stages.py"))
 HEAD = """
@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a 
 sys.argv = ['stages.train']
 sys.path.insert(0, os.getcwd())
 """
-TAIL = "\nimport stages.train\nfrom tinylm.command import guard\nsys.exit(guard(stages.train.main))"
+TAIL = "\nimport stages.train\nfrom tinylm.host.command import guard\nsys.exit(guard(stages.train.main))"
 AT_UPDATE = """
 from tinylm.training.trainer import Trainer
 plain = Trainer.update

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tinylm.base.config import InputError
+from tinylm.base.files import write_bytes, write_json, write_sums
 from tinylm.cli import verify
-from tinylm.config import InputError
-from tinylm.files import write_bytes, write_json, write_sums
-from tinylm.text.token_store import write_store
+from tinylm.text.stores.token_store import write_store
 
 
 @pytest.fixture

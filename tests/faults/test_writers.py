@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tinylm.files import SUMS, sha256
+from tinylm.base.files import SUMS, sha256
 
 HERE = Path(__file__).parent
 STAGES = runpy.run_path(str(HERE.parent / "test_stages.py"))
@@ -148,7 +148,7 @@ def same_bytes(folder: Path, expected: dict[str, str]) -> None:
 
 def test_the_disk_finds_a_writer_that_is_not_atomic(tmp_path, monkeypatch):
     """The look at each call sees a file that stands under its final name before it is whole."""
-    from tinylm import files
+    from tinylm.base import files
 
     (tmp_path / "run/data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "run")

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.seeds import PARTS, WIDTH, WORDS, tiny_model
-from tinylm.config import InputError, load_params
+from tinylm.base.config import InputError, load_params
+from tinylm.base.files import SEAL, sha256, write_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
 from tinylm.exchange.originals import restore
-from tinylm.files import SEAL, sha256, write_json
-from tinylm.model.storage import load_model
-from tinylm.sections import check_rules, read_sections
-from tinylm.text.corpus import write_stories
-from tinylm.text.data_settings import DataSettings
-from tinylm.text.matrix_file import load_matrix
-from tinylm.text.stories import SPLITS, read_stories
-from tinylm.text.token_store import TokenStore
+from tinylm.model.checkpoint import load_model
+from tinylm.presets.sections import check_rules, read_sections
+from tinylm.text.corpus.splits import write_stories
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories.stories import SPLITS, read_stories
 from tinylm.text.tokens.gpt2_files import read_local
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
-from tinylm.text.vector_source import check_vectors, read_vectors
+from tinylm.text.vectors.source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."

@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.model import losses, output_layer
+from tinylm.kernels.training import output_layer
+from tinylm.model import losses
 from tinylm.model.losses import cross_entropy, output_loss
 
 PAD, V, D = -1, 29, 7

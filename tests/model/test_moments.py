@@ -4,9 +4,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tinylm.config import InputError
-from tinylm.files import write_sums
-from tinylm.model.storage import load_moments, save_model
+from tinylm.base.config import InputError
+from tinylm.base.files import write_sums
+from tinylm.model.checkpoint import load_moments, save_model
 
 
 @pytest.fixture

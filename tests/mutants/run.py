@@ -1,7 +1,7 @@
 """make mutants: change one small thing in a module, run the tests of its rooms, and see whether one of them fails.
 
     python -m tests.mutants.run                                 every module of tests/mutants/targets.py
-    python -m tests.mutants.run tinylm/files.py                 one
+    python -m tests.mutants.run tinylm/base/files.py                 one
     python -m tests.mutants.run --continue --seconds 170        go on where the last call stopped, for so long
     python -m tests.mutants.run --survivors                     only those that survived the last call
     python -m tests.mutants.run --sample 80                     80 of each module, the same ones each time

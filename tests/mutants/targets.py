@@ -3,18 +3,18 @@
 MODEL = "tests/model/"
 DECODING = "tests/decoding/"
 FAST = [DECODING + "test_fast.py"]
-FILES = ["tests/test_files.py", "tests/test_processes.py"]
+FILES = ["tests/base/test_files.py", "tests/host/test_processes.py"]
 
 TARGETS: dict[str, list[str]] = {
-    "tinylm/files.py": [*FILES, MODEL + "test_storage.py"],
-    "tinylm/processes.py": FILES,
+    "tinylm/base/files.py": [*FILES, MODEL + "test_storage.py"],
+    "tinylm/host/processes.py": FILES,
     "tinylm/training/optimizers.py": ["tests/training/test_optimizers.py"],
     "tinylm/model/attention.py": [
         MODEL + name
         for name in ("test_attention.py", "test_low_blocks.py", "test_devices.py", "test_lm.py", "test_kv_cache.py")
     ],
-    "tinylm/model/attention_core.py": [MODEL + "test_low_blocks.py", MODEL + "test_attention.py"],
-    "tinylm/model/describe.py": [MODEL + "test_describe.py"],
+    "tinylm/kernels/training/attention_core.py": [MODEL + "test_low_blocks.py", MODEL + "test_attention.py"],
+    "tinylm/cost/describe.py": [MODEL + "test_describe.py"],
     "tinylm/model/dropout.py": [MODEL + name for name in ("test_dropout.py", "test_low_blocks.py", "test_devices.py")],
     "tinylm/model/initial.py": [MODEL + "test_initial.py"],
     "tinylm/model/kv_cache.py": [MODEL + "test_kv_cache.py", MODEL + "test_devices.py", DECODING + "test_session.py"],
@@ -22,23 +22,23 @@ TARGETS: dict[str, list[str]] = {
         MODEL + name for name in ("test_lm.py", "test_initial.py", "test_losses.py", "test_recompute.py")
     ],
     "tinylm/model/losses.py": [MODEL + "test_losses.py", MODEL + "test_devices.py", MODEL + "test_lm.py"],
-    "tinylm/model/low_blocks.py": [MODEL + "test_low_blocks.py"],
+    "tinylm/kernels/training/low_blocks.py": [MODEL + "test_low_blocks.py"],
     "tinylm/model/norms.py": [MODEL + "test_norms.py", MODEL + "test_low_blocks.py", MODEL + "test_lm.py"],
-    "tinylm/model/output_layer.py": [MODEL + "test_losses.py", MODEL + "test_devices.py"],
+    "tinylm/kernels/training/output_layer.py": [MODEL + "test_losses.py", MODEL + "test_devices.py"],
     "tinylm/model/positions.py": [MODEL + "test_positions.py", MODEL + "test_lm.py"],
     "tinylm/model/recompute.py": [MODEL + "test_recompute.py"],
     "tinylm/model/settings.py": [MODEL + "test_settings.py", MODEL + "test_lm.py"],
-    "tinylm/model/storage.py": [MODEL + "test_storage.py", MODEL + "test_moments.py"],
-    "tinylm/model/traffic.py": [MODEL + "test_traffic.py"],
+    "tinylm/model/checkpoint.py": [MODEL + "test_storage.py", MODEL + "test_moments.py"],
+    "tinylm/cost/traffic.py": [MODEL + "test_traffic.py"],
     "tinylm/decoding/beam.py": [DECODING + "test_beam.py"],
-    "tinylm/decoding/decoder.py": FAST,
-    "tinylm/decoding/fast/build.py": FAST,
-    "tinylm/decoding/fast/changes.py": FAST,
-    "tinylm/decoding/fast/choosing.py": FAST,
-    "tinylm/decoding/fast/graphs.py": FAST,
-    "tinylm/decoding/fast/rounding.py": FAST,
-    "tinylm/decoding/fast/session.py": FAST,
-    "tinylm/decoding/fast/weights.py": FAST,
+    "tinylm/kernels/decoding/decoder.py": FAST,
+    "tinylm/kernels/decoding/build.py": FAST,
+    "tinylm/scoring/precision_changes.py": FAST,
+    "tinylm/kernels/decoding/choosing.py": FAST,
+    "tinylm/kernels/decoding/graphs.py": FAST,
+    "tinylm/kernels/decoding/rounding.py": FAST,
+    "tinylm/kernels/decoding/session.py": FAST,
+    "tinylm/kernels/decoding/weights.py": FAST,
     "tinylm/decoding/filters.py": [DECODING + "test_filters.py", DECODING + "test_sampling.py"],
     "tinylm/decoding/sampling.py": [DECODING + "test_sampling.py", DECODING + "test_texts.py"],
     "tinylm/decoding/session.py": [DECODING + "test_session.py", DECODING + "test_beam.py"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tinylm.config import load_params
+from tinylm.base.config import load_params
 from tinylm.reporting.library import RUNS, STUDIES
 from tinylm.reporting.sources import FILES
 
@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 STAGES: tuple[str, ...] = TABLE["STAGES"]
 HOW_IT_RUNS = {
-    "tinylm/command.py",
-    "tinylm/compiled.py",
-    "tinylm/memory.py",
-    "tinylm/processes.py",
-    "tinylm/runtime.py",
-    "tinylm/sections.py",
-    "tinylm/workers.py",
+    "tinylm/host/command.py",
+    "tinylm/kernels/library.py",
+    "tinylm/host/memory.py",
+    "tinylm/host/processes.py",
+    "tinylm/host/runtime.py",
+    "tinylm/presets/sections.py",
+    "tinylm/host/workers.py",
 }  # not what is computed
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 SECTIONS = set(PARAMS) - {"runtime"}
@@ -50,9 +50,9 @@ EDITED_CODE = [
     ("tinylm/bench/sweep.py", "accum_run accum_sweep report"),
     ("tinylm/reporting/page.py", "report"),
     ("tinylm/cli/generate.py", ""),
-    ("tinylm/command.py", ""),
-    ("tinylm/runtime.py", ""),
-    ("tinylm/sections.py", ""),
+    ("tinylm/host/command.py", ""),
+    ("tinylm/host/runtime.py", ""),
+    ("tinylm/presets/sections.py", ""),
 ]
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from dvc.cli import DvcParserError, parse_args
 
-from tinylm.bench.study_plan import read_studies
+from tinylm.base.config import load_params, parse_yaml
 from tinylm.cli.arguments import PURPOSES, make_parser
-from tinylm.config import load_params, parse_yaml
 from tinylm.presets.write import names
+from tinylm.studies.study_plan import read_studies
 
 ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.bench.study_plan import read_studies, summed_up
-from tinylm.config import InputError, parse_yaml
+from tinylm.base.config import InputError, parse_yaml
 from tinylm.presets.write import preset_text
 from tinylm.reporting.expressions import evaluate, fill, parse, paths, places, without_places
 from tinylm.reporting.ledger import NOT_RUN, STATUSES, counts, decide, entries, names_for, read_ledger
@@ -20,6 +19,7 @@ from tinylm.reporting.references import headlines, recorded_tables, run_tables
 from tinylm.reporting.seeds import BadExpression
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.wording import ABSENT
+from tinylm.studies.study_plan import read_studies, summed_up
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = read_ledger(ROOT)

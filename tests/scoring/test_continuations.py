@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.scoring.continuations import (
     EvaluateSettings,
@@ -18,7 +18,7 @@ from tinylm.scoring.continuations import (
     token_log_probs,
 )
 from tinylm.text.prompts import choose_prompts
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 
 DECODE = DecodeSettings(1.0, None, 0, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 5, "plain", "fp32")
 SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)

@@ -11,9 +11,9 @@ from tinylm.scoring.baselines import baselines
 from tinylm.scoring.bits_per_byte import Spelling
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import score_split
-from tinylm.text.token_store import TokenStore, write_store
+from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.token_store import TokenStore, write_store
+from tinylm.text.stores.token_store import TokenStore, write_store
 
 SOS, EOS, PAD = 0, 1, 2
 VOCAB = 5000

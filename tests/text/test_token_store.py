@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from tinylm.config import InputError
-from tinylm.text import token_store
-from tinylm.text.token_store import TokenStore, coverage, write_store
+from tinylm.base.config import InputError
+from tinylm.text.stores import token_store
+from tinylm.text.stores.token_store import TokenStore, coverage, write_store
 from tinylm.text.tokens.words import UNK_ID
 
 MARKS = (0, 1)

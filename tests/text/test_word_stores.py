@@ -7,12 +7,15 @@ import random
 import numpy as np
 import pytest
 
-from tinylm.config import InputError
-from tinylm.text import encoding, stories, word_stores
-from tinylm.text.stories import SPLITS, read_stories, story_blocks, texts_of
-from tinylm.text.token_store import write_store
+from tinylm.base.config import InputError
+from tinylm.kernels.text import counting
+from tinylm.text.encoding import stores as encoding
+from tinylm.text.encoding import word_stores
+from tinylm.text.stores.token_store import write_store
+from tinylm.text.stories import stories
+from tinylm.text.stories.stories import SPLITS, read_stories, story_blocks, texts_of
 from tinylm.text.tokens import word_blocks, word_counts
-from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
+from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 HOSTILE = [
@@ -77,7 +80,7 @@ def content(folder):
 @pytest.fixture(params=["compiled", "tables"])
 def way(request, monkeypatch):
     """Both ways of splitting blocks."""
-    if request.param == "compiled" and not word_blocks.LIBRARY.is_at_hand():
+    if request.param == "compiled" and not counting.LIBRARY.is_at_hand():
         pytest.skip("no C++ compiler")
     monkeypatch.setattr(word_stores, "MANY", 1 if request.param == "compiled" else 10**9)
 
@@ -162,7 +165,7 @@ def test_no_word_left_says_the_same_on_both_paths(tmp_path, texts, way):
 
 @pytest.mark.parametrize(("lower_case", "punctuation"), RULES)
 def test_compiled_code_makes_the_same_blocks(lower_case, punctuation):
-    if not word_blocks.LIBRARY.is_at_hand():
+    if not counting.LIBRARY.is_at_hand():
         pytest.skip("no C++ compiler")
     plain = word_blocks.BlockSplitter(word_stores.Splitter(lower_case, punctuation))
     compiled = word_blocks.CompiledSplitter(word_stores.Splitter(lower_case, punctuation))

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 
 from tests.distributed import parity
 from tests.training.conftest import PAD, VOCAB, counting_story
-from tinylm.command import CommandFailed, Interrupted
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.text.batches import Batch
-from tinylm.text.token_store import TokenStore, write_store
+from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.training import distributed
 from tinylm.training.distributed import Group
 from tinylm.training.ranks import _interface_to, in_ranks, verdict

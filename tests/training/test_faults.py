@@ -9,8 +9,8 @@ import signal
 import pytest
 import torch
 
-from tinylm.command import CommandFailed, Interrupted
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.training import loop
 from tinylm.training.loop import train
 from tinylm.training.snapshot import Snapshots
@@ -86,7 +86,7 @@ def test_fault_03_a_signal_ends_the_run_behind_its_update(
 
 
 def test_fault_03_the_second_ctrl_c_ends_at_once(tmp_path, new_model, new_batches, held_out, new_settings, monkeypatch):
-    monkeypatch.setattr("tinylm.command._ONE_PRESS_S", -1.0)
+    monkeypatch.setattr("tinylm.host.command._ONE_PRESS_S", -1.0)
 
     def sample(update, _):
         for _ in range(2 if update else 0):

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.scoring.split_loss import split_loss
 from tinylm.text.batches import Batch
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainingFailed, accumulate_gradients
-from tinylm.training.validation import split_loss
 
 CONTEXT = 13
 OPTIMIZERS = ["adam", "adamw", "muon"]

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tinylm.model.traffic import update_traffic
+from tinylm.cost.traffic import update_traffic
 from tinylm.training.muon import MARGIN, QUINTICS, Muon, orthogonalise
 from tinylm.training.trainer import make_optimizers
 

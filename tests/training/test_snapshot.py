@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.training.loop import train
 from tinylm.training.moments import Moments
 from tinylm.training.snapshot import Snapshots, code_sha256, fingerprint

@@ -6,17 +6,17 @@ from typing import Any
 
 import torch
 
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.sweep import AccumSettings
-from tinylm.config import PARAMS_FILE, InputError
-from tinylm.memory import own_peak_mib
+from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import pick_device
+from tinylm.model.checkpoint import new_model
 from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.storage import new_model
-from tinylm.runtime import pick_device
-from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.matrix_file import load_matrix
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainSettings
 

@@ -5,21 +5,21 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.beam_settings import BeamBenchSettings
-from tinylm.config import PARAMS_FILE, InputError
+from tinylm.bench.precision_changes import changes
 from tinylm.decoding.beam import beam_search
-from tinylm.decoding.decoder import ModelDecoder, decoder_of
-from tinylm.decoding.fast.changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
-from tinylm.model.storage import load_model
-from tinylm.runtime import pick_device
+from tinylm.host.runtime import pick_device
+from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.model.checkpoint import load_model
 from tinylm.scoring.diversity import distinct_n, repeated_share
-from tinylm.seeding import seed_everything
 from tinylm.text.prompts import Prompt, choose_prompts
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 

@@ -9,18 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.ckpt_settings import CkptBenchSettings
-from tinylm.command import CommandFailed
-from tinylm.memory import own_peak_mib
+from tinylm.host.command import CommandFailed
+from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import pick_device
+from tinylm.model.checkpoint import new_model
 from tinylm.model.lm import ModelSettings, TinyLM
 from tinylm.model.losses import cross_entropy
-from tinylm.model.storage import new_model
-from tinylm.runtime import pick_device
-from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import Batch, TrainBatches
-from tinylm.text.matrix_file import load_matrix
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.trainer import accumulate_gradients
 
 SEED = 1

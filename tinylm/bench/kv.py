@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.kv_settings import KvBenchSettings
-from tinylm.command import CommandFailed
-from tinylm.config import PARAMS_FILE, InputError
-from tinylm.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.memory import own_peak_mib
+from tinylm.host.command import CommandFailed
+from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import pick_device
+from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.model.checkpoint import new_model
 from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.storage import new_model
-from tinylm.runtime import pick_device
-from tinylm.seeding import derive_seed, seed_everything
-from tinylm.text.matrix_file import load_matrix
 from tinylm.text.prompts import choose_prompts
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stores.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 MEASURED = (

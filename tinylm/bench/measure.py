@@ -15,8 +15,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tinylm.command import is_out_of_memory
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.host.command import is_out_of_memory
 
 MIB = 1 << 20
 OOM = "oom"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.config import setting
+from tinylm.base.config import setting
 
 FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss")
 # 97.5 % points of Student's t by degrees of freedom

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.config import setting
+from tinylm.base.config import setting
 
 TAIL_TOKENS = 0.1  # share of the budget over whose end the train loss is averaged
 MEASURED = (

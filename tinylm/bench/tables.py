@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinylm.command import CommandFailed
-from tinylm.files import atomic_write
+from tinylm.base.files import atomic_write
+from tinylm.host.command import CommandFailed
 
 
 def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[dict], list[dict[str, str]]]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from tinylm.cli import compare_options, exchange_options, publish_options, standin_options
-from tinylm.command import guard
-from tinylm.runtime import bound_kernel_caches, share_cores
+from tinylm.host.command import guard
+from tinylm.host.runtime import bound_kernel_caches, share_cores
 
 MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace

@@ -4,10 +4,10 @@ import argparse
 import warnings
 from pathlib import Path
 
-from tinylm.cli.loading import load
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_write
 from tinylm.decoding.texts import encode_prompt
-from tinylm.files import atomic_write
+from tinylm.exchange.loading import load
 from tinylm.scoring.attention_maps import look
 
 SUFFIXES = (".png", ".svg")

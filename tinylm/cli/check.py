@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.cli.arguments import VOCAB
 from tinylm.cli.machine import check_files, check_machine
-from tinylm.config import PARAMS_FILE, InputError, load_params
 from tinylm.decoding.texts import encode_prompt
-from tinylm.sections import Finding, Read, check_rules, read_sections, vocab_limit
+from tinylm.presets.sections import Finding, Read, check_rules, read_sections, vocab_limit
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 

@@ -2,8 +2,8 @@
 
 import argparse
 
-from tinylm.config import InputError
-from tinylm.files import atomic_write, write_json
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_write, write_json
 
 HEAD = "HEAD"
 TOGETHER = 3  # runs whose stories are printed as well; of more, the page and the JSON have them

@@ -3,14 +3,14 @@
 import argparse
 from pathlib import Path
 
-from tinylm.config import InputError, load_params, read_section
-from tinylm.model.describe import describe, format_description, summary
+from tinylm.base.config import InputError, load_params, read_section
+from tinylm.cost.describe import describe, format_description, summary
+from tinylm.cost.traffic import format_traffic, update_traffic
+from tinylm.host.runtime import RuntimeSettings, pick_device
+from tinylm.model.checkpoint import new_model
 from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.storage import new_model
-from tinylm.model.traffic import format_traffic, update_traffic
-from tinylm.runtime import RuntimeSettings, pick_device
-from tinylm.text.embedding_settings import EmbeddingSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.vectors.settings import EmbeddingSettings
 from tinylm.training.precision import resolved
 from tinylm.training.settings import TrainSettings
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from tinylm.cli.loading import load
+from tinylm.exchange.loading import load
 
 
 def _use(folder: str, own: bool) -> str:

@@ -4,16 +4,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tinylm.cli.loading import load
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
+from tinylm.bench.precision_changes import changes
 from tinylm.decoding.beam import beam_search
-from tinylm.decoding.decoder import ModelDecoder, decoder_of
-from tinylm.decoding.fast.changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompts, unspeakable
+from tinylm.exchange.loading import load
+from tinylm.host.runtime import visible
+from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.lm import TinyLM
-from tinylm.runtime import visible
 from tinylm.scoring.continuations import token_log_probs
 from tinylm.text.tokens.tokenizer import Tokenizer
 

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.base.config import InputError
 from tinylm.cli.describe import blank_model
-from tinylm.config import InputError
-from tinylm.model.describe import summary
-from tinylm.runtime import pick_device
-from tinylm.sections import Finding, Read
-from tinylm.text.readers import local_splits
-from tinylm.text.vector_source import check_vectors
-from tinylm.workers import cores
+from tinylm.cost.describe import summary
+from tinylm.host.runtime import pick_device
+from tinylm.host.workers import cores
+from tinylm.presets.sections import Finding, Read
+from tinylm.text.corpus.readers import local_splits
+from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
 FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tinylm.command import guard
-from tinylm.config import InputError, parse_yaml
-from tinylm.files import atomic_write, discard, write_json
-from tinylm.processes import is_alive
+from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.files import atomic_write, discard, is_alive, write_json
+from tinylm.host.command import guard
 
 LOCK, RWLOCK = "dvc.lock", ".dvc/tmp/rwlock"
 _HEAD = "schema: '2.0'\nstages:\n"

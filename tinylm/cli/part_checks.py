@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterator
 
-from tinylm.bench.parts import ROWS, Check, check_parameters, check_parts, expected_parameters
-from tinylm.command import CommandFailed
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.cost.parts import ROWS, Check, check_parameters, check_parts, expected_parameters
+from tinylm.host.command import CommandFailed
 from tinylm.model.attention import SelfAttention
 from tinylm.model.lm import ModelSettings, TinyLM
 

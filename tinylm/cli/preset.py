@@ -2,7 +2,7 @@
 
 import argparse
 
-from tinylm.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.presets.write import current, names, title, write_preset
 
 

@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tinylm.base.config import InputError, load_params
 from tinylm.cli.arguments import MODELS, VOCAB
-from tinylm.cli.loading import load
-from tinylm.cli.provenance import output_md5, revision, stale, uncommitted
 from tinylm.cli.record import without_stale
-from tinylm.config import InputError, load_params
+from tinylm.compare.provenance import output_md5, revision, stale, uncommitted
+from tinylm.exchange.loading import load
 
 
 def _run() -> tuple[Any, list[str], bool]:

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tinylm.cli.provenance import revision, stale
-from tinylm.config import PARAMS_FILE, InputError, load_params
-from tinylm.files import write_json
+from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.files import write_json
+from tinylm.compare.provenance import revision, stale
 from tinylm.presets.write import Values, differences, flatten, names, preset_values
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")

@@ -3,9 +3,9 @@
 import os
 from argparse import Namespace
 
-from tinylm.config import InputError
-from tinylm.text.standin import TRAIN_STORIES, VALIDATION_STORIES, write_standin
-from tinylm.workers import cores
+from tinylm.base.config import InputError
+from tinylm.host.workers import cores
+from tinylm.studies.synthetic_corpus import TRAIN_STORIES, VALIDATION_STORIES, write_standin
 
 
 def run(arguments: Namespace) -> None:

@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tinylm.bench.study_plan import Study, find_study, read_studies, summed_up, table
-from tinylm.cli.provenance import revision
-from tinylm.config import InputError, load_params
-from tinylm.files import write_json
+from tinylm.base.config import InputError, load_params
+from tinylm.base.files import write_json
+from tinylm.compare.provenance import revision
+from tinylm.studies.study_plan import Study, find_study, read_studies, summed_up, table
 
 RESULTS = Path("docs/studies")
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"--threads {arguments.threads}; allowed: 1 to 1024")
     params = load_params()
 
-    from tinylm.bench.study import Workbench, run_study
+    from tinylm.studies.study import Workbench, run_study
 
     bench = Workbench(study, params, arguments.threads)
     runs: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in study.settings}

@@ -13,9 +13,9 @@ import math
 import sys
 from pathlib import Path
 
-from tinylm.command import guard
-from tinylm.config import InputError
-from tinylm.files import SUMS, discard, read_json, sha256
+from tinylm.base.config import InputError
+from tinylm.base.files import SUMS, discard, read_json, sha256
+from tinylm.host.command import guard
 
 FOLDERS = ("data", "models")
 KEPT = (*FOLDERS, "metrics", "plots", "report")  # where DVC puts what it restores

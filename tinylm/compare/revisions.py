@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 
 WORKSPACE = "workspace"
 _LOST = "{}: DVC's cache lacks it; dvc fetch, or check the revision out and run dvc repro"

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.cli.provenance import stale_stages
+from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.compare.provenance import stale_stages
 from tinylm.compare.revisions import Absent, Revision
-from tinylm.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.presets.write import Values, flatten
 
 METRICS = ("train", "evaluate", "seeds")

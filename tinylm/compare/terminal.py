@@ -5,8 +5,8 @@ import textwrap
 from collections.abc import Sequence
 
 from tinylm.compare.sections import Sections
+from tinylm.host.runtime import visible
 from tinylm.reporting.blocks import Block, Blocks, Bullets, Fold, Heading, Paragraph, Quotes, Table
-from tinylm.runtime import visible
 
 _NARROWEST = 80
 

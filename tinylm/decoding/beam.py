@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import check_banned
 from tinylm.decoding.session import Decoder, Session, decoding_mode

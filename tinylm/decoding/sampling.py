@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.base.seeding import derive_seed
 from tinylm.decoding import filters
 from tinylm.decoding.session import Decoder, Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.lm import TinyLM
-from tinylm.seeding import derive_seed
 
 
 @dataclasses.dataclass(frozen=True)

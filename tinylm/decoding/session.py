@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.lm import TinyLM

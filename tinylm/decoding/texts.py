@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
-from tinylm.files import atomic_folder, copy_file, write_bytes, write_json
+from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.lm import TinyLM
-from tinylm.model.storage import CONFIG, WEIGHTS
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 FORMATS = ("transformers", "tinylm")

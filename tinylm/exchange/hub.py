@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from tinylm.command import CommandFailed
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.exchange.repository import files_of, foreign, outdated
+from tinylm.host.command import CommandFailed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError, parse_yaml
+from tinylm.base.config import InputError, parse_yaml
 
 KNOWN = {"roneneldan/TinyStories": "cdla-sharing-1.0"}  # as its page on the hub states
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+-]{0,63}")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from tinylm.host.runtime import visible
 from tinylm.reporting.blocks import (
     Block,
     Blocks,
@@ -18,7 +19,6 @@ from tinylm.reporting.blocks import (
     Shaded,
     Table,
 )
-from tinylm.runtime import visible
 
 Files = Mapping[str, tuple[str, str]]  # picture's name: (path of the file, words that stand for it)
 _SPECIAL = re.compile(r"[\\`*\[\]<>#|~$]|(?<![^\W_])_|_(?![^\W_])")  # inside a word _ is no mark

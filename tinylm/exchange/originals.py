@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from tinylm.config import InputError, read_section, setting
+from tinylm.base.config import InputError, read_section, setting
+from tinylm.base.files import SUMS, discard, read_json, sha256, write_bytes, write_json
 from tinylm.exchange.tokenizer_files import TOKENIZER
-from tinylm.files import SUMS, discard, read_json, sha256, write_bytes, write_json
+from tinylm.model.checkpoint import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
 from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.storage import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
 from tinylm.text.tokens.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
 
 FOLDER = "tinylm"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 
 MARK = "pipeline/params.yaml"  # a folder or repository that holds it was written by us
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,38}/[A-Za-z0-9_][\w.-]{0,55}", re.ASCII)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.exchange.blocks import Affine, StockBlock, exact, of_norm, stock_blocks
 from tinylm.exchange.stream import EPSILON, Stream, new_stream
 from tinylm.model.lm import ModelSettings, TinyLM

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.attention_core import AttentionCore, fused_attention
+from tinylm.kernels.training.attention import LoopedCore
+from tinylm.kernels.training.attention_core import AttentionCore, fused_attention
 from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.loops.attention import LoopedCore
 
 
 def head_widths(inner: int, heads: int) -> list[int]:

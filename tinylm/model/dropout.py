@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.draws import chance, new_seed, random_bits
-from tinylm.model.loops.dropping import LoopedDrop
+from tinylm.kernels.training.draws import chance, new_seed, random_bits
+from tinylm.kernels.training.dropping import LoopedDrop
 
 
 def fast_draws(x: Tensor) -> bool:

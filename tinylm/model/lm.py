@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tinylm.kernels.training.low_blocks import GELU, LOOPED_GELU, RELU, LowFeedForward, add_dropped
 from tinylm.model import initial
 from tinylm.model.attention import SelfAttention, causal_mask
 from tinylm.model.dropout import Dropout, fast_draws
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.losses import output_loss, output_nats
-from tinylm.model.low_blocks import GELU, LOOPED_GELU, RELU, LowFeedForward, add_dropped
 from tinylm.model.norms import Norm
 from tinylm.model.positions import sinusoids
 from tinylm.model.recompute import run_blocks
@@ -129,7 +129,7 @@ class TinyLM(nn.Module):
                 module.fused = fused
 
     def use_loops(self, looped: bool) -> None:
-        """Whether compiled loops (`tinylm.model.loops`) do what they can of training in bfloat16 on a CPU."""
+        """Whether compiled loops (`tinylm.kernels.training`) do what they can of training in bfloat16 on a CPU."""
         for module in self.modules():
             if isinstance(module, TinyLM | Block | SelfAttention | FeedForward | Norm | Dropout):
                 module.looped = looped

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from tinylm.model.output_layer import CHUNK_ROWS, LowOutputLoss, OutputLoss
+from tinylm.kernels.training.output_layer import CHUNK_ROWS, LowOutputLoss, OutputLoss
 
 
 def token_nats(logits: Tensor, targets: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tinylm.kernels.training.norms import LoopedNormalise
 from tinylm.model.dropout import fast_draws
-from tinylm.model.loops.norms import LoopedNormalise
 
 
 class _Normalise(torch.autograd.Function):

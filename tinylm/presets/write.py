@@ -15,8 +15,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import RoundTripRepresenter
 
-from tinylm.config import PARAMS_FILE, InputError, load_params, parse_yaml
-from tinylm.files import atomic_write
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml
+from tinylm.base.files import atomic_write
 
 FOLDER = Path(__file__).parent
 BASE = "storybook"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError, load_params
+from tinylm.base.config import InputError, load_params
 from tinylm.reporting.expressions import evaluate, fill, paths, places
 from tinylm.reporting.seeds import BadExpression, Missing
 

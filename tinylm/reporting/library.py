@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError, load_params
-from tinylm.files import read_json
+from tinylm.base.config import InputError, load_params
+from tinylm.base.files import read_json
 from tinylm.reporting.recording import figures
 from tinylm.reporting.seeds import Seeds
 

@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from tinylm.command import guard
-from tinylm.files import atomic_write
+from tinylm.base.files import atomic_write
+from tinylm.host.command import guard
 
 _HEAD = """<!doctype html>
 <html lang="en">

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.reporting.blocks import Blocks, fold, heading, joined, paragraph, table
 from tinylm.reporting.expressions import fill
 from tinylm.reporting.ledger import counts, entries, names_for

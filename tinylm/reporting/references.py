@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import load_params
+from tinylm.base.config import load_params
 from tinylm.reporting.expressions import evaluate, fill
 from tinylm.reporting.ledger import names_for
 from tinylm.reporting.library import SYSTEMS, library

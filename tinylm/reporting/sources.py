@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tinylm.config import InputError
-from tinylm.files import check_sums
+from tinylm.base.config import InputError
+from tinylm.base.files import check_sums
 
 STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds")
 

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from tinylm.host.runtime import visible
 from tinylm.reporting.sources import Sentence, as_number
-from tinylm.runtime import visible
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label

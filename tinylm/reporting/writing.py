@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tinylm.files import atomic_write
+from tinylm.base.files import atomic_write
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
 from tinylm.reporting.paper import build_paper

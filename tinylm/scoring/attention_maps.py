@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tinylm.files import atomic_write
+from tinylm.base.files import atomic_write
 from tinylm.model.lm import TinyLM
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 
 MAX_TOKENS = 24  # a heat map with more words cannot be read
 

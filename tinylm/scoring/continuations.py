@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinylm.config import PARAMS_FILE, InputError
-from tinylm.decoding.decoder import decoder_of
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
+from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.lm import TinyLM
 from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
 from tinylm.scoring.perplexity import perplexity
 from tinylm.scoring.settings import EvaluateSettings
 from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 TABLE = ("story", "prompt", "reference", "continuation", "perplexity", "reference_perplexity", "bleu", "finished")

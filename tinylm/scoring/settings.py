@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tinylm.config import setting
+from tinylm.base.config import setting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,11 +12,11 @@ from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
 from tinylm.scoring.perplexity import perplexity, story_nats
+from tinylm.scoring.split_loss import target_losses
 from tinylm.scoring.story_texts import story_rows, story_texts
 from tinylm.text.batches import scoring_batches, scoring_starts
-from tinylm.text.token_store import TokenStore, coverage
+from tinylm.text.stores.token_store import TokenStore, coverage
 from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.training.validation import target_losses
 
 BATCH_ROWS = 32
 HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.scoring.bits_per_byte import Spelling
-from tinylm.text.stories import read_stories
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.stories.stories import read_stories
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 _ID_DIGITS = 16

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from tinylm.config import PARAMS_FILE, InputError
-from tinylm.seeding import derive_seed
-from tinylm.text.token_store import TokenStore
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import derive_seed
+from tinylm.text.stores.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from tinylm.seeding import derive_seed
-from tinylm.text.token_store import TokenStore
+from tinylm.base.seeding import derive_seed
+from tinylm.text.stores.token_store import TokenStore
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.config import InputError
-from tinylm.seeding import derive_seed
-from tinylm.text.embedding_settings import EmbeddingSettings
+from tinylm.base.config import InputError
+from tinylm.base.seeding import derive_seed
+from tinylm.text.vectors.settings import EmbeddingSettings
 
 NEGATIVES = 5
 M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns

@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.model.checkpoint import new_model
 from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.storage import new_model
-from tinylm.seeding import derive_seed, seed_everything
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.trainer import TrainSettings
 
 

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tinylm.files import atomic_write, write_json
+from tinylm.base.files import atomic_write, write_json
 from tinylm.text.batches import TrainBatches
 from tinylm.training.run_state import Curves, TrainResult
 

@@ -18,10 +18,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from tinylm.command import CommandFailed, is_out_of_memory
-from tinylm.config import PARAMS_FILE, InputError
-from tinylm.runtime import pick_device
-from tinylm.seeding import derive_seed
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import derive_seed
+from tinylm.host.command import CommandFailed, is_out_of_memory
+from tinylm.host.runtime import pick_device
 from tinylm.text.batches import Batch
 
 BUCKET_BYTES = 25 << 20  # of gradients that travel together: small tensors would each pay for a round of their own

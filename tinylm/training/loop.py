@@ -5,19 +5,19 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from tinylm.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
-from tinylm.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
+from tinylm.host.loggers import Logger
+from tinylm.host.runtime import Progress
 from tinylm.model.lm import TinyLM
-from tinylm.runtime import Progress
+from tinylm.scoring.split_loss import split_loss
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group, RankLost
-from tinylm.training.loggers import Logger
 from tinylm.training.moments import Moments
 from tinylm.training.run_state import Curves, Run, TrainResult
 from tinylm.training.snapshot import Snapshots
 from tinylm.training.stopping import EarlyStopping
 from tinylm.training.trainer import Trainer, TrainingFailed, TrainSettings
-from tinylm.training.validation import split_loss
 
 
 @dataclasses.dataclass

@@ -1,6 +1,6 @@
 """When a run passes the end of an epoch, and the moments whose weights are to be kept."""
 
-from tinylm.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, InputError
 
 CLOSE = 0.02
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from tinylm.training import adam_loop
+from tinylm.kernels.training import adam as adam_loop
 
 PIECE = 1 << 17
 

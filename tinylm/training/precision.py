@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from tinylm.compiled import CannotCompile
+from tinylm.kernels.library import CannotCompile
+from tinylm.kernels.training import adam as adam_loop
+from tinylm.kernels.training import binding as library
 from tinylm.model.lm import TinyLM
-from tinylm.model.loops import library
-from tinylm.training import adam_loop
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.settings import TrainSettings
 
@@ -48,7 +48,7 @@ def why_no_loops() -> str:
 
 
 def why_not_looped(settings: TrainSettings, model: TinyLM) -> str:
-    """The reason why such a run's loops are torch's, in words; empty where they are compiled (`tinylm.model.loops`).
+    """The reason why such a run's loops are torch's, in words; empty where they are compiled (`kernels.training`).
 
     Their results differ by rounding from those of torch.
     """

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from tinylm.files import sha256
+from tinylm.base.files import sha256
+from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
 from tinylm.model.settings import ModelSettings
-from tinylm.runtime import RuntimeSettings, conditions, same_bytes_need
-from tinylm.text.matrix_file import load_matrix
-from tinylm.text.token_store import TokenStore
+from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.compiling import why_not_compiled

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tinylm.command import CommandFailed, Interrupted, one_line
-from tinylm.config import PARAMS_FILE, InputError
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.host.command import CommandFailed, Interrupted, one_line
 from tinylm.training.distributed import Group, RankLost
 
 GRACE_S = 30.0  # for the others to save and end, once a rank is gone

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tinylm.config import PARAMS_FILE, InputError, setting
+from tinylm.base.config import PARAMS_FILE, InputError, setting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,9 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from tinylm.config import InputError
-from tinylm.files import copy_file, read_json, rename_folder, sha256, write_bytes, write_json, write_sums
-from tinylm.processes import sweep
+from tinylm.base.config import InputError
+from tinylm.base.files import copy_file, read_json, rename_folder, sha256, sweep, write_bytes, write_json, write_sums
 from tinylm.training import unfinished
 from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
 

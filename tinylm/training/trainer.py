@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from tinylm.command import CommandFailed
+from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import keep_freed_memory
 from tinylm.model.lm import Block, TinyLM
-from tinylm.runtime import keep_freed_memory
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.compiling import CompiledBlocks
 from tinylm.training.distributed import Group

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError
-from tinylm.files import read_json
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json
 
 FORMAT, SINCE = 2, "0.1.0"  # of snapshots, and the first version of tinylm that writes it
 KEPT_RUNS = 3

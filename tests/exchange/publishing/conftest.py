@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tinylm.config import load_params
+from tinylm.base.config import load_params
 from tinylm.presets.write import FOLDER
 
 TOKEN = "hf_" + "Secret" * 6

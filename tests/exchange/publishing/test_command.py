@@ -10,9 +10,9 @@ import yaml
 
 from tests.small import model_settings
 from tinylm.cli import main
+from tinylm.model.checkpoint import save_model
 from tinylm.model.lm import TinyLM
-from tinylm.model.storage import save_model
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 TOKEN = "hf_" + "Secret" * 6

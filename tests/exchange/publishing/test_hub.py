@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import logging
 
-from tinylm.command import CommandFailed
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.exchange.hub import endpoint, find_token, upload
+from tinylm.host.command import CommandFailed
 
 ROOT = Path(__file__).parents[3]
 TOKEN = "hf_" + "Secret" * 6

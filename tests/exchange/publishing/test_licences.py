@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.exchange.licences import check_name, data_licence
 
 HUB = {"source": "hub", "hub_id": "roneneldan/TinyStories", "hub_revision": "abc", "path": ""}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.exchange.licences import data_licence
 from tinylm.exchange.publication import Origin, Publication
 from tinylm.exchange.publishing import build

@@ -6,11 +6,11 @@ import sys
 import pytest
 import tokenizers
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.tokens.bpe import SPECIALS, train_bpe
 from tinylm.text.tokens.byte_level import CHARACTER_OF, CHUNK
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 TEXTS = [
     "The cat sat on the mat. The cat's hat!",
@@ -103,7 +103,7 @@ def test_a_text_longer_than_a_piece_has_the_ids_of_the_whole():
 
 def test_training_repeats_in_another_process():
     program = (
-        "from tinylm.text.tokens.bpe import *; from tinylm.text.tokens.vocab_settings import *; import sys, json\n"
+        "from tinylm.text.tokens.bpe import *; from tinylm.text.tokens.settings import *; import sys, json\n"
         "texts = json.load(sys.stdin); s = VocabSettings('bpe', False, 'keep', 1, 400, '', None, None)\n"
         "print(json.dumps(train_bpe(texts, s).tokens))"
     )

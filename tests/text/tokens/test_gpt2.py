@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.tokens import gpt2_files
 from tinylm.text.tokens.byte_level import BYTE_OF, CHARACTER_OF
 from tinylm.text.tokens.gpt2 import load_gpt2
 from tinylm.text.tokens.gpt2_files import END_OF_TEXT, read_local, vocabulary_sha256
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpt2"
 SETTINGS = VocabSettings("gpt2", False, "keep", 1, None, "", None, None)

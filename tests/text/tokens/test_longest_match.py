@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.config import InputError
-from tinylm.text.cleaning import clean_text
-from tinylm.text.readers import read_file
+from tinylm.base.config import InputError
+from tinylm.text.corpus.cleaning import clean_text
+from tinylm.text.corpus.readers import read_file
 from tinylm.text.tokens import longest_match
 from tinylm.text.tokens.longest_match import LongestMatchTokenizer, train_longest_match
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 SHAKESPEARE = Path(__file__).resolve().parents[3] / "shared" / "tinyshakespeare" / "input.txt"
 PLAY = [

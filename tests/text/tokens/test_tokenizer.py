@@ -2,9 +2,9 @@ import dataclasses
 
 import pytest
 
-from tinylm.config import InputError, read_section
+from tinylm.base.config import InputError, read_section
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer, open_tokenizer
-from tinylm.text.tokens.vocab_settings import VocabSettings
 
 TEXTS = ["The cat sat on the mat.\nThe cat ran.", "A dog ran; the dog's cat sat."]
 WORDS = VocabSettings("words", True, "drop", 1, None, "", None, None)

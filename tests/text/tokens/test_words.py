@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 import tokenizers
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
+from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
 from tinylm.text.tokens.words import MAX_WORD, SPECIALS, build_tokenizer, count_words
 
 RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.tokens.byte_level import CHARACTER_OF, MergedTokens, byte_pair_library, chunks, whole_text
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
 SOS_ID, EOS_ID, PAD_ID = range(3)

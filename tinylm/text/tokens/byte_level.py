@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinylm.files import atomic_write
+from tinylm.base.files import atomic_write
 
 CHUNK = 1 << 16  # characters that the library sees at once: its own notes take 200 times a text's size
 _VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))

@@ -8,10 +8,10 @@ special role: it opens a story, ends it and fills what is not scored.
 from collections.abc import Iterable
 from pathlib import Path
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.tokens.byte_level import MergedTokens, byte_pair_library
 from tinylm.text.tokens.gpt2_files import END_OF_TEXT, check_vocabulary, read_local
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 
 HUB_TIMEOUT_S = 10.0
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 from tinylm.text.tokens.byte_level import CHARACTER_OF
 
 END_OF_TEXT = "<|endoftext|>"

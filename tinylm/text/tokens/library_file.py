@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError
+from tinylm.base.config import InputError
 
 AGAIN = "run dvc repro -f -s vocab"
 

@@ -18,11 +18,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tinylm.config import InputError
-from tinylm.files import atomic_write
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_write
 from tinylm.text.tokens.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, chunks, pre_tokenizer, whole_text
 from tinylm.text.tokens.pair_merging import merged_pairs
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 
 TYPE = "longest_match"
 CACHE_WORDS = 1 << 17

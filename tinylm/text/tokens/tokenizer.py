@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from tinylm.config import InputError
-from tinylm.files import check_sums
+from tinylm.base.config import InputError
+from tinylm.base.files import check_sums
 from tinylm.text.tokens.library_file import AGAIN, merges_in_order, same_rule, tokens_by_id
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 
 MAX_FILE_BYTES = 1 << 30
 

@@ -10,17 +10,14 @@ Words carry the space behind them (which sorts before every other byte of a word
 that UTF-8 never holds stand for the special tokens.
 """
 
-import ctypes
-import functools
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinylm.compiled import Library
+from tinylm.kernels.text.counting import library
 from tinylm.text.tokens.byte_level import whole_text
 from tinylm.text.tokens.words import MAX_WORD, SPECIALS, Splitter
 
@@ -29,7 +26,6 @@ SOS, EOS = MARKS[:2]
 PARTS = 256  # that the words are shared out to by a hash, so that counts can be merged a part at a time
 KEPT_PIECES = 1 << 16
 SPACE = 0x20
-LIBRARY = Library("words", units=(Path(__file__).with_suffix(".cpp"),))
 NOT_HERE = 0xFF  # in the compiled code's table: a line with this character is not done there
 
 
@@ -126,20 +122,6 @@ class BlockSplitter:
         )
 
 
-@functools.cache
-def _compiled() -> ctypes.CDLL:
-    library = LIBRARY.load()
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    library.tinylm_words_new.restype, library.tinylm_words_new.argtypes = pointer, [pointer, number]
-    library.tinylm_words_begin.argtypes = [pointer, ctypes.c_char_p, number]
-    library.tinylm_words_lines.restype = number
-    library.tinylm_words_lines.argtypes = [pointer, ctypes.c_char_p, number, number]
-    library.tinylm_words_story.argtypes = [pointer, ctypes.c_char_p, number]
-    library.tinylm_words_sizes.argtypes = [pointer, pointer]
-    library.tinylm_words_take.argtypes = [pointer, number, number, *[pointer] * 5]
-    return library
-
-
 class CompiledSplitter:
     """Lines of a story file -> WordBlock. Raises CannotCompile where there is no library."""
 
@@ -149,16 +131,16 @@ class CompiledSplitter:
         made = [split.table.get(code, chr(code)) or "\0" for code in range(128)]
         table = np.array([ord(new) if isinstance(new, str) else new for new in made], np.uint8)
         table[{"keep": range(128), "attached": [ord("<")], "drop": []}[split.punctuation]] = NOT_HERE
-        self._words = _compiled().tinylm_words_new(table.ctypes.data, MAX_WORD)
+        self._words = library().tinylm_words_new(table.ctypes.data, MAX_WORD)
 
     def __call__(self, lines: bytes, text_of: Callable[[bytes], str]) -> WordBlock:
         """The block of these stories; text_of: the text of a line that is not plain."""
-        library, at = _compiled(), 0
-        library.tinylm_words_begin(self._words, SOS + EOS, 2)
-        while (at := library.tinylm_words_lines(self._words, lines, len(lines), at)) < len(lines):
+        at = 0
+        library().tinylm_words_begin(self._words, SOS + EOS, 2)
+        while (at := library().tinylm_words_lines(self._words, lines, len(lines), at)) < len(lines):
             end = lines.find(b"\n", at) + 1 or len(lines)
             words = self._others.prepared(text_of(lines[at:end]), True)
-            library.tinylm_words_story(self._words, words, len(words))
+            library().tinylm_words_story(self._words, words, len(words))
             at = end
         return self._taken()
 
@@ -166,12 +148,12 @@ class CompiledSplitter:
         import pyarrow
 
         sizes = np.empty(3, np.int64)
-        _compiled().tinylm_words_sizes(self._words, sizes.ctypes.data)
+        library().tinylm_words_sizes(self._words, sizes.ctypes.data)
         words, size, total = sizes.tolist()
         starts, text = np.empty(words + 1, np.int32), np.empty(size, np.uint8)
         counts, borders = np.empty(words, np.int64), np.empty(PARTS + 1, np.int64)
         numbers = np.empty(total, np.uint16 if words <= 1 << 16 else np.uint32)
         arrays = [array.ctypes.data for array in (starts, text, counts, borders, numbers)]
-        _compiled().tinylm_words_take(self._words, PARTS, 2, *arrays)
+        library().tinylm_words_take(self._words, PARTS, 2, *arrays)
         buffers = [None, pyarrow.py_buffer(starts), pyarrow.py_buffer(text)]
         return WordBlock(pyarrow.Array.from_buffers(pyarrow.binary(), words, buffers), counts, numbers, borders)

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from tinylm.text.tokens.vocab_settings import VocabSettings
+from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.word_blocks import PARTS, WordBlock
 
 MERGED_WORDS = 1 << 20  # words of blocks that are merged at a time

@@ -21,11 +21,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tinylm.config import InputError
-from tinylm.files import atomic_write
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_write
 from tinylm.text.tokens.byte_level import whole_text
 from tinylm.text.tokens.library_file import same_rule, tokens_by_id
-from tinylm.text.tokens.vocab_settings import PUNCTUATIONS, VocabSettings
+from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)

@@ -1,0 +1,248 @@
+"""Turns, records, verdicts, planning, fits: what the lines rest on."""
+
+import argparse
+import json
+import os
+import struct
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tinylm.base.config import InputError
+from tinylm.benchmarks import bin_file, gpu, growth, record, watched
+from tinylm.benchmarks.contenders import nanogpt
+from tinylm.benchmarks.interleaved import Side, in_turn, spread
+from tinylm.benchmarks.options import Options, add_options, clone, options_of
+from tinylm.benchmarks.record import Row
+from tinylm.cost import planning
+from tinylm.host.command import CommandFailed
+
+ONE = {"median": 2.0, "low": 1.0, "high": 3.0, "turns": 3}
+
+
+def counting(setup):
+    """A side for tests: counts its turns."""
+    if setup.get("bad"):
+        raise ValueError("no such peer")
+    state = {"turns": setup["from"]}
+
+    def step(request):
+        print("chatter", flush=True)
+        if request.get("die"):
+            os._exit(3)
+        state["turns"] += 1
+        return {"turns": state["turns"]} if request else {}
+
+    return step
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch):
+    (tmp_path / "counting_side.py").write_text(
+        "import os\n\n" + "".join(map(str, __import__("inspect").getsourcelines(counting)[0]))
+    )
+    monkeypatch.setattr(
+        "tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{growth.__file__.partition('/tinylm/')[0]}"
+    )
+    return "counting_side:counting"
+
+
+def test_a_side_answers_from_a_process_of_its_own_whatever_it_prints(target):
+    with Side("peer", target, {"from": 4}) as side:
+        assert side.turn(again=1) == {"turns": 5}
+        assert side.turn() == {}  # an empty answer is an answer
+        assert side.turn(again=1) == {"turns": 7}
+        with pytest.raises(CommandFailed, match=r"(?s)peer: its process ended \(3\); it said: .*chatter"):
+            side.turn(die=True)
+
+
+def test_a_side_that_cannot_be_prepared_says_why(target):
+    with pytest.raises(CommandFailed, match="peer: ValueError: no such peer"):
+        Side("peer", target, {"bad": True})
+
+
+def test_the_sides_take_turns():
+    order = []
+    found = in_turn({name: lambda name=name: order.append(name) or {"n": len(order)} for name in "ab"}, 2, warm_up=1)
+    assert "".join(order) == "ababab"
+    assert found == {"a": [{"n": 3}, {"n": 5}], "b": [{"n": 4}, {"n": 6}]}
+
+
+def test_spread():
+    assert spread([3.0, 1.0, 10.0]) == {"median": 3.0, "low": 1.0, "high": 10.0, "turns": 3}
+
+
+@pytest.mark.parametrize(
+    ("figure", "goal", "reached"),
+    [
+        (1.8, {"must": 1.8, "stretch": 2.2}, "must"),
+        (2.2, {"must": 1.8, "stretch": 2.2}, "stretch"),
+        (1.79, {"must": 1.8, "stretch": 2.2}, "no"),
+        (0.3, {"must": 1 / 3, "stretch": 1 / 5, "higher": False}, "must"),
+        (0.4, {"must": 1 / 3, "stretch": 1 / 5, "higher": False}, "no"),
+        (0.9, {"stretch": 1.0}, "not the stretch"),
+        (5.0, {"must": 4.0}, "must"),
+        (None, {"must": 4.0}, "no"),
+        (5.0, {}, ""),
+    ],
+)
+def test_verdicts(figure, goal, reached):
+    assert Row("speed", "x", ONE, figure=figure, **goal).reached() == reached
+
+
+def test_a_line_replaces_its_own_results_and_no_others(tmp_path):
+    path = tmp_path / "results.json"
+    record.keep(path, "training", [Row("old", "s", ONE)], {"cpu": "a"})
+    record.keep(path, "vectors", [Row("other", "s", ONE)], {"cpu": "a"})
+    found = record.keep(path, "training", [record.against("new", "s", ONE, ONE, "peer", must=1.0)], {"cpu": "b"})
+    assert [row["what"] for line in found.values() for row in line["rows"]] == ["new", "other"]
+    assert json.loads(path.read_text()) == found
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{record.RESULTS[0]}\nold\n{record.RESULTS[1]}\nafter\n")
+    record.put(page, record.RESULTS, record.table(found, ["vectors", "training"]))
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert text.index("| vectors | other") < text.index(
+        "| training | new | 2 (1–3) s | peer: 2 (1–3) s | 1 x | 1 / – | must |"
+    )
+    with pytest.raises(InputError, match="no lines"):
+        record.put(page, record.PLAN, "")
+
+
+def test_a_part_of_a_line_replaces_itself_alone(tmp_path):
+    path = tmp_path / "results.json"
+    record.keep(path, "loss", [Row("whole", "s", ONE)], {})
+    record.keep(path, "loss", [Row("two", "s", ONE, part=2.0), Row("half", "s", ONE, part=0.5)], {})
+    found = record.keep(path, "loss", [Row("one", "s", ONE, part=1.0), Row("half anew", "s", ONE, part=0.5)], {})
+    assert [row["what"] for row in found["loss"]["rows"]] == ["half anew", "one", "two"]
+
+
+def test_a_clone_that_is_not_there_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOGPT", str(tmp_path / "none"))
+    with pytest.raises(InputError, match="no such folder"):
+        clone("NANOGPT")
+    monkeypatch.setenv("NANOGPT", str(tmp_path))
+    assert clone("NANOGPT") == tmp_path
+    monkeypatch.delenv("NANOGPT")
+    assert clone("NANOGPT") is None
+
+
+def test_the_peers_learning_rate_ends_with_the_horizon():
+    rates = [nanogpt.learning_rate(update, 100, 1.0) for update in range(100)]
+    assert rates[0] == pytest.approx(1 / 6)
+    assert max(rates) == rates[5] == 1.0
+    assert rates[-1] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_the_peers_windows_are_shifted_by_one(work):
+    shape = replace(gpu_shape(), context=5, batch=3)
+    inputs, targets = nanogpt.NanoGPT(str(work), shape, "fp32").windows(np.arange(50))
+    assert inputs.shape == (3, 5)
+    assert torch.equal(inputs + 1, targets)
+
+
+def gpu_shape():
+    from tinylm.benchmarks.shape import TINY
+
+    return TINY
+
+
+def test_a_bin_file_is_as_long_as_its_header_says_and_asks_for_unknown_words_too(tmp_path):
+    asked = bin_file.asked_words(300, 40)
+    assert len(set(asked)) == 40
+    assert sum(word.endswith("x") for word in asked) == 8
+    bin_file.write(tmp_path / "a.bin", 12, 300, 50, 7, asked)
+    content = (tmp_path / "a.bin").read_bytes()
+    entries = sum(len(bin_file.spelled(n)) + 10 for n in range(300))
+    assert len(content) == 8 + 56 + 28 + entries + 2 * 17 + 4 * 7 * (350 + 300)
+    assert struct.unpack_from("<i", content, 8) == (7,)
+
+
+def test_fit_finds_the_exponent():
+    assert growth.fit([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2.0)
+
+
+def test_an_axis_chooses_its_own_threads(monkeypatch):
+    monkeypatch.setattr("tinylm.benchmarks.options.Side", lambda name, target, setup, *_: setup)
+    assert Options(threads=4).side("cores", "growth:train", {"threads": 1}) == {"threads": 1}
+    assert Options(threads=4).side("width", "growth:train", {}) == {"threads": 4}
+
+
+@pytest.mark.parametrize("name", ["depth", "cores", "beams", "data"])
+def test_growth_runs_and_draws(name, options, tmp_path):
+    told = replace(options, results=tmp_path / "growth.json")
+    growth.grow([name], told)
+    found = json.loads(told.results.read_text())[name]
+    assert [point["x"] for point in found["points"]] == list(growth.AXES[name].values["tiny"])
+    assert (tmp_path / f"pictures/growth_{name}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_growth_as_a_table():
+    points = [{"x": 1000, "seconds": ONE, "limit_s": 0.5}, {"x": 2000, "seconds": ONE, "limit_s": 1.5}]
+    width = {"title": "Width", "x": "D", "points": points, "exponent": 1.5, "conditions": {"cpu": "a"}}
+    data = width | {"title": "Data", "points": [points[0] | {"limit_s": None}]}
+    text = growth.table({"data": data, "width": width})
+    assert text.index("| Width | D: 1,000 / 2,000 | 2 / 2 | 25% / 75% | 1.50 |") < text.index(
+        "| Data | D: 1,000 | 2 | – "
+    )
+    assert "- `width`: cpu a" in text
+    assert "![Width](pictures/growth_width.png)" in text
+
+
+def test_the_plan_counts():
+    a = planning.Assumptions(network=1e9, tokens_per_step=1000, vocabulary=100)
+    machines = {machine.name: machine for machine in planning.machines(a, False)}
+    model = planning.Model("m", 1e6, 6e6, False)
+    one, _ = planning.epoch(a, model, machines["1 H200"], 1e9)
+    assert one == pytest.approx(1e9 * 6e6 / (9.9e14 * 0.2))
+    many, limit = planning.epoch(a, model, machines["64 H200"], 1e9)
+    sent = 1e9 / 64_000 * 2 * 63 / 64 * 4e6 / 1e9
+    assert many == pytest.approx(one / 64 + sent)
+    assert limit == "gradients sent"
+    lines = list(planning.rows(a))
+    assert len(lines) == 3 * 2 * 4
+    assert sum("does not fit" in line for line in lines) == 2
+
+
+def test_the_gpu_script_runs_on_a_cpu_tiny_and_keeps_a_row_a_device(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "gpu.json"
+    path.write_text(json.dumps([{"conditions": {"device": "a card"}}, {"conditions": {"device": "cpu"}, "old": 1}]))
+    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--results", str(path)])
+    gpu.main()
+    kept = json.loads(path.read_text())
+    assert [row["conditions"]["device"] for row in kept] == ["a card", "cpu"]
+    assert [row["rows"] for row in kept[1]["training"]] == [1, 2]
+    assert kept[1]["one_prompt"]["tokens_per_s"] > 0
+    assert kept[1]["report_d"]["iterations_measured"] == gpu.TINY.iterations
+    assert "D's 5,000 iterations" in capsys.readouterr().out
+
+
+def test_the_gpu_script_refuses_in_one_line_without_a_card(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["gpu"])
+    with pytest.raises(InputError, match="make bench-gpu: torch sees no CUDA device here"):
+        gpu.main()
+
+
+def test_a_watched_command_tells_time_and_memory(tmp_path):
+    code = "import time; kept = b'x' * 50_000_000; time.sleep(0.6)"
+    seconds, peak = watched.watch([sys.executable, "-c", code], tmp_path)
+    assert seconds > 0.6
+    assert 50 < peak < 200
+    with pytest.raises(CommandFailed, match="broken"):
+        watched.watch([sys.executable, "-c", "raise SystemExit('broken')"], tmp_path)
+
+
+@pytest.mark.parametrize("results", [Options.results, growth.RESULTS])
+def test_tiny_results_stay_away_from_the_real_ones(tmp_path, results):
+    parser = argparse.ArgumentParser()
+    add_options(parser, results)
+    tiny = options_of(parser.parse_args(["--size", "tiny", "--work", str(tmp_path)]))
+    assert tiny.results == tmp_path / "results-tiny.json"
+    assert options_of(parser.parse_args([])).results == results
+    assert options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name == "own.json"

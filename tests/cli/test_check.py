@@ -1,0 +1,375 @@
+"""tinylm check: each planted problem is found, by its key path, before any work."""
+
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tinylm.base.config import load_params, parse_yaml
+from tinylm.cli import check, machine, main
+from tinylm.presets.sections import SECTIONS, Finding, check_rules, read_sections
+from tinylm.presets.write import FOLDER, names, preset_text
+from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.words import build_tokenizer, count_words
+
+ROOT = Path(__file__).parents[2]
+BASE = load_params(FOLDER / "storybook.yaml")
+for _section, _values in {  # what the limits below are counted from, whatever the preset is tuned to
+    "data": {"train_stories": 20000, "evaluation_stories": 500},
+    "embedding": {"width": 128},
+    "model": {"layers": 4, "heads": 8, "feed_forward": 512, "context": 192, "head_width": None},
+    "train": {"batch_size": 32, "accumulation": 1, "tokens": 1_500_000, "validate_every": 50, "patience": None},
+    "decode": {"top_k": 50},
+    "evaluate": {"stories": 50, "prompt_tokens": 5, "attention_sentences": 3, "tendency_sentences": 200},
+    "beam_bench": {"widths": [1, 5, 10], "prompts": 10, "prompt_tokens": 5},
+    "kv_bench": {"batch": 20, "prompt_tokens": 5, "lengths": [32, 64, 256]},
+    "accum_sweep": {"settings": [1, 2, 4, 8], "batch_size": 16, "tokens": 160_000},
+    "runtime": {"threads": 2, "device": "auto"},
+}.items():
+    assert BASE[_section].keys() >= _values.keys()
+    BASE[_section] |= _values
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder that has all a run needs."""
+    monkeypatch.chdir(tmp_path)
+    for name in (".git", ".dvc", BASE["data"]["path"]):
+        Path(name).mkdir(parents=True)
+    Path(BASE["embedding"]["path"]).touch()
+    plant({})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    return tmp_path
+
+
+def plant(changes: dict) -> None:
+    """params.yaml of the storybook with {"section.key": value} changed."""
+    params = {section: dict(values) for section, values in BASE.items()}
+    for path, value in changes.items():
+        section, _, key = path.partition(".")
+        params[section][key] = value
+    assert Path.cwd() != ROOT  # never over the repository's own
+    Path("params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+
+
+def problems() -> list[str]:
+    return [finding.problem for finding in check.find() if finding.problem]
+
+
+def notes() -> list[str]:
+    return [finding.note for finding in check.find() if finding.note]
+
+
+def write_vocabulary(count: int) -> None:
+    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    tokenizer = build_tokenizer(count_words([" ".join(f"w{i}" for i in range(count))], settings), settings)
+    tokenizer.save("data/vocab/tokenizer.json")
+
+
+def test_sections_are_those_of_params():
+    assert list(SECTIONS) == list(BASE)
+    if (ROOT / "params.yaml").exists():
+        assert set(SECTIONS) == set(load_params(ROOT / "params.yaml"))
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_sections_of_a_preset_fit_together(name):
+    read, findings = read_sections(parse_yaml(preset_text(name), name))
+    assert [finding.problem for finding in [*findings, *check_rules(read, None)] if finding.problem] == []
+
+
+def test_a_folder_in_order_has_no_problem(capsys):
+    assert main(["check"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    lines = captured.out.splitlines()
+    assert [line.split()[0] for line in lines[: len(SECTIONS)]] == list(SECTIONS)
+    assert all(line.endswith("ok") for line in lines)
+    for word in ("heads", "python", "memory", "disk", "git", "dvc"):
+        assert any(line.startswith(word) for line in lines)
+
+
+def test_the_table_is_aligned_and_names_problems(capsys, monkeypatch):
+    findings = [Finding("a", "long value"), Finding("longer", "v", "x is wrong"), Finding("b", "", note="slow")]
+    assert check.table(findings).splitlines() == [
+        "a       long value  ok",
+        "longer  v           problem: x is wrong",
+        "b                   note: slow",
+    ]
+    monkeypatch.setattr(check, "find", lambda: findings)
+    assert main(["check"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == check.table(findings) + "\n"
+    assert captured.err == "error: 1 problem, marked above\n"
+
+
+def test_errors_of_all_sections_are_shown_at_once(capsys):
+    plant({"train.lr": -1, "train.lrr": 1, "model.layers": "four", "evaluate.seed": None})
+    params = yaml.safe_load(Path("params.yaml").read_text("utf-8"))
+    del params["report"]
+    params["trian"] = {}
+    Path("params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    assert main(["check"]) == 2
+    out = capsys.readouterr().out
+    for named in (
+        "params.yaml: train.lr = -1; allowed: a number > 0.0 and <= 10.0",
+        "params.yaml: train.lrr is unknown; did you mean 'lr'?",
+        "params.yaml: model.layers = 'four'; allowed: a whole number",
+        "params.yaml: evaluate.seed = None; allowed: a whole number >= 0",
+        "params.yaml: section 'report' is missing",
+        "params.yaml: section 'trian' is unknown; did you mean 'train'?",
+    ):
+        assert out.count(f"problem: {named}") == 1
+    assert out.count("problem: ") == 6
+
+
+@pytest.mark.parametrize("content", [b"", b"train: [\n", b"\xff\xfe", b"a: 1\na: 2\n", b"a:\n\tb: 1\n"])
+def test_params_that_cannot_be_read_do_not_hide_the_machine(content, capsys):
+    Path("params.yaml").write_bytes(content)
+    assert main(["check"]) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("params.yaml ")
+    assert out.count("problem: ") == 1
+    assert "\npython" in out
+
+
+def test_missing_params_name_the_command_that_writes_them():
+    Path("params.yaml").unlink()
+    assert problems() == ["params.yaml is missing; `tinylm preset storybook` writes one"]
+
+
+STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32, "train.accumulation": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model.heads": 129}, "model.heads = 129; allowed: at most the embedding's width 128, or a head_width"),
+        ({"evaluate.prompt_tokens": 191}, "evaluate.prompt_tokens = 191; allowed: at most 190"),
+        ({"beam_bench.prompt_tokens": 191}, "beam_bench.prompt_tokens = 191; allowed: at most 190"),
+        ({"kv_bench.prompt_tokens": 191}, "kv_bench.prompt_tokens = 191; allowed: at most 190"),
+        ({"vocab.max_size": 50, "beam_bench.widths": [1, 55]}, "beam_bench.widths = 55; allowed: at most the vocabul"),
+        ({"vocab.max_size": 45}, "decode.top_k = 50; allowed: at most the vocabulary's 49, or 0"),
+        (STREAM | {"train.tokens": 4095}, "train.tokens = 4095; allowed: at least 4096, one update"),
+        (
+            STREAM | {"train.tokens": 4096 * 49, "train.patience": 3},
+            "train.validate_every = 50; allowed with a patience: at most the 49 updates",
+        ),
+        (STREAM | {"accum_sweep.tokens": 8191}, "accum_sweep.tokens = 8191; allowed: at least 8192, one update"),
+        ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences = 200; allowed: at most data.evaluation_stor"),
+        ({"beam_bench.prompts": 501, "evaluate.stories": 502}, "evaluate.stories = 502, beam_bench.prompts = 501; al"),
+        ({"kv_bench.batch": 501}, "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500"),
+        ({"seeds.more": [2, 1]}, "seeds.more names 1; allowed: seeds other than train.seed"),
+        ({"data.path": "nowhere"}, "params.yaml: data.path = 'nowhere': no such file or folder"),
+        (
+            {"data.path": "nowhere", "data.source": "local"},
+            "params.yaml: data.path = 'nowhere': no such file or folder",
+        ),
+        ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
+        (
+            {"embedding.path": ".git", "embedding.source": "file"},
+            "embedding.path = '.git': no regular file; allowed: .vec",
+        ),
+        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}: not a format of vectors that is read here"),
+    ],
+)
+def test_a_planted_problem_is_the_only_one_found(changes, named):
+    plant(changes)
+    (found,) = problems()
+    assert found.startswith(named)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.heads": 129, "model.head_width": 3},
+        {"evaluate.prompt_tokens": 190, "beam_bench.prompt_tokens": 190, "kv_bench.prompt_tokens": 190},
+        {"vocab.max_size": 46},
+        {"vocab.max_size": 6, "decode.top_k": 0},
+        STREAM | {"train.tokens": 4096, "train.warmup": 0.0},
+        STREAM | {"train.tokens": 4096 * 50, "train.patience": 3},
+        {"train.tokens": 1},
+        STREAM | {"accum_sweep.tokens": 8192},
+        {"data.evaluation_stories": 200},
+    ],
+)
+def test_the_last_allowed_value_is_no_problem(changes):
+    if changes.keys() >= STREAM.keys():
+        changes = changes | {"accum_sweep.batch_size": 16}
+    plant(changes)
+    assert problems() == []
+
+
+def test_the_vocabulary_that_was_made_counts():
+    plant({"decode.top_k": 30})
+    write_vocabulary(25)
+    assert problems() == ["decode.top_k = 30; allowed: at most the vocabulary's 29, or 0"]
+    write_vocabulary(26)
+    assert problems() == []
+    Path("data/vocab/tokenizer.json").write_text("{", encoding="utf-8")
+    (found,) = problems()
+    assert found.startswith("data/vocab/tokenizer.json: not a tokenizer file")
+
+
+def test_rules_between_sections_pass_over_one_that_cannot_be_read():
+    params = {**BASE, "model": {}}
+    read, findings = read_sections(params)
+    assert "model" not in read
+    assert any(finding.problem.startswith("params.yaml: model.layers is missing") for finding in findings)
+    assert {finding.what for finding in check_rules(read, 100)} >= {"beam widths", "evaluation stories"}
+    assert check_rules({}, None) == []
+
+
+def test_the_width_of_a_vector_file_must_be_the_embeddings():
+    Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n", encoding="utf-8")
+    plant({"embedding.source": "file", "embedding.path": "v.vec"})
+    assert problems() == ["v.vec, line 1: vectors of width 3; embedding.width = 128"]
+    plant({"embedding.source": "file", "embedding.path": "v.vec", "embedding.width": 3, "model.heads": 3})
+    assert problems() == []
+
+
+def test_a_local_corpus_is_looked_at():
+    Path("stories.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
+    plant({"data.source": "local", "data.path": "stories.jsonl"})
+    assert problems() == []
+    Path("stories").mkdir()
+    plant({"data.source": "local", "data.path": "stories"})
+    (found,) = problems()
+    assert found.startswith("stories: not laid out as a dataset")
+
+
+def test_the_hub_is_noted_and_not_asked():
+    plant({"data.source": "hub"})
+    assert problems() == []
+    assert notes() == ["asked for when download runs"]
+    plant({"embedding.source": "file", "embedding.hub_id": "a/b", "embedding.hub_revision": "0"})
+    assert problems() == []
+    assert notes() == ["asked for when vocab runs"]
+
+
+def test_what_is_only_slow_or_odd_is_noted():
+    plant({"runtime.threads": 3, "kv_bench.lengths": [190, 400]})
+    assert problems() == []
+    assert notes() == [
+        "kv_bench.lengths: all pass model.context = 192, so that the window slides in each",
+        "runtime.threads = 3: more than the cores; slower",
+    ]
+
+
+def test_no_cuda_device(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    plant({"runtime.device": "cuda"})
+    (found,) = problems()
+    assert found.startswith("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu")
+
+
+def test_a_full_disk_and_little_memory(monkeypatch):
+    import psutil
+
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage(10_000_000))
+    (found,) = problems()
+    assert found.startswith("disk: about 0.1 GiB needed, 0.0 free")
+    plant({"train.batch_size": 1_000_000, "vocab.max_size": 1000})
+    memory = namedtuple("memory", "available")
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory(8 * 2**30))
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage(10**12))
+    (found,) = [line for line in problems() if line.startswith("memory")]
+    assert "lower train.batch_size or model.context, or set train.recompute" in found
+
+
+def test_needs_grow_with_stories_batch_and_depth():
+    def needed(**changes):
+        params = {section: dict(values) for section, values in BASE.items()}
+        for path, value in changes.items():
+            section, _, key = path.partition("__")
+            params[section][key] = value
+        return machine.needs(read_sections(params)[0], 1000)
+
+    disk, memory = needed()
+    assert needed(data__train_stories=40000) == (disk + 3 * 20000 * machine.STORY_BYTES, memory)
+    assert needed(train__batch_size=64)[1] > memory > needed(train__recompute="blocks")[1]
+    assert needed(model__layers=8)[0] > disk
+    assert machine.needs({}, None) == (0, 0)
+
+
+def test_a_folder_outside_of_git_and_dvc(folder):
+    (folder / ".git").rmdir()
+    (folder / ".dvc").rmdir()
+    assert problems() == [
+        "no git repository here; git init, or run in the clone",
+        "no .dvc folder here; dvc init, or run in the clone",
+    ]
+
+
+def test_git_and_dvc_are_found_above(folder, monkeypatch):
+    below = folder / "below"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    values = {finding.what: finding for finding in machine.check_machine({}, None)}
+    assert values["git"].value == values["dvc"].value == str(folder)
+    assert not values["git"].problem
+
+
+def test_an_old_python_a_missing_dvc_and_locked_folders(monkeypatch):
+    Path("models").mkdir()
+    monkeypatch.setattr(machine, "OLDEST_PYTHON", (99, 0))
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "models" and real(path, mode))
+    assert problems() == [
+        "Python is too old; allowed: 3.11 or newer",
+        "dvc is not installed in this Python",
+        "no permission to write to models",
+    ]
+
+
+def test_a_file_that_may_not_be_read(monkeypatch):
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: "storybook" not in str(path) and real(path, mode))
+    assert problems() == ["params.yaml: data.path = 'tinylm/text/storybook': no permission to read it"]
+
+
+def test_exit_code_of_the_process():
+    plant({"model.heads": 0})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tinylm.cli", "check"]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert found.returncode == 2
+    assert found.stderr == "error: 1 problem, marked above\n"
+    assert "params.yaml: model.heads = 0; allowed: a whole number >= 1" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model.embedding": "frozen"}, "model.embedding = frozen: the random vectors stay as they are drawn"),
+        ({"model.init": "torch"}, "embedding.std = 0.02: PyTorch's own vectors, as model.init = torch has it, have 1"),
+        ({"model.init": "torch", "embedding.std": 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_random_vectors_that_are_unlike_their_model_get_a_note(changes, named):
+    plant({"embedding.source": "random", **changes})
+    assert problems() == []
+    assert notes() == ([] if named is None else [named])
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "max_size", "size"),
+    [("words", 100, 104), ("words", None, None), ("bpe", 300, 300), ("longest_match", 70, 70), ("gpt2", 100, 50_257)],
+)
+def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size, size):
+    plant({"vocab.tokenizer": tokenizer, "vocab.max_size": max_size})
+    assert check.known_vocab_size(read_sections(load_params())[0]) == size
+
+
+def test_a_deviation_of_one_column_is_refused():
+    plant({"model.norm_kind": "std", "model.heads": 1, "embedding.width": 1})
+    assert problems() == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]

@@ -1,0 +1,458 @@
+"""The command line on a tiny model: texts, streaming, exit codes."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from tests.small import DECODE as SMALL_DECODE
+from tests.small import model_settings
+from tinylm.base.config import load_params
+from tinylm.cli import main
+from tinylm.cli.arguments import PURPOSES
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import unspeakable
+from tinylm.model.checkpoint import load_model, save_model
+from tinylm.model.lm import TinyLM
+from tinylm.presets.write import BASE, FOLDER, preset_values
+from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.tokens.words import build_tokenizer, count_words
+
+ROOT = Path(__file__).parents[2]
+CONTEXT = 17
+DECODE = SMALL_DECODE | {"top_k": 50}
+TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s (quite) fun.'
+
+
+def make_run(folder: Path, punctuation: str) -> None:
+    """models/ and data/vocab/ of a random model, params.yaml of the storybook."""
+    settings = VocabSettings("words", True, punctuation, 1, None, "", None, None)
+    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
+    tokenizer.save(folder / "data/vocab/tokenizer.json")
+    torch.manual_seed(1)
+    shape = model_settings(context=CONTEXT, tied_output=False)
+    model = TinyLM(shape, torch.randn(len(tokenizer), 20))
+    with torch.no_grad():  # <eos> scores less, so that texts grow
+        end = model.output.weight[tokenizer.eos_id]
+        model.final_norm.bias.sub_(3.0 * end / end.square().sum())
+    save_model(folder / "models", model, layout="stories")
+    params = load_params(FOLDER / "storybook.yaml")
+    params["runtime"]["threads"] = 1
+    params["decode"] = DECODE
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+
+
+@pytest.fixture(params=["keep"])
+def run_folder(request, tmp_path, monkeypatch):
+    make_run(tmp_path, request.param)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    return tmp_path
+
+
+def parts():
+    model, _ = load_model("models")
+    return model, open_tokenizer("data/vocab/tokenizer.json")
+
+
+def sampled(prompts, max_tokens=200, **changes):
+    """Texts and generations by the functions below the command."""
+    settings = DecodeSettings(**{**DECODE, **changes})
+    model, tokenizer = parts()
+    ids = [[tokenizer.sos_id, *tokenizer.encode(prompt)] for prompt in prompts]
+    found = generate(
+        model, ids, settings, max_tokens, tokenizer.eos_id, banned=unspeakable(tokenizer), with_log_probs=True
+    )
+    return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found)], found
+
+
+def python(*words):
+    """One command in a process of its own: exit code, output, errors."""
+    found = subprocess.run(
+        [sys.executable, "-m", "tinylm.cli", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    return found.returncode, found.stdout, found.stderr
+
+
+class Pieces(io.StringIO):
+    """Standard output that keeps what was visible at each flush."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = [""]
+
+    def flush(self):
+        if self.getvalue() != self.seen[-1]:
+            self.seen.append(self.getvalue())
+
+
+@pytest.mark.parametrize("run_folder", ["keep", "drop"], indirect=True)
+def test_one_prompt_streams_token_by_token(run_folder):
+    target = Pieces()
+    with contextlib.redirect_stdout(target):
+        assert main(["generate", 'the cat said, "', "--max-tokens", "40"]) == 0
+    (text,), (new,) = sampled(['the cat said, "'], 40)
+    _, tokenizer = parts()
+    prompt = [tokenizer.sos_id, *tokenizer.encode('the cat said, "')]
+    grown = [tokenizer.decode([*prompt, *new.ids[:count]]) for count in range(len(new.ids) + 1)]
+    steps = [step for number, step in enumerate(grown) if number == 0 or step != grown[number - 1]]
+    assert len(steps) > 10
+    assert target.seen[1 : len(steps) + 1] == steps
+    assert target.getvalue() == text + "\n"
+
+
+def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
+    prompts = ["the dog", "the dog", "once upon"]
+    assert main(["generate", *prompts, "--max-tokens", "30"]) == 0
+    texts, _ = sampled(prompts, 30)
+    assert texts[0] != texts[1]
+    assert capsys.readouterr().out == "\n\n".join(texts) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        (["--seed", "7"], {"seed": 7}),
+        (["--temperature", "3"], {"temperature": 3.0}),
+        (["--greedy"], {"temperature": 0.0}),
+        (["--top-k", "2"], {"top_k": 2}),
+        (["--top-p", "0.2"], {"top_p": 0.2}),
+        (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
+        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}),
+        (["--no-cache"], {}),
+    ],
+)
+def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
+    assert main(["generate", "the cat", "--max-tokens", "60", *options]) == 0
+    (text,), _ = sampled(["the cat"], 60, **changes)
+    assert capsys.readouterr().out == text + "\n"
+    if changes:
+        assert text != sampled(["the cat"], 60)[0][0]
+
+
+def test_defaults_come_from_params(run_folder, capsys):
+    text = Path("params.yaml").read_text("utf-8")
+    assert "temperature: 0.8" in text
+    Path("params.yaml").write_text(text.replace("temperature: 0.8", "temperature: 0.0"), "utf-8")
+    assert main(["generate", "the cat", "--max-tokens", "20"]) == 0
+    assert capsys.readouterr().out == sampled(["the cat"], 20, temperature=0.0)[0][0] + "\n"
+
+
+def test_without_params_the_complete_preset_gives_the_defaults(run_folder, capsys):
+    Path("params.yaml").unlink()
+    assert main(["generate", "the cat", "--max-tokens", "20"]) == 0
+    decode = {key: preset_values(BASE)[f"decode.{key}"] for key in DECODE}
+    assert capsys.readouterr().out == sampled(["the cat"], 20, **decode)[0][0] + "\n"
+
+
+def log_probs(lines):
+    """(token, log-probability) of each line, and the sum that stands last."""
+    rows = [line.split(maxsplit=1) for line in lines]
+    return [(word, float(number)) for number, word in rows[:-1]], float(rows[-1][0])
+
+
+def test_log_probs_of_each_token(run_folder, capsys):
+    assert main(["generate", "the cat", "--max-tokens", "9", "--log-probs"]) == 0
+    _, (new,) = sampled(["the cat"], 9)
+    rows, total = log_probs(capsys.readouterr().out.splitlines()[1:])
+    _, tokenizer = parts()
+    assert [word for word, _ in rows] == [tokenizer.tokens[token] for token in new.ids]
+    assert [value for _, value in rows] == pytest.approx(new.log_probs, abs=6e-5)
+    assert total == pytest.approx(sum(new.log_probs), abs=6e-5)
+
+
+def test_beams_print_the_n_best_with_scores(run_folder, capsys):
+    options = ["--beams", "4", "--n-best", "3", "--length-penalty", "0.5", "--max-tokens", "6", "--log-probs"]
+    assert main(["generate", "the cat", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    starts = [number for number, line in enumerate(lines) if ". score " in line]
+    assert [lines[start].split(".")[0] for start in starts] == ["1", "2", "3"]
+    scores = []
+    for start, end in zip(starts, [*starts[1:], len(lines)]):
+        scores.append(float(lines[start].split("score ")[1].split(":")[0]))
+        rows, total = log_probs(lines[start + 1 : end])
+        assert total == pytest.approx(sum(value for _, value in rows), abs=1e-3)
+        assert scores[-1] == pytest.approx(total / len(rows) ** 0.5, abs=1e-3)
+    assert scores == sorted(scores, reverse=True)
+    assert main(["generate", "the cat", "--beams", "1", "--length-penalty", "0", "--max-tokens", "6"]) == 0
+    assert capsys.readouterr().out == sampled(["the cat"], 6, temperature=0.0)[0][0] + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["the", "--beams", "0"], "--beams 0; allowed"),
+        (["the", "--beams", "999"], "--beams 999; allowed: 1 to the vocabulary's"),
+        (["the", "--beams", "2", "--n-best", "3"], "--n-best 3; allowed: 1 to the beams' 2"),
+        (["the", "--n-best", "3"], "--n-best goes only with --beams"),
+        (["the", "--length-penalty", "1"], "--length-penalty goes only with --beams"),
+        (["the", "--beams", "2", "--top-k", "3"], "--top-k goes not with --beams"),
+        (["the", "--max-tokens", "-1"], "--max-tokens -1; allowed: 0 to"),
+        (["the", "--max-tokens", "99999999"], "--max-tokens 99999999; allowed: 0 to"),
+        (["the", "--temperature", "-1"], "decode.temperature = -1.0; allowed"),
+        (["the", "--temperature", "nan"], "decode.temperature = nan; allowed"),
+        (["the", "--temperature", "inf"], "decode.temperature = inf; allowed"),
+        (["the", "--top-k", "-1"], "decode.top_k = -1; allowed"),
+        (["the", "--top-p", "0"], "decode.top_p = 0.0; allowed"),
+        (["the", "--seed", "-1"], "decode.seed = -1; allowed"),
+        (["the", "--models", "nowhere"], "nowhere/config.json is missing: run dvc repro train"),
+        (["the", "--vocab", "nowhere.json"], "nowhere.json is missing: run dvc repro vocab"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
+    assert main(["generate", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert named in captured.err
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["speak"], ["generate", "a", "--greedy", "--beams", "2"], ["generate", "--temp"]]
+)
+def test_unknown_words_exit_2(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert "usage: tinylm" in capsys.readouterr().err
+
+
+def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
+    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
+    build_tokenizer(count_words(["one word more"], settings), settings).save("other.json")
+    assert main(["generate", "the", "--vocab", "other.json"]) == 2
+    assert "other.json has 7 ids, models/config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("prompt", ["", "   ", "\0 \n"])
+def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
+    assert main(["generate", prompt, "--max-tokens", "5"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == sampled([""], 5)[0][0] + "\n"
+    assert captured.err == ""
+
+
+def test_unknown_words_and_a_long_prompt_are_warned_of(run_folder, capsys):
+    assert main(["generate", "zork xyzzy", "--max-tokens", "2"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "warning: prompt 1: no word of it is known; the model sees <unk>\n"
+    assert captured.out.startswith("<unk> <unk> ")
+    prompt = "the cat sat " * 10
+    assert main(["generate", prompt, "--max-tokens", "3"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"warning: prompt 1: 31 tokens, the context holds {CONTEXT}; ")
+    assert captured.out == sampled([prompt], 3)[0][0] + "\n"
+
+
+def test_no_new_token_gives_the_prompt(run_folder, capsys):
+    assert main(["generate", "the cat", "--max-tokens", "0"]) == 0
+    assert capsys.readouterr().out == "the cat\n"
+
+
+def test_standard_input_is_a_prompt(run_folder, capsys, monkeypatch):
+    for words in (["generate"], ["generate", "-"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("the cat\nsat\n"))
+        assert main([*words, "--max-tokens", "0"]) == 0
+        assert capsys.readouterr().out == "the cat sat\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("the cat"))
+    assert main(["generate", "a dog", "-", "--max-tokens", "0"]) == 0
+    assert capsys.readouterr().out == "a dog\n\nthe cat\n"
+
+
+def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert main(["generate"]) == 2
+    assert "error: no prompt; allowed" in capsys.readouterr().err
+
+
+def test_a_megabyte_of_broken_utf8_is_continued(run_folder, capsys, monkeypatch):
+    piped = io.BytesIO(b"the cat \xff\0\xc3 sat " * 60_000)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, encoding="ascii"))
+    assert main(["generate", "--max-tokens", "2"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("the cat <unk> <unk> sat the cat")
+    assert captured.err.startswith("warning: prompt 1: ")
+
+
+def test_an_ascii_terminal_gets_escapes(run_folder):
+    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
+    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
+    words = [*tokenizer.tokens[4:-1], "caf\u00e9"]
+    type(tokenizer)(words, tokenizer.split).save("data/vocab/tokenizer.json")
+    for encoding, expected in (("ascii", b"caf\\xe9\n"), ("utf-8", "caf\u00e9\n".encode())):
+        target = io.BytesIO()
+        with contextlib.redirect_stdout(io.TextIOWrapper(target, encoding=encoding)) as stream:
+            assert main(["generate", "caf\u00e9", "--max-tokens", "0"]) == 0
+            stream.flush()
+        assert target.getvalue() == expected
+
+
+def head(*words):
+    """Run a command whose reader goes away after the first byte: exit code and errors."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tinylm.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stdout.read(1)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    return process.wait(), errors
+
+
+def test_a_reader_that_goes_away_is_no_error(run_folder):
+    assert head("generate", "the cat", "--max-tokens", "3000", "--temperature", "1.5") == (0, b"")
+    with subprocess.Popen(["true"], stdin=subprocess.PIPE) as gone:
+        gone.wait()
+        command = [sys.executable, "-m", "tinylm.cli", "--help"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        found = subprocess.run(command, stdout=gone.stdin, stderr=subprocess.PIPE, env=environment, check=False)
+        with contextlib.suppress(BrokenPipeError):
+            gone.stdin.close()
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+def test_exit_codes_of_the_process(run_folder):
+    assert python("generate", "the cat", "--max-tokens", "0") == (0, b"the cat\n", b"")
+    code, out, err = python("generate", "the cat", "--models", "nowhere")
+    assert (code, out, err) == (2, b"", b"error: nowhere/config.json is missing: run dvc repro train\n")
+    assert python("speak")[0] == 2
+
+
+def test_help_answers_without_heavy_imports():
+    code = "import sys; from tinylm.cli.arguments import make_parser; make_parser(); print(sorted(sys.modules))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
+    )
+    loaded = found.stdout
+    assert "'tinylm.cli.arguments'" in loaded
+    for name in ("torch", "numpy", "matplotlib", "tokenizers", "datasets", "pandas", "ruamel"):
+        assert f"'{name}'" not in loaded
+
+
+def test_help_names_every_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert [line.split()[0] for line in text.partition("commands:\n")[2].splitlines()[: len(PURPOSES)]] == [*PURPOSES]
+
+
+@pytest.mark.parametrize("name", PURPOSES)
+def test_help_of_a_command_has_examples(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([name, "--help"])
+    assert stop.value.code == 0
+    assert f"  tinylm {name}" in capsys.readouterr().out.partition("examples:\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "panels"),
+    [([], "6 heads", 6), (["--layer", "2"], "3 heads", 3), (["--layer", "2", "--head", "3"], "1 head", 1)],
+)
+def test_attention_draws_the_chosen_heads(run_folder, capsys, options, size, panels):
+    assert main(["attention", "the cat sat", "-o", "maps/a.svg", *options]) == 0
+    assert capsys.readouterr().out == f"maps/a.svg: {size}, 4 tokens\n"
+    picture = Path("maps/a.svg").read_text("utf-8")
+    assert picture.count(">layer ") == panels
+    assert ">layer 2, head 3<" in picture
+    assert (">layer 1, head 1<" in picture) == (not options)
+
+
+def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
+    assert main(["attention", "the cat " * 40, "-o", "a.PNG", "--head", "1", "--layer", "1"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"warning: the text has 81 tokens; the first {CONTEXT} are drawn\n"
+    assert captured.out == f"a.PNG: 1 head, {CONTEXT} tokens\n"
+    assert Path("a.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["-o", "."], "--output . is a folder; allowed: a file, .png | .svg"),
+        (["-o", "a.gif"], "--output a.gif: unknown kind '.gif'; allowed: .png | .svg"),
+        (["-o", "a"], "--output a: unknown kind ''; allowed: .png | .svg"),
+        (["-o", "a.png", "--layer", "3"], "--layer 3; allowed: 1 to 2"),
+        (["-o", "a.png", "--head", "0"], "--head 0; allowed: 1 to 3"),
+    ],
+)
+def test_attention_refuses_in_one_line(run_folder, capsys, options, named):
+    assert main(["attention", "the cat", *options]) == 2
+    assert capsys.readouterr().err == f"error: {named}\n"
+    assert sorted(path.name for path in run_folder.iterdir()) == ["data", "models", "params.yaml"]
+
+
+def totals(text):
+    """Parameters in all of a described model."""
+    (line,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["all"]]
+    return int(line[1].replace(",", ""))
+
+
+def test_describe_counts_the_model_of_params(run_folder, capsys):
+    _, tokenizer = parts()
+    changed = load_params()
+    changed["model"] |= {"layers": 2, "heads": 3, "feed_forward": 23, "context": CONTEXT}
+    changed["embedding"]["width"] = 20
+    Path("params.yaml").write_text(yaml.safe_dump(changed), "utf-8")
+    assert main(["describe"]) == 0
+    text = capsys.readouterr().out
+    assert f"  {len(tokenizer)} x 20 " in text
+    block = 4 * 20 * 21 + 2 * 20 * 23 + 20 + 23 + 4 * 20
+    assert totals(text) == len(tokenizer) * 20 + 2 * block + 2 * 20
+    assert f"MiB of KV cache a row of {CONTEXT} tokens" in text
+    assert main(["describe", "--vocab-size", "1000", "--width", "64"]) == 0
+    assert f"{1000} x 64" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("in_bf16", "named"), [(True, "bf16"), (False, "fp32")])
+def test_describe_counts_in_the_precision_that_auto_stands_for(run_folder, capsys, monkeypatch, in_bf16, named):
+    monkeypatch.setattr("tinylm.training.precision.multiplies_in_bf16", lambda _: in_bf16)
+    texts = []
+    for precision in ("auto", named):
+        params = load_params()
+        params["train"]["precision"] = precision
+        Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+        assert main(["describe"]) == 0
+        texts.append(capsys.readouterr().out)
+    assert f" tokens in {named} computes and moves" in texts[0]
+    assert texts[0] == texts[1]
+
+
+def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys):
+    assert main(["describe", "--vocab-size", "100000000", "--width", "8192"]) == 0
+    assert totals(capsys.readouterr().out) > 8192 * 10**8
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--vocab", "nowhere.json"], "nowhere.json is missing: run dvc repro vocab, or give --vocab-size"),
+        (["--vocab-size", "0"], "--vocab-size 0; allowed: 1"),
+        (["--width", "0"], "--width 0; allowed: 1 to"),
+        (["--width", "1"], "; allowed: at most the embedding's width 1"),
+    ],
+)
+def test_describe_refuses_in_one_line(run_folder, capsys, words, named):
+    assert main(["describe", *words]) == 2
+    err = capsys.readouterr().err
+    assert named in err
+    assert err.count("\n") == 1

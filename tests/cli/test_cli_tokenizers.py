@@ -1,0 +1,133 @@
+"""The commands over vocabularies with other roles than words have: no special token, bytes that are no character."""
+
+import io
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from stages import train
+from tinylm.base.config import load_params, read_section
+from tinylm.cli import main
+from tinylm.cli.check import find, known_vocab_size
+from tinylm.cli.generate import _Stream
+from tinylm.host.command import guard
+from tinylm.model.checkpoint import save_model
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.presets.write import BASE, preset_text
+from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.tokenizer import make_tokenizer
+
+TEXTS = ["The 😀 cat sat on the mat.\nThe cat ran, é!", "THE DOG ran; the dog's cat sat. 日本"]
+SIZES = {"bpe": 270, "longest_match": 60}
+
+
+@pytest.fixture(params=SIZES)
+def tokenizer(request, tmp_path, monkeypatch):
+    """A vocabulary of each kind in a folder with a model of it, which is the working folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    Path("params.yaml").write_text(preset_text(BASE), "utf-8")
+    params = load_params()
+    params["runtime"]["threads"] = 1
+    params["vocab"] |= {"tokenizer": request.param, "max_size": SIZES[request.param]}
+    params["model"] |= {"layers": 1, "heads": 2, "feed_forward": 8, "context": 16}
+    Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    made, _ = make_tokenizer(read_section(params, "vocab", VocabSettings), lambda: TEXTS)
+    made.save("data/vocab/tokenizer.json")
+    torch.manual_seed(1)
+    model = TinyLM(read_section(params, "model", ModelSettings), torch.randn(len(made), 12))
+    save_model("models", model, layout="stream")
+    return made
+
+
+@pytest.mark.parametrize("options", [[], ["--beams", "3"], ["--log-probs"], ["--no-cache"]])
+def test_a_prompt_is_continued(tokenizer, capsys, options):
+    assert main(["generate", "the cat", "--max-tokens", "25", *options]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("the cat")
+    assert len(text) > len("the cat\n")
+
+
+def test_several_prompts_are_continued_to_the_full_length(tokenizer, capsys):
+    assert main(["generate", "the cat", "a", "--max-tokens", "25", "--log-probs"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith("tokens")]
+    assert len(lines) == 2
+    if tokenizer.eos_id is None:
+        assert all(line.endswith(" 25 tokens") for line in lines)
+
+
+def test_an_empty_prompt_needs_a_token_that_opens_a_text(tokenizer, capsys):
+    opens = tokenizer.sos_id is not None
+    assert main(["generate", "", "--max-tokens", "3"]) == (0 if opens else 2)
+    assert main(["attention", "", "--output", "a.png"]) == (0 if opens else 2)
+    errors = capsys.readouterr().err
+    assert ("prompt 1 is empty, and this vocabulary has no token" in errors) is not opens
+    assert ("the text is empty, and this vocabulary has no token" in errors) is not opens
+
+
+def test_attention_shows_the_tokens(tokenizer, capsys):
+    assert main(["attention", "the cat", "--output", "a.svg"]) == 0
+    shown = len(tokenizer.encode("the cat")) + (tokenizer.sos_id is not None)
+    assert f"{shown} tokens" in capsys.readouterr().out
+
+
+def test_check_knows_the_size_of_the_vocabulary(tokenizer, capsys):
+    read = {"vocab": read_section(load_params(), "vocab", VocabSettings)}
+    assert known_vocab_size(read) == len(tokenizer)
+    other = "bpe" if tokenizer.kind == "longest_match" else "longest_match"
+    for kind, size in ((other, 400), ("words", 404), ("gpt2", 50_257)):
+        changed = {"vocab": VocabSettings(kind, True, "drop", 1, 400, "x", None, None)}
+        assert known_vocab_size(changed) == size
+    assert main(["describe"]) == 0
+    assert f"{len(tokenizer)} x 128" in capsys.readouterr().out
+
+
+def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer, capsys):
+    ids = tokenizer.encode_story("a😀c日")
+    stream = _Stream(tokenizer, ids[:1])
+    seen = [capsys.readouterr().out]
+    for token in ids[1:]:
+        stream.add(0, token)
+        seen.append(capsys.readouterr().out)
+    stream.end()
+    assert "\ufffd" not in "".join(seen)
+    assert "".join(seen) + capsys.readouterr().out == "a😀c日\n"
+    stream = _Stream(tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1])
+    assert capsys.readouterr().out == "a😀c"
+    stream.end()
+    assert capsys.readouterr().out == "\ufffd\n"
+
+
+@pytest.mark.parametrize("prompts", [["a"], ["a", "c"]])
+@pytest.mark.parametrize("options", [[], ["--beams", "3"]])
+@pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
+def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, monkeypatch, prompts, options):
+    hostile = [prompt + "\x1b]0;x\x07\u202e é" for prompt in prompts]
+    assert main(["generate", *hostile, "--max-tokens", "0", *options]) == 0
+    shown = [prompt + "⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é" for prompt in prompts]
+    assert capsys.readouterr().out == "\n\n".join(shown) + "\n"
+
+
+@pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
+def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back(tokenizer, capsys):
+    ids = tokenizer.encode_story("a\x1b\u202e😀")
+    stream = _Stream(tokenizer, ids[:1])
+    for token in ids[1:-2]:
+        stream.add(0, token)
+    assert capsys.readouterr().out == "a⟨U+001B⟩⟨U+202E⟩"
+    stream.add(0, ids[-2])
+    assert capsys.readouterr().out == "😀"
+
+
+def test_check_and_training_refuse_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
+    params = load_params()
+    params["train"]["sample_prompt"] = " \n" if tokenizer.kind == "bpe" else ""
+    Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
+    named = "params.yaml: train.sample_prompt is empty, and this vocabulary has no token that opens a text"
+    opens = tokenizer.sos_id is not None
+    found = [finding for finding in find() if finding.what == "train.sample_prompt"]
+    assert [named in finding.problem for finding in found] == [not opens]
+    assert guard(train.main) == 2  # there are no ids to train on
+    assert (named in capsys.readouterr().err) is not opens

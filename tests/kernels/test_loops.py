@@ -1,0 +1,220 @@
+"""The compiled loops against the torch paths that they stand for: the same random numbers, the paths in float64."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.small import needs_compiler, random_model
+from tinylm.kernels.training import passes
+from tinylm.kernels.training.attention import LoopedCore
+from tinylm.kernels.training.attention_core import AttentionCore
+from tinylm.kernels.training.binding import at
+from tinylm.kernels.training.draws import random_bits
+from tinylm.kernels.training.low_blocks import add_dropped
+from tinylm.model.attention import causal_mask
+from tinylm.model.dropout import Dropout
+from tinylm.model.losses import output_loss, token_nats
+from tinylm.model.norms import Norm
+
+B, T, H, WIDTH = 3, 11, 2, 5
+LOW = torch.bfloat16
+ROUNDING = 2.0**-8  # the largest relative error of one rounding to bfloat16
+
+
+def found(function, toward: Tensor, *inputs: Tensor) -> list[Tensor]:
+    """Result and gradients, in float64."""
+    own = [x.detach().clone().requires_grad_() for x in inputs]
+    torch.manual_seed(5)
+    y = function(*own)
+    y.backward(toward.to(y.dtype))
+    return [t.detach().double() for t in (y, *(x.grad for x in own))]
+
+
+def assert_near(ours: list[Tensor], exact: list[Tensor], share: float) -> None:
+    for one, other in zip(ours, exact, strict=True):
+        assert other.norm() > 0
+        assert (one - other).norm() < share * other.norm()
+
+
+def test_the_random_numbers_are_those_of_splitmix64():
+    words = random_bits(0, 8).view("uint64").tolist()  # its first two for seed 0, as published
+    assert words == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
+    assert random_bits(9, 1000)[4:9].tolist() == random_bits(9, 9)[4:].tolist()
+
+
+@needs_compiler
+@pytest.mark.parametrize("probability", [0.0, 0.3])
+@pytest.mark.parametrize("rows", [1, B])
+def test_the_core_of_attention(probability, rows):
+    mask = causal_mask(torch.arange(T).expand(rows, T), torch.arange(T), torch.float32)
+    mask[..., 1:, 0] -= torch.linspace(0, 1, T - 1) * torch.arange(rows)[:, None, None]  # each row its own
+    scale = torch.tensor([0.4, 0.7])[:, None, None]
+    joined, toward = torch.randn(B, T, 3, H, WIDTH).to(LOW), torch.randn(B, T, H * WIDTH).to(LOW)
+    ours = found(lambda x: LoopedCore.apply(x, scale, mask, probability), toward, joined)
+    low = found(lambda x: AttentionCore.apply(x, scale, mask, probability), toward, joined)
+    wide = scale.double(), mask.double(), probability
+    exact = found(lambda x: AttentionCore.apply(x, *wide), toward, joined.double())
+    assert_near(ours, exact, 0.007)
+    assert (ours[1] - exact[1]).norm() < 1.1 * (low[1] - exact[1]).norm()
+
+
+@needs_compiler
+def test_what_a_mask_hides_weighs_nothing():
+    joined = torch.randn(1, T, 3, H, WIDTH).to(LOW)
+    mask = causal_mask(torch.arange(T)[None], torch.arange(T), torch.float32)
+    results = []
+    for last in (0.0, 50.0):
+        joined[0, -1] = last  # no other position sees it
+        results.append(LoopedCore.apply(joined, torch.ones(H, 1, 1), mask, 0.0))
+    assert torch.equal(*(y[:, :-1] for y in results))
+    assert not torch.equal(*results)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["layer", "rms", "std"])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_norms(kind, narrow):
+    norm, x = Norm(37, kind), torch.randn(B * T, 9, 37) * 3 + 1
+    norm.gain.data.uniform_(0.5, 2)
+    if norm.bias is not None:
+        norm.bias.data.normal_()
+    toward = torch.randn_like(x).to(LOW)
+    results = []
+    for looped in (True, False):
+        norm.looped = looped
+        norm.zero_grad()
+        if not looped:
+            norm.double()
+        with torch.autocast("cpu", LOW, enabled=looped):
+            y, by_x = found(lambda x: norm(x, narrow=narrow), toward, x if looped else x.double())
+        results.append([y, by_x, *(p.grad.double() for p in norm.parameters())])
+    assert_near(*results, 0.004 if narrow else 2e-6)
+
+
+@needs_compiler
+@pytest.mark.parametrize("size", [(B, T, WIDTH), (3, 17, 301)])
+def test_a_sum_with_what_dropout_leaves(size):
+    x, y, toward = torch.randn(size), torch.randn(size).to(LOW), torch.randn(size)
+    ours = found(lambda x, y: add_dropped(x, y, 0.3, looped=True), toward, x, y)
+    exact = found(lambda x, y: add_dropped(x, y, 0.3), toward, x.double(), y.double())
+    assert torch.equal(ours[2] == 0, exact[2] == 0)
+    assert_near(ours, exact, ROUNDING)
+    assert_near(ours[:2], exact[:2], 1e-6)
+
+
+@needs_compiler
+def test_numbers_are_rounded_as_torch_rounds_them():
+    """To the nearest, ties to even: as many ties as not, at every size and sign."""
+    grad = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).mul_(1 << 15).view(torch.float32)
+    grad = grad[grad.isfinite()].contiguous()
+    _, _, by_y = found(lambda x, y: add_dropped(x, y, 0.0, looped=True), grad, grad, grad.to(LOW))
+    assert torch.equal(by_y, grad.to(LOW).double())
+
+
+@needs_compiler
+def test_dropout():
+    drop, x, toward = Dropout(0.3).train(), torch.randn(B, T, 301), torch.randn(B, T, 301)
+    results = []
+    for drop.looped in (True, False):
+        with torch.autocast("cpu", LOW):
+            results.append(found(drop, toward, x))
+    assert (results[0][0] == 0).any()
+    assert_near(*results, 1e-6)
+
+
+@needs_compiler
+def test_gelu_and_its_slope_at_every_number():
+    x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(LOW)
+    x = x[x.isfinite() & (x.abs() < 1e4)].contiguous()
+    wide, slope = x.double().requires_grad_(), x.clone()
+    exact = F.gelu(wide)
+    (by,) = torch.autograd.grad(exact.sum(), wide)
+    for one, other in ((passes.gelu(slope), exact.detach()), (slope, by)):
+        assert ((one.double() - other).abs() <= 1.01 * ROUNDING * other.abs() + 1e-6).all()
+    assert passes.gelu(torch.tensor([float("nan"), float("inf")], dtype=LOW)).tolist()[1] == float("inf")
+
+
+@needs_compiler
+def test_powers_are_exact_to_a_millionth():
+    for x in torch.linspace(-80, 0, 161).to(LOW):
+        exact = x.double().exp().log1p().item()
+        assert passes.nats(torch.stack([x, x * 0])[None], torch.tensor([1])).item() == pytest.approx(exact, 5e-7, 1e-7)
+
+
+@needs_compiler
+@pytest.mark.parametrize("words", [31, 1003])
+def test_softmax_and_its_loss(words):
+    logits, targets = (torch.randn(B * T, words) * 4).to(LOW), torch.randint(words, (B * T,))
+    exact = logits.double()
+    by = torch.softmax(exact, -1) - F.one_hot(targets, words)
+    ours = passes.nats(logits, targets)
+    assert ours == pytest.approx(token_nats(exact, targets).sum().item(), rel=1e-6)
+    assert ((logits.double() - by).abs() <= 1.01 * ROUNDING * by.abs() + 1e-7).all()
+
+
+@needs_compiler
+def test_a_loss_of_what_is_no_number_is_none_and_a_word_that_is_none_is_refused():
+    logits = torch.zeros(2, 5, dtype=LOW)
+    for wrong in (-1, 5):
+        with pytest.raises(IndexError, match=f"{wrong}; allowed: 0 to 4|from {wrong} to"):
+            passes.nats(logits, torch.tensor([0, wrong]))
+    logits[1, 3] = float("nan")
+    assert passes.nats(logits, torch.tensor([0, 1])).isnan()
+
+
+@needs_compiler
+@pytest.mark.parametrize("scored", [0, 700, 1500])
+def test_the_output_layer(scored):
+    """Of 1,500 rows, which are two chunks."""
+    hidden, weight, bias = torch.randn(1500, 24), torch.randn(61, 24), torch.randn(61)
+    targets = torch.randint(61, (1500,))
+    targets[torch.randperm(1500)[scored:]] = -1
+    results = []
+    for looped in (True, False):
+        loss = partial(output_loss, targets=targets, looped=looped)
+        with torch.autocast("cpu", LOW):
+            results.append(found(loss, torch.ones(()), hidden, weight, bias))
+    for one, other in zip(*results, strict=True):
+        assert (one - other).norm() <= 0.003 * other.norm()
+
+
+def one_pass(model, ids) -> tuple[Tensor, Tensor]:
+    model.zero_grad()
+    torch.manual_seed(3)
+    with torch.autocast("cpu", LOW):
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
+    loss.backward()
+    return loss.detach(), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"norm": "post", "heads": 4}, {"norm_kind": "rms", "activation": "relu"}, {"norm_kind": "std"}],
+    ids=["pre", "post, ragged heads", "rms, relu", "std"],
+)
+def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(settings):
+    model = random_model(31, 40, layers=3, dropout=0.2, **settings).train()
+    ids = torch.randint(4, 31, (5, 14), generator=torch.Generator().manual_seed(3))
+    plain = one_pass(model, ids)
+    model.use_loops(True)
+    looped = one_pass(model, ids)
+    assert abs(looped[0] - plain[0]) < 0.002 * plain[0]
+    assert 0 < (looped[1] - plain[1]).norm() < 0.02 * plain[1].norm()
+    torch.set_num_threads(2)
+    assert all(map(torch.equal, looped, one_pass(model, ids)))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.zeros(2, 3, dtype=torch.float64), torch.zeros(3, 2), torch.zeros(3, 2).T, torch.zeros(2, 3, device="meta")],
+    ids=["type", "shape", "order", "device"],
+)
+def test_no_loop_is_given_other_memory_than_it_takes(wrong):
+    assert at(torch.zeros(2, 3), torch.float32, 2, 3)
+    with pytest.raises(TypeError, match=r"a loop was given .*; allowed: torch.float32 \(2, 3\) in order on cpu"):
+        at(wrong, torch.float32, 2, 3)

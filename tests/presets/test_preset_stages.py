@@ -1,0 +1,102 @@
+"""Every preset through all its stages on a few stories: its own kinds of everything, small sizes, no network."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.test_stages import ORDER, STORIES, plant, read, run
+from tinylm.base.config import parse_yaml
+from tinylm.presets.write import names, preset_text
+from tinylm.text.tokens.gpt2_files import vocabulary_sha256
+
+SMALL = {  # sizes only: which tokenizer, norm, positions, layout, optimizer ... stay the preset's
+    "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
+    "embedding": {"width": 20, "buckets": 50},
+    "model": {"layers": 2, "feed_forward": 16, "context": 16},
+    "train": {"batch_size": 4, "validate_every": 5, "sample_every": 1000},
+    "evaluate": {
+        "stories": 3,
+        "new_tokens": 5,
+        "greedy": 1,
+        "ngram_order": 2,
+        "attention_sentences": 1,
+        "tendency_sentences": 3,
+        "ablation_stories": 3,
+        "bootstrap": 20,
+    },
+    "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
+    "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "tokens": 600, "held_out_batches": 1},
+    "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
+    "report": {"samples": 2},
+    "runtime": {"threads": 1, "device": "cpu"},
+}
+PLAY = "\n".join(f"{who}:\n{line}\nAnd {line.lower()}\n" for who in ("KING", "Fool") for line in STORIES[:6])
+
+
+def small(name: str) -> dict:
+    """The preset's parameters with small sizes and a corpus of the current folder."""
+    params = parse_yaml(preset_text(name), name)
+    for section, values in SMALL.items():
+        assert set(values) <= set(params[section])
+        params[section] |= values
+    if params["train"]["epochs"] is None:
+        params["train"]["tokens"] = 1500
+    else:
+        params["train"]["epochs"] = 2.0
+    if params["train"]["keep_epochs"]:
+        params["train"]["keep_epochs"] = [1, 2]
+    if params["model"]["head_width"] is not None:
+        params["model"]["head_width"] = 3
+    params["data"] |= {"source": "local", "path": "stories.jsonl"}
+    if params["data"]["drop_first_line"]:
+        params["data"]["path"] = "play.txt"
+    if params["data"]["overlap"]:
+        params["data"]["overlap"] = params["model"]["context"]
+    if params["vocab"]["max_size"] is not None:
+        params["vocab"]["max_size"] = 60
+    if params["vocab"]["tokenizer"] == "gpt2":
+        params["vocab"]["path"] = "gpt2"
+    return params
+
+
+def plant_gpt2(folder: Path) -> str:
+    """A vocabulary of GPT-2's form and size, 50,257 ids: bytes, 50,000 pairs, <|endoftext|>; its SHA-256."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    symbols = sorted(ByteLevel.alphabet())
+    pairs = list(itertools.islice(itertools.product(symbols, symbols), 50_000))
+    tokens = [*symbols, *("".join(pair) for pair in pairs), "<|endoftext|>"]
+    folder.mkdir()
+    ids = {token: number for number, token in enumerate(tokens)}
+    (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+    merges = "".join(f"{left} {right}\n" for left, right in pairs)
+    (folder / "merges.txt").write_text("#version: 0.2\n" + merges, encoding="utf-8")
+    return vocabulary_sha256(tokens, pairs)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    params = small(name)
+    plant(tmp_path, params)
+    Path("play.txt").write_text(PLAY, encoding="utf-8")
+    if name == "gpt2-bpe":  # whose own vocabulary is not at hand: this one stands in for it, in this process
+        monkeypatch.setattr("tinylm.text.tokens.gpt2_files.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2"))
+        monkeypatch.setattr("tinylm.bench.measure.in_own_process", lambda function, task: function(task))
+    assert {command: run(command) for command in ORDER} == dict.fromkeys(ORDER, 0)
+    evaluated = read(Path("metrics/evaluate.json"))
+    assert 1.0 < evaluated["perplexity"] < read(Path("metrics/vocab.json"))["size"] * 2
+    assert evaluated["bits_per_byte"] > 0
+    assert read(Path("metrics/kv_bench.json"))["same_ids"] is True
+    for path in Path("metrics").glob("*_time.json"):
+        assert read(path).get("not_measured", []) == [], path.name
+    page = Path("report/index.html").read_text(encoding="utf-8")
+    assert "Not shown" not in page  # LATER
+    assert yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["report"]["compare"] in page or name in (
+        "storybook",
+        "tinystories-2m",
+    )

@@ -1,0 +1,129 @@
+"""The shape at which both sides are measured, and our side of it: settings, data, models."""
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tinylm.base.config import parse_yaml, read_section
+from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.model.checkpoint import new_model
+from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.presets.write import BASE, preset_text
+from tinylm.text.batches import TrainBatches
+from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.training.trainer import Trainer, TrainSettings
+
+SPECIALS = 4
+PAD_ID = 2
+# What nanoGPT computes: no biases, learned positions, one matrix for input and output, all of it trained.
+AS_NANOGPT = {
+    "head_width": None, "norm": "pre", "norm_kind": "layer", "final_norm": True, "positions": "learned",
+    "activation": "gelu", "init": "scaled", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False,
+    "tied_output": True, "output_bias": False, "embedding": "tuned",
+}  # fmt: skip
+# The preset word-50k: frozen vectors, an output layer of its own with a bias, feed-forward with biases.
+AS_PRESET = AS_NANOGPT | {
+    "positions": "sinusoids", "activation": "relu", "feed_forward_bias": True, "tied_output": False,
+    "output_bias": True, "embedding": "frozen",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """The preset word-50k's numbers by default; `batch` rows of `context` tokens a step."""
+
+    layers: int = 4
+    heads: int = 6
+    width: int = 300
+    feed_forward: int = 1200
+    context: int = 64
+    vocab: int = 14_886
+    batch: int = 32
+    dropout: float = 0.1
+
+    @property
+    def step_tokens(self) -> int:
+        return self.batch * self.context
+
+
+WORD_50K = Shape()
+TINY = Shape(layers=1, heads=2, width=16, feed_forward=32, context=16, vocab=97, batch=2)
+
+
+def of_size(size: str) -> Shape:
+    """full | tiny"""
+    return TINY if size == "tiny" else WORD_50K
+
+
+def section(name: str, cls: type, changes: Mapping[str, Any]) -> Any:
+    """A section of the complete preset with some values changed."""
+    params = parse_yaml(preset_text(BASE), BASE)
+    return read_section({name: params[name] | dict(changes)}, name, cls, f"{BASE}.yaml")
+
+
+def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT) -> ModelSettings:
+    own = {name: getattr(shape, name) for name in ("layers", "heads", "feed_forward", "context", "dropout")}
+    return section("model", ModelSettings, own | dict(form))
+
+
+def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
+    """Section `train` of the complete preset, packed windows of the shape, a budget that does not end; changes last."""
+    own = {"layout": "stream", "batch_size": shape.batch, "accumulation": 1, "tokens": 10**12, "epochs": None}
+    return section("train", TrainSettings, own | changes)
+
+
+def random_vectors(shape: Shape, seed: int = 1) -> torch.Tensor:
+    """(V, D) float32"""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape.vocab, shape.width, generator=generator) * 0.02
+
+
+def untrained(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT) -> TinyLM:
+    """A model with fresh weights over random vectors."""
+    return new_model(model_settings(shape, form), random_vectors(shape))
+
+
+def stream(shape: Shape, tokens: int, seed: int = 1) -> np.ndarray:
+    """Ids as words come, the k-th most frequent one 1 / k as often as the first (Zipf).  -> (tokens,) int64"""
+    rng = np.random.default_rng(derive_seed(seed, "stream"))
+    weights = 1.0 / np.arange(1, shape.vocab - SPECIALS + 1)
+    return SPECIALS + rng.choice(len(weights), size=tokens, p=weights / weights.sum())
+
+
+def new_trainer_on(
+    folder: str | Path, shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any = "cpu"
+) -> Trainer:
+    """The real Trainer over the token store's split `train`."""
+    seed_everything(1, threads)
+    batches = TrainBatches(TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1)
+    return Trainer(new_model(model, random_vectors(shape)).to(device), batches, settings)
+
+
+def new_trainer_on_stream(
+    shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any
+) -> Trainer:
+    """The real Trainer over random vectors and a stream of words."""
+    with tempfile.TemporaryDirectory() as folder:  # it may go: the map keeps the file
+        write_store(folder, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
+        return new_trainer_on(folder, shape, model, settings, threads, device)
+
+
+def new_trainer(shape: Shape, setup: Mapping[str, Any], device: Any = "cpu") -> Trainer:
+    """Our side of a training step, over a stream of words; `setup`: threads, form, settings."""
+    form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
+    settings = train_settings(shape, **setup.get("settings", {}))
+    return new_trainer_on_stream(shape, model_settings(shape, form), settings, setup["threads"], device)
+
+
+def of_preset(name: str, shape: Shape) -> tuple[ModelSettings, TrainSettings]:
+    """Sections model and train of a preset, with the shape's numbers."""
+    params = parse_yaml(preset_text(name), name)
+    own = {key: getattr(shape, key) for key in ("layers", "heads", "feed_forward", "context", "dropout")}
+    model = read_section({"model": params["model"] | own}, "model", ModelSettings, name)
+    train = read_section({"train": params["train"] | {"batch_size": shape.batch}}, "train", TrainSettings, name)
+    return model, train

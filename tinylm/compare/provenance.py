@@ -1,0 +1,139 @@
+"""Which files of the workspace belong to the parameters as they stand, and which code made them."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import PARAMS_FILE, InputError, load_params
+
+LOCK = "dvc.lock"
+Stage = dict[str, Any]
+
+
+def _git(folder: str | Path, *words: str) -> str | None:
+    try:
+        found = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return found.stdout if found.returncode == 0 else None
+
+
+def revision(folder: str | Path = ".") -> str | None:
+    """The commit of the code, "+" behind it where tracked files differ from it; None outside of git."""
+    commit = _git(folder, "rev-parse", "--short=12", "HEAD")
+    if commit is None:
+        return None
+    edited = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", "tinylm", "stages")
+    return commit.strip() + ("+" if edited else "")
+
+
+def uncommitted(folder: str | Path, *paths: str) -> tuple[str, ...]:
+    """Those of the paths that no commit holds as they stand; none outside of git."""
+    changed = _git(folder, "status", "--porcelain", "--ignored", "--", *paths) or ""
+    return tuple(sorted(line[3:] for line in changed.splitlines()))
+
+
+def _md5(path: Path) -> str | None:
+    """MD5 of a file, or of a folder as DVC counts it; None where there is neither."""
+    if path.is_file():
+        return hashlib.md5(path.read_bytes()).hexdigest()
+    if not path.is_dir():
+        return None
+    files = {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+    rows = [{"md5": _md5(files[name]), "relpath": name} for name in sorted(files)]
+    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
+
+
+def _paths(stage: Stage, key: str) -> dict[str, str]:
+    rows = stage.get(key)
+    return {row["path"]: row.get("md5", "") for row in rows or [] if isinstance(row, dict) and "path" in row}
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Whether one is the other or lies inside it."""
+    return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
+
+
+class _Lock:
+    """dvc.lock beside the parameters as they stand: which stages were run with others, or read what has changed."""
+
+    def __init__(self, folder: Path | None, stages: dict[str, Stage], params: dict[str, Any]) -> None:
+        self.folder, self.stages, self.params = folder, stages, params
+        self._seen: dict[str, str] = {}
+
+    def why(self, name: str) -> str:
+        """Why the stage's files are not of these parameters; nothing where they are."""
+        if name not in self._seen:
+            self._seen[name] = ""
+            self._seen[name] = next(self._problems(name), "")
+        return self._seen[name]
+
+    def _counts(self, path: str, dep: str) -> bool:
+        """Not so a file of a gathered folder that is gone: DVC keeps the entries of settings that are no longer run."""
+        return self.folder is None or not path.startswith(f"{dep}/") or (self.folder / path).exists()
+
+    def _problems(self, name: str) -> Iterator[str]:
+        stage = self.stages[name]
+        for section, values in (stage.get("params", {}).get(PARAMS_FILE) or {}).items():
+            if self.params.get(section) != values:
+                yield f"section {section} of {PARAMS_FILE} was another"
+        for dep, md5 in _paths(stage, "deps").items():
+            for other, upstream in self.stages.items():
+                outs = _paths(upstream, "outs").items()
+                made = {path: found for path, found in outs if _overlap(path, dep) and self._counts(path, dep)}
+                if not made or other == name:
+                    continue
+                gathered = any(path.startswith(f"{dep}/") for path in made)  # files of several stages in one folder
+                if made.get(dep, _md5(self.folder / dep) if gathered and self.folder else md5) != md5:
+                    yield f"{dep} was another"
+                elif self.why(other):
+                    yield f"what it read of stage {other} is not of these parameters"
+
+
+def _stages(folder: str | Path) -> dict[str, Stage]:
+    path = Path(folder) / LOCK
+    if not path.exists():
+        raise InputError(f"{LOCK} is missing: run dvc repro")
+    stages = load_params(path).get("stages")
+    if not isinstance(stages, dict):
+        raise InputError(f"{LOCK}: holds no stages; run dvc repro")
+    return stages
+
+
+def output_md5(folder: str | Path, stage: str, out: str) -> str:
+    """MD5 of a stage's output in dvc.lock. Raises InputError where other bytes, or none, stand there."""
+    noted = _paths(_stages(folder).get(stage, {}), "outs").get(out)
+    if noted is None or _md5(Path(folder) / out) != noted:
+        raise InputError(f"{out} is not what stage {stage} wrote: run dvc repro {stage}, or dvc checkout {out}")
+    return noted
+
+
+def stale_stages(stages: dict[str, Stage], params: dict[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """{stage: why} of those named whose last run, by the stages of a dvc.lock, was not with these parameters.
+
+    What stands in the workspace is not looked at: the lock may be that of another revision.
+    """
+    lock = _Lock(None, stages, params)
+    reasons = {name: lock.why(name) if name in stages else f"{LOCK} does not have it" for name in names}
+    return {name: f"stage {name} is not of these parameters: {why}" for name, why in reasons.items() if why}
+
+
+def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """({stage: why}, {file: why}) of what dvc.lock does not vouch for.
+
+    A stage whose last run was not with these parameters and this upstream; a file that a stage wrote directly whose
+    bytes are not those that DVC noted. Raises InputError where there is no lock.
+    """
+    stages = _stages(folder)
+    lock = _Lock(Path(folder), stages, params)
+    found = {name: why for name in stages if (why := lock.why(name))}
+    files = {
+        out: f"{out} is not the file that stage {name} wrote"
+        for name, stage in stages.items()
+        for out, md5 in _paths(stage, "outs").items()
+        if out.endswith((".json", ".csv")) and (Path(folder) / out).exists() and _md5(Path(folder) / out) != md5
+    }
+    return found, files

@@ -1,0 +1,42 @@
+"""Before a command works: locks that other processes hold, and folders that refuse."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tinylm.base.config import InputError
+
+
+@contextlib.contextmanager
+def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
+    """Hold a lock on `path` while the block runs; the kernel frees it when the process dies.
+
+    Raises InputError with the holder's process id and start time where another process holds it.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            holder = handle.read().strip() or "another process"
+            raise InputError(f"{what} is already running here ({holder}); wait for it or end it") from None
+        handle.truncate(0)
+        handle.write(f"pid {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
+        handle.flush()
+        yield
+
+
+def check_writable(*folders: str | Path) -> None:
+    """OSError naming the first of the folders in which no file can be made: found before the work, not behind it."""
+    for folder in map(Path, folders):
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        probe = there / f".probe.{os.getpid()}.tmp"
+        try:
+            probe.touch()
+        except OSError as error:
+            raise OSError(error.errno, f"no file can be made here ({error.strerror})", str(folder)) from None
+        probe.unlink()

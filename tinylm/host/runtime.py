@@ -1,0 +1,181 @@
+"""How a command runs on this machine: threads, device, progress; but for the threads nothing changes a result."""
+
+import ctypes
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+import unicodedata
+from typing import Any
+
+from tinylm.base.config import InputError, setting
+
+_VISIBLE = {"\n": "\n", "\t": " "}
+
+
+@dataclasses.dataclass(frozen=True)
+class RuntimeSettings:
+    """Section `runtime`; no stage lists it."""
+
+    threads: int = setting(low=1, high=1024)
+    workers: int | None = setting(low=1, high=1024)
+    device: str = setting(choices=("auto", "cpu", "cuda"))
+    log_every_s: float = setting(above=0.0)
+    snapshot_every_s: float = setting(above=0.0)
+    logger: str = setting(choices=("none", "wandb", "dvclive"))
+
+
+def share_cores() -> None:
+    """Let idle OpenMP threads spin for some microseconds only, then sleep. Call it before torch is imported.
+
+    By default they spin for milliseconds, and so take the core away from the very thread they wait for as soon as
+    anything else runs on the machine. Training of the default model on 2 cores of an AMD EPYC, single runs of 40
+    updates, 2026-11-21: 3,500 tokens/s by default and 4,900 with this beside one busy process; 1,000 to 1,500 by
+    default beside a test suite; undisturbed 11,300 and 13,200.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def bound_kernel_caches() -> None:
+    """Let oneDNN keep the kernels of 64 shapes, not of 1,024. Call it before torch is imported.
+
+    Products in bf16 are oneDNN's, which makes a kernel for each shape, some 0.5 MiB of heap. Rows of stories have
+    many lengths: after 50,000 tokens of the default model in bf16 the heap is 750 MiB by default and 284 with this,
+    at 16.1 s of processor time and 15.3 (single runs, one thread of an AMD EPYC beside other work, 2026-11-22).
+    """
+    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and torch's around it
+        os.environ.setdefault(cache, "64")
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed for the next tensors, in place of handing it back to the system each time.
+
+    Every step of training frees and takes the same large buffers, and a page that comes back from the system is
+    cleared first: 24,500 page faults in a step of 2,048 tokens at word-50k's shape, 0 to 3 with this. Does nothing
+    where the C library is not glibc.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_* of malloc.h
+    try:
+        library = ctypes.CDLL(None)
+        library.mallopt(mmap_threshold, 1 << 30)
+        library.mallopt(trim_threshold, (1 << 31) - 1)
+    except (AttributeError, OSError):
+        pass
+
+
+def pick_device(name: str) -> Any:
+    """torch.device for auto | cpu | cuda; auto is CUDA where torch sees a card. Raises InputError."""
+    import torch
+
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise InputError("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)")
+    return torch.device("cuda" if name != "cpu" and available else "cpu")
+
+
+def visible(text: Any) -> str:
+    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out.
+
+    For a terminal, which obeys them, and for pages; each character by itself, so that pieces of a text may be given.
+    """
+    return "".join(
+        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+        else character
+        for character in str(text)
+    )
+
+
+class Progress:
+    """A progress bar with time left, where the total is known, on a terminal; elsewhere a line every few seconds."""
+
+    def __init__(self, what: str, total: int | None, unit: str, every_s: float = 5.0) -> None:
+        self.what, self.unit, self.every_s = what, unit, every_s
+        self.total = None if total is None else max(total, 1)
+        self.start = self.last = time.monotonic()
+        self.done = self.earlier = 0
+        self.bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, dynamic_ncols=True)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def resume(self, done: int) -> None:
+        """Say that `done` units were done earlier: they count, but not for the time left."""
+        self.done = self.earlier = done
+        if self.bar is not None:
+            self.bar.initial = self.bar.n = done
+
+    def advance(self, amount: int, note: str = "") -> None:
+        """Say that `amount` more units are done; `note` stands behind the bar."""
+        self.done += amount
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(amount)
+            return
+        now = time.monotonic()
+        if now - self.last >= self.every_s:
+            self.last = now
+            if self.total is None:
+                print(f"{self.what}: {self.done:,} {self.unit}{note and ', ' + note}", flush=True)
+                return
+            left = (now - self.start) * max(self.total - self.done, 0) / max(self.done - self.earlier, 1)
+            share = f"{self.done / self.total:4.0%}"
+            print(
+                f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left{note and ', ' + note}",
+                flush=True,
+            )
+
+    def write(self, text: str) -> None:
+        """Print a line without breaking the bar."""
+        if self.bar is not None:
+            self.bar.write(text)
+        else:
+            print(text, flush=True)
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as handle:
+            for line in handle:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
+    """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day.
+
+    processes: those that shared the work, with so many threads each; named where there are several.
+    """
+    card = None
+    if device is not None and device.type == "cuda":
+        import torch
+
+        card = torch.cuda.get_device_name(device)
+    return {
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": threads,
+        **({"processes": processes} if processes > 1 else {}),
+        "device": card or "cpu",
+        "torch": importlib.metadata.version("torch"),
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def same_bytes_need(conditions: dict[str, Any]) -> dict[str, Any]:
+    """What of `conditions` decides the order of floating-point sums, and so whether equal runs give equal bytes."""
+    return {key: conditions[key] for key in ("cpu", "threads", "device", "torch", "loops") if key in conditions}

@@ -1,0 +1,113 @@
+"""Work in pieces over several processes, its results in order: any number of processes gives the same ones."""
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from typing import Any, TypeVar
+
+from tinylm.host.command import CommandFailed
+from tinylm.host.memory import note_workers, own_peak_mib
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+AHEAD = 2  # tasks handed out for each process: one under way, one waiting
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin(prepare: Callable[..., None] | None, arguments: tuple) -> None:
+    """In a new process: leave Ctrl-C to the parent, and end when the parent is gone, however it ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    if prepare is not None:
+        prepare(*arguments)
+
+
+def _measured(function: Callable[[Task], Result], task: Task) -> tuple[Result, int, float]:
+    return function(task), os.getpid(), own_peak_mib()
+
+
+def ahead(items: Iterator[Result]) -> Generator[Result, None, None]:
+    """The same items, the next one made by a thread while one is used: for work that leaves the interpreter alone."""
+    none: Any = object()
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, items, none)
+        while (item := coming.result()) is not none:
+            coming = pool.submit(next, items, none)
+            yield item
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: Exception
+
+
+def _with_failure(tasks: Iterable[Task]) -> Iterator[Task | _Failure]:
+    """The tasks, then what taking the next one raised, if it did."""
+    try:
+        yield from tasks
+    except Exception as error:
+        yield _Failure(error)
+
+
+def map_in_order(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    workers: int,
+    prepare: Callable[..., None] | None = None,
+    arguments: tuple[Any, ...] = (),
+) -> Generator[Result, None, None]:
+    """function(task) of each task, in their order; `prepare(*arguments)` runs once in each process before.
+
+    With one worker all of it runs here. Tasks are taken as they are needed, so that few results wait. What `function`
+    raises is raised here; what taking a task raises, behind the results of all before it. Raises CommandFailed where a
+    worker was ended from outside.
+    """
+    if workers == 1:
+        if prepare is not None:
+            prepare(*arguments)
+        yield from map(function, tasks)
+        return
+    waiting: deque[Any] = deque()
+    peaks: dict[int, float] = {}
+
+    def oldest() -> Result:
+        result, process, peak = waiting.popleft().result()
+        peaks[process] = peak
+        return result
+
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (prepare, arguments))
+    try:
+        for task in _with_failure(tasks):
+            if isinstance(task, _Failure):
+                while waiting:
+                    yield oldest()
+                raise task.error
+            waiting.append(pool.submit(_measured, function, task))
+            if len(waiting) >= AHEAD * workers:
+                yield oldest()
+        while waiting:
+            yield oldest()
+    except BrokenProcessPool:
+        raise CommandFailed(
+            "a worker process was ended from outside (for want of memory?); lower runtime.workers"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+        note_workers(sum(peaks.values()))

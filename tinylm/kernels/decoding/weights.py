@@ -1,0 +1,111 @@
+"""A model's weights laid out for the compiled step (products.h, step.cpp)."""
+
+import ctypes
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.decoding.rounding import PRECISIONS, quantise
+from tinylm.model.attention import head_widths
+from tinylm.model.lm import TinyLM
+
+PANEL, LANES = 32, 16  # as in products.h
+NORMS = ("layer", "rms", "std")
+_INTEGER, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [("gain", _POINTER), ("bias", _POINTER)]
+
+
+class _Linear(ctypes.Structure):
+    _fields_ = [
+        *((name, _POINTER) for name in ("weight", "scale", "sums", "bias")),
+        *((name, _INTEGER) for name in ("outputs", "inputs")),
+    ]
+
+
+class _Block(ctypes.Structure):
+    _fields_ = [("norm1", _Norm), ("norm2", _Norm), *((name, _Linear) for name in ("qkv", "out", "up", "down"))]
+
+
+class _Model(ctypes.Structure):
+    _fields_ = [
+        *((name, _INTEGER) for name in ("precision", "layers", "width", "heads", "inner", "slot_width")),
+        *((name, _INTEGER) for name in ("feed_forward", "vocab", "pre", "norm_kind", "gelu")),
+        *((name, _FLOAT) for name in ("norm_eps", "input_scale", "output_factor")),
+        ("last_norm", _INTEGER),
+        *((name, _POINTER) for name in ("head_starts", "embedding", "positions")),
+        ("blocks", ctypes.POINTER(_Block)),
+        ("final_norm", _Norm),
+        ("output", _Linear),
+    ]
+
+
+def padded(values: Tensor, size: int) -> Tensor:
+    """The first axis rounded up to a multiple of `size` with zeros."""
+    return torch.cat([values, values.new_zeros((-len(values) % size, *values.shape[1:]))])
+
+
+def pack(weight: Tensor, precision: str) -> Tensor:
+    """(N, K) in panels of 32 outputs: (N / 32, K / g, 32, g) with g neighbours in each 32-bit word: 1, 2 or 4."""
+    kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[precision]
+    group = 4 // kind.itemsize
+    full = padded(padded(weight, PANEL).T, group).T.to(kind)
+    return full.reshape(-1, PANEL, full.shape[1] // group, group).transpose(1, 2).contiguous()
+
+
+class PackedModel:
+    """A model's weights as they are now, in one precision; owns the memory that the compiled step reads."""
+
+    def __init__(self, model: TinyLM, precision: str) -> None:
+        self._kept: list[Tensor] = []
+        self.product_bytes = 0  # of the matrices that every step reads
+        self.spare: list[Tensor] = []  # a cache that no session uses any more
+        self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
+        settings = model.settings
+        first: Any = model.blocks[0].attention
+        widths = head_widths(first.inner, settings.heads)
+        self.slot_width = -(-widths[0] // LANES) * LANES
+        blocks = (_Block * settings.layers)(*map(self._block, model.blocks))
+        weight, bias, factor = model._output()
+        self.structure = _Model(
+            PRECISIONS.index(precision), settings.layers, model.width, settings.heads, first.inner, self.slot_width,
+            settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),
+            settings.activation == "gelu", settings.norm_eps, float(model.embedding_scale), factor, settings.final_norm,
+            self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding), self._keep(model.positions),
+            blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(), self._linear(weight, bias),
+        )  # fmt: skip
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all weights in bytes, the word vectors' table included."""
+        return sum(tensor.nbytes for tensor in self._kept)
+
+    def _keep(self, values: Tensor | None) -> int | None:
+        """The address of values, which stay where they are as long as this object does."""
+        if values is None:
+            return None
+        self._kept.append(values.detach().contiguous())
+        return self._kept[-1].data_ptr()
+
+    def _norm(self, norm: Any) -> _Norm:
+        return _Norm(self._keep(norm.gain), self._keep(norm.bias))
+
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> _Linear:
+        weight = weight.detach()
+        scale = sums = None
+        if self.precision == "int8":
+            weight, units = quantise(weight)
+            scale = self._keep(padded(units[:, 0], PANEL))
+            sums = self._keep(padded(128 * weight.sum(1).int(), PANEL))
+        offset = None if bias is None else self._keep(padded(bias.detach(), PANEL))
+        packed = pack(weight, self.precision)
+        self.product_bytes += packed.nbytes
+        return _Linear(self._keep(packed), scale, sums, offset, *weight.shape)
+
+    def _block(self, block: Any) -> _Block:
+        layers = (block.attention.qkv, block.attention.out, block.feed_forward.up, block.feed_forward.down)
+        norms = self._norm(block.norm1), self._norm(block.norm2)
+        return _Block(*norms, *(self._linear(layer.weight, layer.bias) for layer in layers))

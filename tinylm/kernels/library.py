@@ -1,0 +1,114 @@
+"""C++ of the package, compiled once per machine with whatever compiler there is; nothing depends on there being one."""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinylm.base.files import atomic_path
+
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
+
+
+class CannotCompile(Exception):
+    """No compiler, or it refused; the message says which in one line."""
+
+
+def compiler() -> str | None:
+    """The C++ compiler: the environment's CXX, or the first of the usual names."""
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _processor() -> str:
+    """What -march=native stands for: a folder may be shared by machines."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8", "replace").splitlines() if cpuinfo.exists() else []
+    return next((line for line in lines if line.startswith(("flags", "Features"))), sys.platform)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the SHA-256 that ends the file is that of the rest: a damaged library ends the process by a signal."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content[-32:] == hashlib.sha256(content[:-32]).digest()
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library of these sources; tries: further flags, the first that the compiler takes."""
+
+    name: str
+    units: tuple[Path, ...]
+    headers: tuple[Path, ...] = ()
+    flags: tuple[str, ...] = ()
+    tries: tuple[tuple[str, ...], ...] = ((),)
+
+    def path(self) -> Path:
+        """Where these sources, compiled by this compiler for this processor, lie or will lie. Raises CannotCompile."""
+        name = compiler() or ""
+        made = str(os.stat(name).st_mtime_ns) if name else ""
+        sources = [source.read_text("utf-8") for source in (*self.headers, *self.units)]
+        parts = [*sources, *FLAGS, *self.flags, name, made, _processor()]
+        try:
+            folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
+        except RuntimeError:
+            raise CannotCompile(
+                "no home folder to keep it in; the environment's XDG_CACHE_HOME may name another"
+            ) from None
+        return folder / f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
+
+    def is_compiled(self) -> bool:
+        """Whether `load` would return at once. Raises CannotCompile."""
+        return _is_whole(self.path())
+
+    def compile(self) -> Path:
+        """Compile, unless it was done before; some seconds. Raises CannotCompile."""
+        target, name = self.path(), compiler()
+        if _is_whole(target):
+            return target
+        if name is None:
+            raise CannotCompile("no C++ compiler found (c++, g++, clang++ or the environment's CXX)")
+        errors = ""
+        for extra in self.tries:
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with atomic_path(target) as new:
+                    command = [name, *FLAGS, *self.flags, *extra, *map(str, self.units), "-o", str(new)]
+                    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+                    if done.returncode:
+                        raise CannotCompile
+                    with open(new, "r+b") as handle:
+                        handle.write(hashlib.sha256(handle.read()).digest())  # the loader leaves it alone
+            except CannotCompile:
+                errors = next((line for line in done.stderr.splitlines() if "error" in line), f"exit {done.returncode}")
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise CannotCompile(f"{name}: {error}") from None
+            else:
+                return target
+        raise CannotCompile(f"{name}: {errors}")
+
+    def is_at_hand(self) -> bool:
+        """Compile where that was not done before; whether there is a library now. Says so where there is none."""
+        try:
+            self.compile()
+        except CannotCompile as error:
+            print(f"{self.name}: the slower path without compiled code ({error})", flush=True)
+            return False
+        return True
+
+    def load(self) -> ctypes.CDLL:
+        """The library, compiled where it is not yet. Raises CannotCompile."""
+        path = self.compile()
+        if path.stat().st_uid not in (0, os.getuid()):
+            raise CannotCompile(f"{path} belongs to another user")
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            raise CannotCompile(str(error)) from None

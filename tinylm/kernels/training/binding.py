@@ -1,0 +1,65 @@
+"""The loops of training in C++: one pass over memory where torch makes several. Compiled once, called on tensors.
+
+Each does what a torch path beside its caller does, which is the reference and runs where there is no compiler: for
+bfloat16 numbers on a CPU, from the same random numbers, rounded less often. OpenMP is the one that torch has loaded
+(the loader takes a library of the same name once), so that both share one team of threads.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.library import Library
+
+FOLDER = Path(__file__).parent
+LOOPS = Library(
+    "loops",
+    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norms")),
+    headers=(FOLDER / "numbers.h",),
+    flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
+    tries=(("-mprefer-vector-width=512",), ()),
+)
+_KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
+# Arguments in their order: pointer, whole number, seed, float; the number of threads comes last everywhere.
+_ARGUMENTS = {
+    "split_heads": "ppnnnnn",
+    "join_heads": "ppnnnnn",
+    "soften": "ppppnsnfnnnn",
+    "by_scores": "ppppsnfnnnn",
+    "normalise": "pppppppfnnnn",
+    "normalise_back": "ppppppppnnnn",
+    "add_dropped": "pppsnfn",
+    "add_dropped_back": "ppsnfn",
+    "dropped": "ppsnfn",
+    "gelu": "ppn",
+    "sum_up": "ppnn",
+    "nats": "pppnn",
+}
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled loops, loaded. Raises CannotCompile."""
+    found = LOOPS.load()
+    for name, kinds in _ARGUMENTS.items():
+        function = getattr(found, f"tinylm_{name}")
+        function.restype, function.argtypes = None, [_KINDS[kind] for kind in kinds + "n"]
+    return found
+
+
+def run(name: str, *arguments: int | float | None) -> None:
+    """Call a loop with torch's number of threads."""
+    getattr(library(), f"tinylm_{name}")(*arguments, torch.get_num_threads())
+
+
+def at(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
+    """Where a tensor's numbers lie. Raises TypeError unless they are of that type and shape, in order, on a CPU."""
+    if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous() or tensor.device.type != "cpu":
+        raise TypeError(
+            f"a loop was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on {tensor.device}; "
+            f"allowed: {dtype} {shape} in order on cpu"
+        )
+    return tensor.data_ptr()

@@ -1,0 +1,173 @@
+"""Output layer and cross-entropy as one operation with its gradients by hand, in chunks of rows."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.training import passes
+
+CHUNK_ROWS = 512  # rows of logits alive at a time
+LOW_CHUNK_ROWS = 1024  # the same in low precision: as many bytes
+PART_ROWS = 64  # the same, where logits are computed twice
+PART_COLUMNS = 2048  # columns whose weights' gradient is summed up at a time
+MOST_NATS = 87.0  # of a token in low precision: -ln of the smallest normal float32 or bfloat16
+
+
+def _slices(start: int, stop: int, size: int) -> list[slice]:
+    return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+
+def _grad_of_logits(logits: Tensor, log_total: Tensor, targets: Tensor, columns: slice) -> Tensor:
+    """Overwrite some columns of the logits (n, C) with dL/dlogits = softmax - one-hot, zero where not scored."""
+    logits.sub_(log_total).exp_()
+    inside = ((targets >= columns.start) & (targets < columns.stop)).nonzero()[:, 0]
+    logits[inside, targets[inside] - columns.start] += -1.0
+    return logits.mul_((targets >= 0).to(logits.dtype)[:, None])
+
+
+class OutputLoss(torch.autograd.Function):
+    """Loss and gradients of all inputs in one pass over chunks of rows; backward only scales them.
+
+    The reference, in the precision of its inputs; `LowOutputLoss` is the same in bf16. `twice`: a chunk's logits are
+    computed twice, `PART_ROWS` rows at a time for the gradient of the hidden states and `PART_COLUMNS` columns at a
+    time for that of the weights, and never stand there whole. Each sum runs over the same numbers in the same order.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool) -> Tensor:
+        total = hidden.new_zeros(())
+        grad_hidden = torch.empty_like(hidden)
+        grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
+        grad_bias = None if bias is None else torch.zeros_like(bias)
+        buffer = hidden.new_empty(min(PART_ROWS if twice else CHUNK_ROWS, len(hidden)), len(weight))
+        everything = slice(0, len(weight))
+        for chunk in _slices(0, len(hidden), CHUNK_ROWS):
+            nats, log_totals = [], []
+            for rows in _slices(chunk.start, chunk.stop, len(buffer)):
+                logits = torch.mm(hidden[rows], weight.T, out=buffer[: rows.stop - rows.start])  # (n, V)
+                if bias is not None:
+                    logits += bias
+                chosen = logits.gather(-1, targets[rows].clamp(min=0)[:, None])
+                log_total = torch.cat([part.logsumexp(-1, keepdim=True) for part in logits.split(PART_ROWS)])
+                nats.append((log_total - chosen)[:, 0] * (targets[rows] >= 0))
+                log_totals.append(log_total)
+                torch.mm(_grad_of_logits(logits, log_total, targets[rows], everything), weight, out=grad_hidden[rows])
+            total += torch.cat(nats).sum()
+            if grad_bias is not None and not twice:
+                grad_bias += logits.sum(0)
+            for columns in _slices(0, len(weight) if any(ctx.needs_input_grad[1:3]) else 0, PART_COLUMNS):
+                if twice:
+                    part = hidden[chunk] @ weight[columns].T
+                    if bias is not None:
+                        part += bias[columns]
+                    part = _grad_of_logits(part, torch.cat(log_totals), targets[chunk], columns)
+                    if grad_bias is not None:
+                        grad_bias[columns] += part.sum(0)
+                else:
+                    part = logits[:, columns]
+                if grad_weight is not None:
+                    grad_weight[columns] += part.T @ hidden[chunk]
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # In place, since a second copy would weigh as much as the weights; autograd then refuses a second call.
+        scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
+        return *scaled, None, None
+
+
+class LowOutputLoss(torch.autograd.Function):
+    """`OutputLoss` in bf16: fewer passes over the logits, which are what this operation moves.
+
+    The bias is two more columns of the weights (its bf16 value and what that leaves over) that meet ones in the
+    hidden states, so that the products add it and sum its gradient. One buffer holds each chunk's logits and, in
+    their place, softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32.
+    looped: compiled loops do what is not a product.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        low: torch.dtype,
+        looped: bool = False,
+    ) -> Tensor:
+        nats, sum_up = (passes.nats, passes.sum_up) if looped else (_low_nats, _sum_up)
+        scored = targets >= 0
+        ctx.rows = None if bool(scored.all()) else scored.nonzero()[:, 0]
+        kept = hidden if ctx.rows is None else hidden[ctx.rows]
+        targets = targets if ctx.rows is None else targets[ctx.rows]
+        h, w = _joined(kept, weight, bias, low)
+        grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
+        learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
+        grad_weight = (torch.empty if len(h) else torch.zeros)(w.shape, device=w.device) if learns else None
+        buffer = torch.empty(min(LOW_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
+        of_chunk = torch.empty_like(w) if learns else None
+        total = torch.zeros((), dtype=torch.float64, device=h.device)
+        for start in range(0, len(h), LOW_CHUNK_ROWS):
+            rows = slice(start, start + LOW_CHUNK_ROWS)
+            logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
+            total += nats(logits, targets[rows])
+            grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
+            if grad_weight is not None:
+                of_chunk = torch.mm(logits.T, h[rows], out=of_chunk)  # (V, columns)
+                sum_up(grad_weight, of_chunk, start == 0)
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.shape = hidden.shape
+        return total.float()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        by_kept, joined = ctx.saved_tensors
+        (grad,) = grads
+        by_hidden = by_kept.float().mul_(grad)
+        if ctx.rows is not None:
+            by_hidden = by_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, by_hidden)
+        by_weight = by_bias = None
+        if joined is not None and ctx.needs_input_grad[1]:
+            whole = joined.shape[1] == ctx.shape[1]  # then in place: a second copy would weigh as much as the weights
+            by_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
+        if joined is not None and ctx.needs_input_grad[2]:
+            by_bias = joined[:, ctx.shape[1]] * grad
+        return by_hidden, by_weight, by_bias, None, None, None
+
+
+def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Hidden states and weights in `low`, with the columns that stand for the bias.  -> (n, D'), (V, D')"""
+    if bias is None:
+        return hidden.to(low), weight.to(low)
+    width = hidden.shape[1]
+    columns = -(-(width + 2) // 8) * 8  # products are fastest on rows of whole 16 bytes
+    h, w = hidden.new_zeros(len(hidden), columns, dtype=low), weight.new_zeros(len(weight), columns, dtype=low)
+    h[:, :width], w[:, :width] = hidden, weight
+    h[:, width : width + 2] = 1.0
+    w[:, width] = bias
+    w[:, width + 1] = bias - w[:, width]
+    return h, w
+
+
+def _sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
+    """total (float32) becomes part, where that is the first, else total + part."""
+    if is_first:
+        total.copy_(part)
+        return
+    for words in _slices(0, len(part), PART_ROWS * 4):  # a mixed sum goes by a float32 copy, small if in parts
+        total[words] += part[words]
+
+
+def _low_nats(logits: Tensor, targets: Tensor) -> Tensor:
+    """Sum of a chunk's nats; overwrites the low-precision logits (n, V) with softmax - one-hot.
+
+    The nats are those of the rounded probabilities, at most `MOST_NATS`; the gradient knows no such bound.
+    """
+    torch.softmax(logits, -1, out=logits)
+    rows = torch.arange(len(targets), device=targets.device)
+    chosen = logits[rows, targets]
+    logits[rows, targets] = chosen - 1.0  # torch's scatter_ would go by a float32 copy of all the logits
+    return -chosen.double().clamp_(min=math.exp(-MOST_NATS)).log().sum()

@@ -1,0 +1,168 @@
+"""Studies: one question each, asked by training with several settings and seeds; what they are and what they found."""
+
+import dataclasses
+import statistics
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import InputError, load_params
+from tinylm.presets.write import flatten, names, preset_values
+
+FILE = Path(__file__).with_name("studies.yaml")
+NEEDED = ("preset", "question", "seeds")
+ALLOWED = (*NEEDED, "system", "answer", "held_out_every", "set", "vary", "settings")
+SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
+FIGURES = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates", "tokens", "diverged")
+
+Values = dict[str, Any]  # "section.key" -> value
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Settings by name, each the values in which it differs from the preset with `common` laid over it."""
+
+    name: str
+    preset: str
+    question: str
+    seeds: tuple[int, ...]
+    common: Values
+    settings: dict[str, Values]
+    system: str = ""  # the published system that asked or answered it
+    held_out_every: int = 1  # each so many-th batch of held-out is scored
+    answer: str = ""  # what it found, a template over its published figures
+
+    def values(self, setting: str) -> Values:
+        """Every value of the preset as this setting has it."""
+        return preset_values(self.preset) | self.common | self.settings[setting]
+
+    def sections(self, setting: str) -> dict[str, dict[str, Any]]:
+        """The values as params.yaml holds them."""
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in self.values(setting).items():
+            section, _, name = key.partition(".")
+            nested.setdefault(section, {})[name] = value
+        return nested
+
+
+def label(value: Any) -> str:
+    """A setting's name by its value: 1e-5, 0.003, 64, none."""
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
+
+
+def _settings(row: dict[str, Any]) -> dict[str, Values]:
+    if "settings" in row:
+        return {str(name): dict(values or {}) for name, values in row["settings"].items()}
+    ((key, values),) = row["vary"].items()
+    return {label(value): {key: value} for value in values}
+
+
+def _study(name: str, row: Any, source: str) -> Study:
+    def problem(text: str) -> InputError:
+        return InputError(f"{source}: {name}: {text}")
+
+    if not isinstance(row, dict):
+        raise problem(f"{row!r}; allowed: a mapping")
+    for key in (*NEEDED, *row):
+        if key not in row or key not in ALLOWED:
+            raise problem(f"{key} is {'missing' if key not in row else 'unknown'}; allowed: {', '.join(ALLOWED)}")
+    if ("vary" in row) == ("settings" in row) or len(row.get("vary", [0])) != 1:
+        raise problem("allowed: either vary, one key with its values, or settings, a mapping of names to values")
+    if row["preset"] not in names():
+        raise problem(f"preset {row['preset']!r}; allowed: {' | '.join(names())}")
+    study = Study(
+        name,
+        row["preset"],
+        row["question"],
+        tuple(row["seeds"]),
+        dict(row.get("set") or {}),
+        _settings(row),
+        row.get("system", ""),
+        row.get("held_out_every", 1),
+        row.get("answer", ""),
+    )
+    known = preset_values(study.preset)
+    for key in {**study.common, **{key: 0 for values in study.settings.values() for key in values}}:
+        if key not in known or key.partition(".")[0] not in SECTIONS:
+            raise problem(f"{key}; allowed: a key of section {', '.join(SECTIONS)}")
+    return study
+
+
+def read_studies(path: str | Path = FILE) -> dict[str, Study]:
+    """All studies of a file by name. Raises InputError for one that cannot be run."""
+    return {name: _study(name, row, Path(path).name) for name, row in load_params(path).items()}
+
+
+def find_study(name: str, path: str | Path = FILE) -> Study:
+    """One study. Raises InputError for an unknown name."""
+    known = load_params(path)
+    if name not in known:
+        raise InputError(f"study {name!r} is unknown; allowed: {' | '.join(known)}")
+    return _study(name, known[name], Path(path).name)
+
+
+def workspace_problems(study: Study, params: dict[str, Any]) -> list[str]:
+    """Where params.yaml asks for other tokens than the study's preset does; how many stories it reads is free."""
+    free = {f"data.{key}" for key in ("source", "path", "hub_id", "hub_revision", "column", "seed")}
+    free |= {"data.train_stories", "data.evaluation_stories", "data.repair_quotes"}
+    mine, wanted = flatten(params), preset_values(study.preset)
+    keys = [key for key in wanted if key.startswith(("data.", "vocab.")) and key not in free]
+    return [f"{key} = {mine.get(key)}, wanted {wanted[key]}" for key in keys if mine.get(key) != wanted[key]]
+
+
+def summed_up(study: Study, runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs."""
+    found = {}
+    for setting, by_seed in runs.items():
+        columns = {
+            name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)] for name in FIGURES
+        }
+        found[setting] = {
+            "values": study.settings[setting],
+            "mean": {name: statistics.fmean(column) for name, column in columns.items() if column},
+            "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
+            "runs": by_seed,
+        }
+    return found
+
+
+def _cell(row: dict[str, Any], name: str, form: str) -> str:
+    if name not in row["mean"]:
+        return "-"
+    spread = f" ± {row['spread'][name]:{form}}" if name in row["spread"] else ""
+    return f"{row['mean'][name]:{form}}{spread}"
+
+
+def _beside(row: dict[str, Any], first: dict[str, Any]) -> str:
+    """Held-out loss less that of the first setting, seed by seed."""
+    both = [(run, first["runs"][seed]) for seed, run in row["runs"].items() if seed in first["runs"]]
+    name = "held_out_loss"
+    apart = [run[name] - other[name] for run, other in both if name in run and name in other]
+    if row is first or not apart:
+        return ""
+    spread = f" ± {statistics.stdev(apart):.4f}" if len(apart) > 1 else ""
+    return f"{statistics.fmean(apart):+.4f}{spread}"
+
+
+def table(settings: dict[str, dict[str, Any]]) -> str:
+    """The result in aligned columns: losses in nats a token with their standard deviation over seeds."""
+    first = next(iter(settings.values()))
+    losses = ["held-out loss", "beside the first", "perplexity", "train loss"]
+    heads = ["setting", "seeds", *losses, "updates", "tokens", ""]
+    rows = [
+        [
+            name,
+            str(len(row["runs"])),
+            _cell(row, "held_out_loss", ".4f"),
+            _beside(row, first),
+            _cell(row, "held_out_perplexity", ".2f"),
+            _cell(row, "train_loss", ".4f"),
+            f"{row['mean'].get('updates', 0):,.0f}",
+            f"{row['mean'].get('tokens', 0):,.0f}",
+            "diverged" if row["mean"].get("diverged") else "",
+        ]
+        for name, row in settings.items()
+    ]
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows]
+    )

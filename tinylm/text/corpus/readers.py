@@ -1,0 +1,247 @@
+"""Story texts out of files and off the hub, one at a time; every error names file and row or line.
+
+Parquet, the layout of dataset folders and the hub are read through Hugging Face `datasets`; JSON lines and text
+are read here, where a line's number is known.
+"""
+
+import codecs
+import contextlib
+import glob
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from tinylm.base.config import InputError
+from tinylm.text.corpus.marked_text import END_OF_TEXT, TextPart, parts_of
+
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
+MAX_STORY_BYTES = 1 << 26
+PIECE = 1 << 22
+HUB_TIMEOUT_S = 10.0
+BATCH_ROWS = 256
+
+
+def _has_suffix(path: Path) -> bool:
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def read_file(path: Path, column: str) -> Iterator[str]:
+    """Stories of one local file, its format told by its name. Raises InputError with file and line or row."""
+    for found in read_parts(path, column):
+        if isinstance(found, TextPart):
+            yield from stories_of(found)
+        else:
+            yield found
+
+
+def read_parts(path: Path, column: str) -> Iterator[str | TextPart]:
+    """What `read_file` gives; of a plain text with marks its parts, whose stories `stories_of` reads in any process."""
+    name = path.name.lower()
+    if not _has_suffix(path):
+        raise InputError(f"{path}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+    if name.endswith(".parquet"):
+        return _read_parquet(path, column)
+    if ".jsonl" in name:
+        return _read_jsonl(path, column)
+    return _read_txt(path)
+
+
+def _checked(text: Any, column: str, place: str) -> str:
+    if isinstance(text, str):
+        return text
+    held = "null" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
+    raise InputError(f"{place}: column {column!r} holds {held}; allowed: text")
+
+
+def _missing_column(column: str, columns: Iterable[str], place: str) -> InputError:
+    return InputError(f"{place}: no column {column!r} (data.column); columns: {', '.join(map(str, columns))}")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(line number, line) of a plain or gzip file; InputError where the file is damaged or a line has no end."""
+    number = 0
+    try:
+        opened: IO[bytes] = gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115
+        with opened as handle:
+            while line := handle.readline(MAX_STORY_BYTES + 1):
+                number += 1
+                if len(line) > MAX_STORY_BYTES:
+                    raise InputError(f"{path}, line {number}: longer than {MAX_STORY_BYTES} bytes")
+                yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}, after line {number}: damaged or truncated gzip file ({error})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _read_jsonl(path: Path, column: str) -> Iterator[str]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            row = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object a line") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{place}: holds {type(row).__name__}; allowed: one object a line")
+        if column not in row:
+            raise _missing_column(column, row, place)
+        yield _checked(row[column], column, place)
+
+
+def _read_txt(path: Path) -> Iterator[str | TextPart]:
+    """Stories parted by `<|endoftext|>`, or by blank lines where the file has no such mark."""
+    with open(path, "rb") as handle:
+        if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise InputError(f"{path}: UTF-16; allowed: UTF-8")
+    marked = any(END_OF_TEXT in line for _, line in _lines(path))
+    if marked and path.name.lower().endswith(".txt"):
+        return parts_of(path, PIECE, MAX_STORY_BYTES)
+    return _read_by_lines(path, marked)
+
+
+def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
+    story: list[bytes] = []
+    size = 0
+    for number, line in _lines(path):
+        first, *others = line.split(END_OF_TEXT) if marked else ([b"", b""] if not line.strip() else [line])
+        story.append(first)
+        size += len(first)
+        if size > MAX_STORY_BYTES:
+            raise InputError(f"{path}, line {number}: a story longer than {MAX_STORY_BYTES} bytes")
+        for part in others:
+            if b"".join(story).strip():
+                yield b"".join(story).decode("utf-8", "replace")
+            story, size = [part.lstrip()], len(part)
+    if b"".join(story).strip():
+        yield b"".join(story).decode("utf-8", "replace")
+
+
+def raw_stories(part: TextPart) -> list[bytes]:
+    """What stands between the marks of a part of a plain file."""
+    with open(part.path, "rb") as handle:
+        handle.seek(part.start)
+        stories = handle.read(part.end - part.start).split(END_OF_TEXT)
+    if max(map(len, stories)) > MAX_STORY_BYTES:
+        for _ in _read_by_lines(part.path, True):  # names the line
+            pass
+    if part.start == 0:
+        stories[0] = stories[0].removeprefix(codecs.BOM_UTF8)
+    return stories
+
+
+def stories_of(part: TextPart) -> Iterator[str]:
+    """What `_read_by_lines` gives of this part of a plain file with marks."""
+    for number, story in enumerate(raw_stories(part)):
+        if part.start or number:  # a story behind a mark loses the blank line there
+            head, line_end, tail = story.partition(b"\n")
+            story = (head + line_end).lstrip() + tail
+        if story.strip():
+            yield story.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _datasets() -> Iterator[tuple[Any, str]]:
+    """(the library, a passing cache folder), set to count no downloads and to leave messages to us."""
+    import datasets
+
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else a request to its server for each file opened
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
+        yield datasets, folder
+
+
+def _rows(dataset: Any, column: str, place: str, failed: str) -> Iterator[str]:
+    """Texts of a streamed dataset; whatever the library raises becomes an InputError with the row."""
+    row = 0
+    batches = dataset.iter(batch_size=BATCH_ROWS)
+    while True:
+        try:
+            batch = next(batches, None)
+        except Exception as error:  # the library's readers raise of every kind: Arrow, network, fsspec
+            raise InputError(f"{place}, after row {row}: {failed} ({_first_line(error)})") from None
+        if batch is None:
+            return
+        if column not in batch:
+            raise _missing_column(column, batch, place)
+        for text in batch[column]:
+            row += 1
+            yield _checked(text, column, f"{place}, row {row}")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"
+
+
+def _read_parquet(path: Path, column: str) -> Iterator[str]:
+    with _datasets() as (datasets, cache):
+        damaged = "damaged or truncated parquet file"
+        try:
+            files = {"train": [glob.escape(str(path))]}
+            dataset = datasets.load_dataset("parquet", data_files=files, split="train", streaming=True, cache_dir=cache)
+        except Exception as error:
+            raise InputError(f"{path}: {damaged} ({_first_line(error)})") from None
+        yield from _rows(dataset, column, str(path), damaged)
+
+
+def local_splits(path: Path) -> dict[str, list[Path]]:
+    """Files of each split: {"train": [file]} for a file; for a folder as `datasets` finds them (README header,
+    file names). Raises InputError; never looks at the hub."""
+    if os.path.isfile(path):  # unlike Path.is_file it takes a name that is too long as missing
+        return {"train": [path]}
+    if not os.path.isdir(path):
+        raise InputError(
+            f"data.path = {str(path)!r}: no such file or folder; allowed: a file ({', '.join(SUFFIXES)}) "
+            "or a dataset folder (data.source: hub reads the hub)"
+        )
+    with _datasets() as (datasets, cache):
+        try:
+            builder = datasets.load_dataset_builder(str(path.resolve()), cache_dir=cache)
+            found = {str(split): [Path(name) for name in names] for split, names in builder.config.data_files.items()}
+        except Exception as error:
+            raise InputError(f"{path}: not laid out as a dataset ({_first_line(error)})") from None
+    for name in (name for names in found.values() for name in names):
+        if not name.is_file():
+            raise InputError(f"{path}: names {str(name)!r}, which is no local file; data.source: local reads no other")
+        if not _has_suffix(name):
+            raise InputError(f"{name}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+    if "train" not in found:
+        raise InputError(f"{path}: no split 'train'; splits: {', '.join(sorted(found))}")
+    return found
+
+
+def hub_splits(hub_id: str, revision: str) -> list[str]:
+    """Names of a hub dataset's splits, asked for with a short timeout. Raises InputError with what to do instead."""
+    import huggingface_hub
+
+    where = f"data.hub_id = {hub_id!r}, revision {revision!r}"
+    instead = "check both, or read a local copy with data.source: local and data.path"
+    try:
+        huggingface_hub.HfApi().dataset_info(hub_id, revision=revision, timeout=HUB_TIMEOUT_S)
+        with _datasets() as (datasets, cache):
+            builder = datasets.load_dataset_builder(f"hf://datasets/{hub_id}", revision=revision, cache_dir=cache)
+            splits = [str(split) for split in builder.config.data_files]
+    except Exception as error:  # offline mode, no network, no such id or revision, refused, no data files
+        raise InputError(f"{where}: the hub cannot be read ({_first_line(error)}); {instead}") from None
+    if "train" not in splits:
+        raise InputError(f"{where}: no split 'train'; splits: {', '.join(splits)}")
+    return splits
+
+
+def read_hub(hub_id: str, revision: str, split: str, column: str) -> Iterator[str]:
+    """Stories of one split of a hub dataset, streamed. Raises InputError where the connection breaks."""
+    place = f"{hub_id}@{revision[:8]}, split {split!r}"
+    failed = "reading from the hub broke off; run again, or use data.source: local"
+    with _datasets() as (datasets, cache):
+        try:
+            name = f"hf://datasets/{hub_id}"  # the prefix keeps a local folder of that name out
+            dataset = datasets.load_dataset(name, revision=revision, split=split, streaming=True, cache_dir=cache)
+        except Exception as error:
+            raise InputError(f"{place}: {failed} ({_first_line(error)})") from None
+        yield from _rows(dataset, column, place, failed)

@@ -1,0 +1,75 @@
+"""Where stories come from: section `data` and what it names, as (text, log-probability) of each or parts of files."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinylm.text.corpus import readers
+from tinylm.text.corpus.marked_text import TextPart
+from tinylm.text.stories.settings import DataSettings
+
+EVALUATION_SPLITS = ("validation", "test")  # the first that a dataset has
+
+Row = tuple[str, float | None]  # text, natural log of its probability where the writer knows it
+Rows = Iterator[Row | TextPart]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the stories come from; `evaluation` is None where the data has no such split."""
+
+    description: dict[str, Any]
+    train: Callable[[], Rows]
+    evaluation: Callable[[], Rows] | None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.description.get("path") or self.description.get("hub_id") or self.description["source"]
+
+
+def open_source(settings: DataSettings) -> Source:
+    """What the settings name; InputError where it does not exist. Nothing is read but the layout."""
+    if settings.source == "storybook":
+        return _open_storybook(settings)
+    if settings.source == "local":
+        files = readers.local_splits(Path(settings.path))
+        splits = list(files)
+        description = {"source": "local", "path": settings.path}
+
+        def read(split: str) -> Iterator[str | TextPart]:
+            for path in files[split]:
+                yield from readers.read_parts(path, settings.column)
+    else:
+        splits = readers.hub_splits(settings.hub_id, settings.hub_revision)
+        description = {"source": "hub", "hub_id": settings.hub_id, "revision": settings.hub_revision}
+
+        def read(split: str) -> Iterator[str | TextPart]:
+            return readers.read_hub(settings.hub_id, settings.hub_revision, split, settings.column)
+
+    official = next((split for split in EVALUATION_SPLITS if split in splits), None)
+    instead = "set apart by hash" if settings.held_out == "hash" else "the held-out tokens"
+    return Source(
+        description | {"evaluation_split": official or instead},
+        lambda: map(_row, read("train")),
+        (lambda: map(_row, read(official))) if official else None,
+    )
+
+
+def _row(found: str | TextPart) -> Row | TextPart:
+    return (found, None) if isinstance(found, str) else found
+
+
+def _open_storybook(settings: DataSettings) -> Source:
+    from tinylm.text.storybook.corpus import generate
+
+    assert settings.train_stories is not None  # see DataSettings.problems
+    assert settings.evaluation_stories is not None
+    wanted = settings.train_stories, settings.evaluation_stories, settings.seed
+
+    def rows(place: int) -> Iterator[Row]:
+        return ((story.text, story.log_prob) for story in generate(*wanted)[place])
+
+    description = {"source": "storybook", "seed": settings.seed, "evaluation_split": "written apart"}
+    return Source(description, lambda: rows(0), lambda: rows(1))

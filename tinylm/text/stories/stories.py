@@ -1,0 +1,89 @@
+"""The stories of each split as download wrote them."""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import InputError
+from tinylm.base.files import check_sums, require
+
+SPLITS = ("train", "held_out", "evaluation")
+BLOCK = 1 << 22  # bytes
+
+
+@dataclass(frozen=True)
+class StoryBlock:
+    """Whole lines of a split's file: its bytes from `start` to `end`."""
+
+    path: Path
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+def _row(line: str | bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        row["text"]
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}, line {number}: not a story; rm {path} and run dvc repro -f -s download") from None
+    return row
+
+
+def _checked(folder: str | Path, split: str) -> Path:
+    path = require(Path(folder) / f"{split}.jsonl", "download")
+    check_sums(path, "download")
+    return path
+
+
+def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
+    """The rows of one split as written. Raises InputError, at once, where the file is missing or damaged."""
+    path = _checked(folder, split)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        with open(path, encoding="utf-8", newline="\n") as handle:
+            for number, line in enumerate(handle, 1):
+                yield _row(line, path, number)
+
+    return rows()
+
+
+def story_blocks(folder: str | Path, split: str) -> list[StoryBlock]:
+    """One split in blocks of about BLOCK bytes, to be read with `texts_of`. Raises InputError as `read_stories`."""
+    path = _checked(folder, split)
+    borders, size = [0], os.path.getsize(path)
+    with open(path, "rb") as handle:
+        while borders[-1] < size:
+            handle.seek(min(borders[-1] + BLOCK, size) - 1)
+            handle.readline()
+            borders.append(handle.tell())
+    return [StoryBlock(path, start, end) for start, end in itertools.pairwise(borders)]
+
+
+def lines_of(block: StoryBlock) -> bytes:
+    """The lines of a block as they stand in the file."""
+    with open(block.path, "rb") as handle:
+        handle.seek(block.start)
+        return handle.read(len(block))
+
+
+def text_of(line: bytes, block: StoryBlock) -> str:
+    """The story of one of a block's lines. Raises InputError with the line where it is damaged."""
+    try:
+        return json.loads(line)["text"]
+    except (ValueError, TypeError, KeyError):
+        with open(block.path, "rb") as handle:
+            before = handle.read(block.start).count(b"\n")
+        number = before + lines_of(block).split(b"\n").index(line.rstrip(b"\n")) + 1
+        return _row(line, block.path, number)["text"]
+
+
+def texts_of(block: StoryBlock) -> list[str]:
+    """The stories of a block. Raises InputError with the line where one is damaged."""
+    return [text_of(line, block) for line in lines_of(block).splitlines()]

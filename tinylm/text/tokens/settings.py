@@ -1,0 +1,38 @@
+"""Section `vocab` of params.yaml."""
+
+from dataclasses import dataclass
+
+from tinylm.base.config import setting
+
+TOKENIZERS = ("words", "bpe", "gpt2", "longest_match")
+PUNCTUATIONS = ("drop", "keep", "attached")
+SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
+
+
+@dataclass(frozen=True)
+class VocabSettings:
+    """Which tokenizer, and what each of them reads; the others pass over it."""
+
+    tokenizer: str = setting(choices=TOKENIZERS)
+    lower_case: bool = setting()
+    punctuation: str = setting(choices=PUNCTUATIONS)
+    min_count: int = setting(low=1)
+    max_size: int | None = setting(low=1)
+    path: str = setting()
+    hub_id: str | None = setting()
+    hub_revision: str | None = setting()
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        found = []
+        least = {"bpe": SMALLEST_BPE, "longest_match": 1}.get(self.tokenizer, 0)
+        if least and (self.max_size or 0) < least:
+            size = "null" if self.max_size is None else self.max_size
+            found.append(f"max_size = {size}; allowed with tokenizer: {self.tokenizer}: a whole number >= {least}")
+        if self.hub_id == "":
+            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+        elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
+            found.append("hub_revision is empty; needed with hub_id")
+        if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:
+            found.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
+        return found

@@ -1,0 +1,83 @@
+"""Word vectors: the (V, D) embedding matrix from skip-gram training, from a file of vectors or at random.
+
+In every matrix `<pad>` is all zero (where it is an id of its own), and the other special tokens and the tokens
+without a vector are random rows of the known rows' scale.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tinylm.base.seeding import derive_seed
+from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.text.vectors.settings import EmbeddingSettings
+
+Texts = Callable[[], Iterable[str]]
+
+
+def embedding_matrix(
+    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """((V, D) float32 matrix, what it was made of: words, covered, coverage, standard deviation, warnings).
+
+    `words` counts the tokens that are text. With skip-gram, `covered` counts of them those that occur in the training
+    text: the vector that fastText composes for any other was never trained. `texts` gives the train split's stories,
+    raw or normalised; only skip-gram reads them. Raises InputError for a file that does not fit.
+    """
+    size = len(tokenizer)
+    matrix = np.zeros((size, settings.width), dtype=np.float32)
+    covered: np.ndarray = np.zeros(size, dtype=bool)
+    trained: np.ndarray = np.ones(size, dtype=bool)
+    info: dict[str, Any] = {"source": settings.source, "width": settings.width}
+    warnings: list[str] = []
+    if settings.source == "skipgram":
+        trained = _train(settings, tokenizer, texts, matrix)
+        covered[:] = matrix.any(axis=1)
+    elif settings.source == "file":
+        found = _look_up(settings, tokenizer, matrix, covered)
+        warnings = found.pop("warnings")
+        info |= found
+    info["words"] = count = size - len(tokenizer.specials)
+    if settings.source != "random":
+        number = int((covered & trained).sum())
+        info |= {"covered": number, "coverage": number / count if count else 0.0}
+    std = float(matrix[covered].std()) or settings.std if covered.any() else settings.std
+    rng = np.random.default_rng(derive_seed(settings.seed, "embedding"))
+    drawn = rng.normal(0.0, std, size=matrix.shape).astype(np.float32)
+    matrix = np.where(covered[:, None], matrix, drawn)
+    if tokenizer.pad_id in tokenizer.specials - {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}:
+        matrix[tokenizer.pad_id] = 0.0
+    return matrix, info | {"std": round(float(matrix.std()), 6), "warnings": warnings}
+
+
+def _train(settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, matrix: np.ndarray) -> np.ndarray:
+    """Skip-gram over the texts as tokens; fills the rows of the tokens that are text. (V,): which of them occur."""
+    from tinylm.text.skipgram import train_skipgram
+
+    ids = [index for index in range(len(tokenizer)) if index not in tokenizer.specials]
+    known = {tokenizer.tokens[index] for index in ids}
+    seen: set[str] = set()
+
+    def lines() -> Iterator[str]:
+        for text in texts():
+            pieces = tokenizer.split(text)
+            seen.update(known.intersection(pieces))
+            yield " ".join(pieces)
+
+    matrix[ids] = train_skipgram(lines(), [tokenizer.tokens[index] for index in ids], settings)
+    return np.array([token in seen for token in tokenizer.tokens])
+
+
+def _look_up(
+    settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray, covered: np.ndarray
+) -> dict[str, Any]:
+    """Rows of a file of vectors by each token's bare word, which several tokens may share."""
+    from tinylm.text.vectors.source import read_vectors, vector_file
+
+    words = {index: word for index in range(len(tokenizer)) if (word := tokenizer.word_of(index))}
+    places = {word: place for place, word in enumerate(dict.fromkeys(words.values()))}
+    table, known, info = read_vectors(vector_file(settings), list(places), settings.width)
+    ids, rows = list(words), [places[word] for word in words.values()]
+    matrix[ids], covered[ids] = table[rows], known[rows]
+    return info
