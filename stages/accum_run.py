@@ -9,10 +9,10 @@ from tinylm.bench import accum, measure
 from tinylm.bench.sweep import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.settings import TrainSettings
 
 
 def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:

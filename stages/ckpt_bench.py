@@ -9,7 +9,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import ckpt, measure, tables
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 

@@ -10,7 +10,7 @@ from tinylm.bench import kv, measure, tables
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer

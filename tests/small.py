@@ -7,8 +7,10 @@ import torch
 
 from tinylm.base.config import InputError, read_section
 from tinylm.kernels.library import compiler
-from tinylm.model.attention import SelfAttention, head_widths
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.ops import REFERENCE, Ops
+from tinylm.model.ragged_heads import head_widths
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import RunBlocks, SelfAttention, TinyLM, in_order
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -65,10 +67,12 @@ def model_settings(**changes: Any) -> ModelSettings:
     return ModelSettings(**(MODEL | changes))
 
 
-def random_model(vocab: int, width: int, **settings: Any) -> TinyLM:
+def random_model(
+    vocab: int, width: int, ops: Ops = REFERENCE, run_blocks: RunBlocks = in_order, **settings: Any
+) -> TinyLM:
     """A small model in evaluation mode; all parameters random, so that a forgotten gain or bias shows."""
     generator = torch.Generator().manual_seed(7)
-    model = TinyLM(model_settings(**settings), torch.randn(vocab, width, generator=generator))
+    model = TinyLM(model_settings(**settings), torch.randn(vocab, width, generator=generator), ops, run_blocks)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 1:

@@ -402,11 +402,11 @@ def test_ranks_are_asked_for_loops_of_one_kind(pipeline, monkeypatch):
     """Else each would step on the same gradients by other roundings."""
     from tinylm.base.config import read_section
     from tinylm.host.runtime import RuntimeSettings
-    from tinylm.model.lm import ModelSettings
+    from tinylm.model.settings import ModelSettings
     from tinylm.text.tokens.tokenizer import open_tokenizer
     from tinylm.training import preparation
     from tinylm.training.distributed import Group
-    from tinylm.training.trainer import TrainSettings
+    from tinylm.training.settings import TrainSettings
 
     class Asked(Group):
         def check_same(self, parts):

@@ -10,7 +10,7 @@ import pytest
 
 import tinylm.presets
 from tinylm.base.config import load_params, read_section
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.text.stores.matrix_file import save_matrix
 from tinylm.text.stores.token_store import write_store
 from tinylm.text.tokens.settings import VocabSettings

@@ -9,7 +9,7 @@ from tinylm.bench import accum, measure, sweep
 from tinylm.host.command import CommandFailed
 from tinylm.text.batches import TrainBatches
 from tinylm.text.stores.token_store import TokenStore
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.settings import TrainSettings
 
 
 def run_stage(monkeypatch, number):

@@ -11,7 +11,7 @@ from stages import accum_run, accum_sweep, beam_bench, ckpt_bench, kv_bench
 from tinylm.base.config import read_section
 from tinylm.bench import measure
 from tinylm.model.checkpoint import new_model, save_model
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.text.stores.matrix_file import load_matrix
 
 WIDE = 150_000  # of the feed-forward part: 14 MiB of weights a layer at width 12

@@ -20,7 +20,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
 from tinylm.model.checkpoint import load_model, save_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, FOLDER, preset_values
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer

@@ -14,7 +14,8 @@ from tinylm.cli.check import find, known_vocab_size
 from tinylm.cli.generate import _Stream
 from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer

@@ -3,7 +3,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.cost.describe import describe, format_description, summary
-from tinylm.model.lm import TinyLM
+from tinylm.kernels.training.ops import ByHand
+from tinylm.model.recompute import RunRecomputing
+from tinylm.model.transformer import TinyLM
 from tinylm.training.optimizers import Adam
 
 VARIANTS = [
@@ -29,8 +31,9 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @pytest.mark.parametrize("on", ["none", "blocks", "blocks+loss", "sqrt"])
 def test_operations_are_those_that_torch_counts(new_model, settings, on):
-    model = new_model(**({"layers": 4} if on == "sqrt" else {}) | settings).train()
-    model.recompute = on
+    ops = ByHand(loss="twice" if on == "blocks+loss" else "chunked")
+    layers = {"layers": 4} if on == "sqrt" else {}
+    model = new_model(ops=ops, run_blocks=RunRecomputing(on), **layers | settings).train()
     ids = full_batch(model)
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         model(ids)

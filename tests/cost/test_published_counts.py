@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tinylm.cost.describe import describe, summary
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 D = {
     "layers": 6,

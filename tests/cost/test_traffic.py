@@ -2,6 +2,7 @@ import pytest
 
 from tinylm.cost.describe import summary
 from tinylm.cost.traffic import CHUNK_ROWS, format_traffic, update_traffic
+from tinylm.model.recompute import RunRecomputing
 
 TOKENS = 34  # two rows of the context
 # One block: 4 x 19^2 attention, 2 x 19 x 23 feed-forward, their biases 4 x 19 + 23 + 19, two norms of 2 x 19
@@ -38,8 +39,7 @@ def test_frozen_vectors_muon_recomputation_and_chunks(new_model):
     assert tuned["optimizer, norm"] - frozen["optimizer, norm"] == 31 * 19 * 32
     muon = counted(new_model(), optimizer="muon")
     assert tuned["optimizer, norm"] - muon["optimizer, norm"] == 2 * (1444 + 874) * 2 * 4
-    model = new_model()
-    model.recompute = "blocks"
+    model = new_model(run_blocks=RunRecomputing("blocks"))
     again = counted(model)
     assert again["blocks: activations"] * 8 == tuned["blocks: activations"] * 10  # one of the two blocks
     assert again["blocks: weights"] * 6 == tuned["blocks: weights"] * 7
@@ -49,8 +49,7 @@ def test_frozen_vectors_muon_recomputation_and_chunks(new_model):
 
 @pytest.mark.parametrize("on", ["none", "blocks"])
 def test_operations_are_those_of_the_description(new_model, on):
-    model = new_model()
-    model.recompute = on
+    model = new_model(run_blocks=RunRecomputing(on))
     parts = update_traffic(model, TOKENS, "adamw", "fp32")
     assert sum(part.flop for part in parts) == TOKENS * summary(model)["training_flop_per_token"]
     lines = format_traffic(parts).splitlines()

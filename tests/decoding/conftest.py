@@ -7,7 +7,8 @@ import torch
 
 from tests.small import DECODE
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 VOCAB, CONTEXT = 31, 13

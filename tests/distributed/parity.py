@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from tinylm.base.config import InputError
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import TrainBatches
 from tinylm.text.stores.token_store import TokenStore
 from tinylm.training.distributed import Group

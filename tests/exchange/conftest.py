@@ -11,7 +11,7 @@ from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.export import Trained, export_folder
 from tinylm.model.checkpoint import save_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import Tokenizer

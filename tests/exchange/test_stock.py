@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.exchange.stock import stock_form, stock_problem
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.write import names, preset_text
 
 SHAPES = [  # width, heads, head_width

@@ -11,7 +11,7 @@ import torch
 from tests.small import model_settings
 from tinylm.exchange.originals import write_originals
 from tinylm.model.checkpoint import save_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.stores.matrix_file import save_matrix
 from tinylm.text.stores.token_store import write_store

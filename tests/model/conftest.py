@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from tests.small import in_float64, model_settings, random_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 
 VOCAB, WIDTH = 31, 19  # primes, all different, so that a swapped axis fails
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from tinylm.model.attention import SelfAttention, causal_mask, head_widths
+from tinylm.model.ragged_heads import RaggedSelfAttention, head_widths
+from tinylm.model.transformer import SelfAttention, causal_mask
 
 B, T = 3, 11
 
@@ -57,7 +58,7 @@ def test_causal_mask_hides_later_slots_only():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("width", "heads"), [(21, 3), (13, 1), (7, 7)])
 def test_attention_matches_torch(exact, width, heads, bias):
-    ours = exact(perturbed(SelfAttention(width, heads, None, 0.0, bias, bias)))
+    ours = exact(perturbed(SelfAttention(width, width, heads, bias, bias)))
     theirs = nn.MultiheadAttention(width, heads, bias=bias, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(ours.qkv.weight)
@@ -86,8 +87,9 @@ def test_attention_matches_torch(exact, width, heads, bias):
     ("width", "heads", "head_width"), [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)]
 )
 def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, width, heads, head_width, bias):
-    attention = exact(perturbed(SelfAttention(width, heads, head_width, 0.0, bias, bias)))
-    assert attention.inner == (heads * head_width if head_width else width)
+    inner = heads * head_width if head_width else width
+    kind = RaggedSelfAttention if inner % heads else SelfAttention
+    attention = exact(perturbed(kind(width, inner, heads, bias, bias)))
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     maps: list[torch.Tensor] = []
     gradients = []
@@ -99,24 +101,8 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, 
     torch.testing.assert_close(maps[0], head_by_head(attention, x)[1], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("heads", [3, 4])
-def test_torchs_fused_core_gives_the_same_while_training(exact, heads):
-    attention = exact(perturbed(SelfAttention(21, heads, None, 0.0, True, True)))
-    x = torch.randn(B, T, 21, dtype=torch.float64, requires_grad=True)
-    found = []
-    for fused in (False, True):
-        attention.fused = fused
-        y = attention(x, mask())
-        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *attention.parameters()])))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
-    attention.dropout.probability = 0.5
-    assert not torch.equal(attention(x, mask()), attention(x, mask()))
-    assert torch.equal(attention.eval()(x, mask()), attention(x, mask()))
-
-
 def test_maps_are_kept_without_dropout_and_without_a_graph():
-    attention = SelfAttention(6, 2, None, 0.9, True, True)
+    attention = SelfAttention(6, 6, 2, dropout=0.9)
     maps: list[torch.Tensor] = []
     attention(torch.randn(B, T, 6), mask().float(), maps=maps)
     assert not maps[0].requires_grad
@@ -125,22 +111,18 @@ def test_maps_are_kept_without_dropout_and_without_a_graph():
 
 
 def test_scores_past_the_range_of_exp_stay_finite():
-    attention = SelfAttention(6, 2, None, 0.0, False, False)
+    attention = SelfAttention(6, 6, 2, False, False)
     with torch.no_grad():
         attention.qkv.weight.mul_(1e3)
     assert torch.isfinite(attention(torch.randn(B, T, 6) * 1e3, mask().float())).all()
 
 
-@pytest.mark.parametrize("heads", [3, 4])
-@pytest.mark.parametrize("silent", [(0,), (1, 2), ()])
-def test_silent_heads_add_nothing(exact, heads, silent):
-    attention = exact(perturbed(SelfAttention(21, heads, None, 0.0, True, True)))
-    x = torch.randn(B, T, 21, dtype=torch.float64)
-    attention.silent = silent
-    found = attention(x, mask())
-    starts = [sum(head_widths(21, heads)[:head]) for head in range(heads + 1)]
-    attention.silent = ()
-    with torch.no_grad():
-        for head in silent:
-            attention.out.weight[:, starts[head] : starts[head + 1]] = 0.0
-    torch.testing.assert_close(found, attention(x, mask()), rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize(("kind", "heads"), [(SelfAttention, 3), (RaggedSelfAttention, 4)])
+def test_the_columns_of_a_head_hold_all_that_it_adds(exact, kind, heads):
+    attention = exact(perturbed(kind(21, 21, heads)))
+    x, parts = torch.randn(B, T, 21, dtype=torch.float64), []
+    whole, weight = attention(x, mask()) - attention.out.bias, attention.out.weight.detach().clone()
+    for head in range(heads):
+        attention.out.weight.data.zero_()[:, attention.columns(head)] = weight[:, attention.columns(head)]
+        parts.append(attention(x, mask()) - attention.out.bias)
+    torch.testing.assert_close(sum(parts), whole, rtol=1e-10, atol=1e-10)

@@ -8,8 +8,7 @@ import torch
 from torch.fx.experimental import _config as meta_shapes
 
 from tests.small import model_settings
-from tinylm.model.attention import causal_mask
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM, causal_mask
 
 KINDS: list[dict[str, Any]] = [
     {"positions": "learned", "norm": "post"},
@@ -40,7 +39,7 @@ def computing(monkeypatch):
 def test_logits_and_losses_are_where_the_model_is(ids, settings, computing):
     model = model_there(**settings)
     assert (model(ids).device.type, model(ids).shape) == ("meta", (5, 13, 31))
-    assert model.nats(ids, ids).shape == (5, 13)
+    assert model.token_loss(ids, ids).shape == (5, 13)
     model.train()
     model.loss(ids, ids).backward()
     assert {p.grad.device.type for p in model.parameters()} == {"meta"}

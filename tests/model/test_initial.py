@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 SHAPE = {"layers": 8, "heads": 4, "feed_forward": 256, "context": 97, "positions": "learned", "output_bias": True}
 VOCAB, WIDTH = 499, 64

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tinylm.model.lm import Block, ModelSettings, TinyLM
-from tinylm.model.positions import sinusoids
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import Block, TinyLM, sinusoids
 
 PAD = 2  # any id: what fills a row after its end
 VARIANTS = [
@@ -150,7 +150,7 @@ def test_model_matches_torch(new_model, ids, settings):
     loss = model.loss(ids, targets)
     reference = F.cross_entropy(theirs.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum")
     torch.testing.assert_close(loss, reference, rtol=1e-12, atol=0)
-    torch.testing.assert_close(model.nats(ids, targets).sum(), reference, rtol=1e-12, atol=0)
+    torch.testing.assert_close(model.token_loss(ids, targets).sum(), reference, rtol=1e-12, atol=0)
     loss.backward()
     learned = {key: p for key, p in model.named_parameters() if p.requires_grad}
     for (key, mine), wanted in zip(

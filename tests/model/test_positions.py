@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from tinylm.model.positions import sinusoids
+from tinylm.model.transformer import sinusoids
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 300, 301])

@@ -5,7 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.small import needs_compiler
-from tinylm.model.recompute import recompute, times_again
+from tinylm.kernels.training.ops import ByHand, Native
+from tinylm.model.recompute import RunRecomputing, recompute, recompute_counts
 
 VARIANTS = [
     {},
@@ -23,9 +24,8 @@ def autocast(precision: str):
     return contextlib.nullcontext() if precision == "fp32" else torch.autocast("cpu", torch.bfloat16)
 
 
-def one_step(model, ids, on: str, precision: str):
+def one_step(model, ids, precision: str):
     """Loss, all gradients over two accumulated mini-batches, and the random stream's next draw."""
-    model.recompute = on
     model.zero_grad()
     torch.manual_seed(5)
     losses = []
@@ -37,13 +37,24 @@ def one_step(model, ids, on: str, precision: str):
     return losses, {name: p.grad for name, p in model.named_parameters()}, torch.rand(3)
 
 
-@pytest.mark.parametrize("kept", ["blocks", "blocks+loss", "sqrt"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16", pytest.param("looped bf16", marks=needs_compiler)])
-@pytest.mark.parametrize("settings", VARIANTS, ids=lambda s: "-".join(map(str, s.values())) or "plain")
+@pytest.mark.parametrize(
+    ("settings", "precision", "kept"),
+    [
+        pytest.param(settings, precision, kept, marks=needs_compiler if precision == "native bf16" else ())
+        for number, settings in enumerate(VARIANTS)
+        for offset, precision in enumerate(("fp32", "bf16", "native bf16"))
+        for kept in [("blocks", "blocks+loss", "sqrt")[(number + offset) % 3]]
+    ],
+)
 def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_model, ids, settings, precision, kept):
-    model = new_model(**{"layers": 4} | settings).float().train()
-    model.use_loops(precision == "looped bf16")
-    without, with_it = (one_step(model, ids, on, precision) for on in ("none", kept))
+    loss = "twice" if kept == "blocks+loss" else "chunked"
+    ops = Native(loss=loss) if precision == "native bf16" else ByHand(loss=loss)
+    steps = []
+    for on in ("none", kept):
+        torch.manual_seed(1)
+        model = new_model(ops=ops, run_blocks=RunRecomputing(on), **{"layers": 4} | settings)
+        steps.append(one_step(model.float().train(), ids, precision))
+    without, with_it = steps
     assert all(map(torch.equal, without[0], with_it[0]))
     for name, gradient in without[1].items():
         if name == "embedding" and settings.get("embedding") == "frozen":
@@ -56,16 +67,20 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_mode
 
 
 def test_the_last_block_of_all_and_of_a_group_is_computed_once_less():
-    assert [times_again(4, kept) for kept in ("none", "blocks", "blocks+loss")] == [[0] * 4, [1, 1, 1, 0], [1] * 4]
-    assert [times_again(layers, "sqrt") for layers in (1, 3, 4, 5)] == [[0], [1, 1, 0], [2, 1, 2, 1], [2, 1, 2, 1, 1]]
+    assert [recompute_counts(4, kept) for kept in ("none", "blocks", "blocks+loss")] == [[0] * 4, [1, 1, 1, 0], [1] * 4]
+    assert [recompute_counts(layers, "sqrt") for layers in (1, 3, 4, 5)] == [
+        [0],
+        [1, 1, 0],
+        [2, 1, 2, 1],
+        [2, 1, 2, 1, 1],
+    ]
 
 
 @pytest.mark.parametrize("kept", ["blocks", "sqrt"])
 def test_recomputation_costs_further_forward_passes_of_blocks(new_model, ids, kept):
-    model = new_model(layers=5).train()
     counts = {}
     for on in ("none", kept):
-        model.recompute = on
+        model = new_model(layers=5, run_blocks=RunRecomputing(on)).train()
         with FlopCounterMode(display=False) as forward:
             loss = model.loss(ids, ids)
         with FlopCounterMode(display=False) as backward:
@@ -74,14 +89,14 @@ def test_recomputation_costs_further_forward_passes_of_blocks(new_model, ids, ke
     with FlopCounterMode(display=False) as blocks, torch.no_grad():
         model.hidden(ids)
     assert counts[kept][0] == counts["none"][0]
-    again = sum(times_again(5, kept)) * blocks.get_total_flops() // 5
+    again = sum(recompute_counts(5, kept)) * blocks.get_total_flops() // 5
     assert counts[kept][1] == counts["none"][1] + again
 
 
 def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
-    model, sizes = new_model(layers=9).train(), {}
+    sizes = {}
     for on in ("none", "blocks", "sqrt"):
-        model.recompute = on
+        model = new_model(layers=9, run_blocks=RunRecomputing(on)).train()
         with torch.autograd.profiler.profile(profile_memory=True) as profiler:
             loss = model.loss(ids, ids)
         assert loss.requires_grad  # and so all that it keeps is alive
@@ -108,9 +123,8 @@ def test_a_block_keeps_only_its_input():
 
 
 def test_without_gradients_nothing_is_recomputed(new_model, ids, monkeypatch):
-    model = new_model()
-    model.recompute = "blocks"
-    monkeypatch.setattr("tinylm.model.lm.run_blocks", None)
+    model = new_model(run_blocks=RunRecomputing("blocks"))
+    monkeypatch.setattr("tinylm.model.recompute.recompute", None)
     with torch.no_grad():
         model(ids)
         model.hidden(ids, cache=model.new_cache(5))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.small import model_settings
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.stores.token_store import write_store
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words

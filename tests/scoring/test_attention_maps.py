@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.attention_maps import (
     look,
     moment_arrays,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.head_roles import ROLES
 from tinylm.scoring.heads import measure_heads

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.baselines import baselines
 from tinylm.scoring.bits_per_byte import Spelling
 from tinylm.scoring.continuations import EvaluateSettings

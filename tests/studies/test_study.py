@@ -12,7 +12,7 @@ import tinylm.bench.study as study_module
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.cli import study as command
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.studies.study import Workbench, run_study, unigram_loss
 from tinylm.studies.study_plan import find_study, label, read_studies, summed_up, table, workspace_problems
 from tinylm.training.trainer import TrainingFailed, TrainSettings

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tests.small import model_settings
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.stores.token_store import TokenStore, write_store
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.settings import TrainSettings
 
 VOCAB, WIDTH, PAD, CONTEXT = 17, 16, 2, 13
 

@@ -12,11 +12,12 @@ from tinylm.bench import measure
 from tinylm.bench.sweep import AccumSettings
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
-from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.stores.matrix_file import load_matrix
 from tinylm.text.stores.token_store import TokenStore
+from tinylm.training.assembly import training_model
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainSettings
 
@@ -80,7 +81,8 @@ def fresh_model(task: Task) -> TinyLM:
     """The initial weights that every run starts from, those of stage train."""
     seed_everything(derive_seed(task.train.seed, "train"), task.threads)
     matrix = torch.from_numpy(load_matrix(task.embedding))
-    return new_model(task.model, matrix).to(pick_device(task.device))
+    train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size)
+    return training_model(task.model, train, matrix, pick_device(task.device))
 
 
 def measure_run(task: Task) -> dict[str, Any]:

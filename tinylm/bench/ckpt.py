@@ -1,13 +1,11 @@
 """Gradient checkpointing, none and each way of it: memory, time and gradients, against depth."""
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
@@ -15,9 +13,11 @@ from tinylm.bench.ckpt_settings import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
+from tinylm.kernels.training.ops import training_ops
 from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.losses import cross_entropy
+from tinylm.model.recompute import RunRecomputing
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.text.stores.matrix_file import load_matrix
 from tinylm.text.stores.token_store import TokenStore
@@ -82,10 +82,6 @@ def gradient_digests(model: TinyLM) -> dict[str, str]:
     }
 
 
-def _plain_loss(model: TinyLM, inputs: Tensor, targets: Tensor) -> Tensor:
-    return cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-
-
 def measure_task(task: Task) -> dict[str, Any]:
     """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
 
@@ -93,10 +89,10 @@ def measure_task(task: Task) -> dict[str, Any]:
     """
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
-    model = new_model(task.model, torch.from_numpy(load_matrix(task.embedding))).to(device).train()
-    model.recompute = task.recompute
-    if task.plain_loss:
-        model.loss = functools.partial(_plain_loss, model)  # type: ignore[method-assign]
+    loss = "plain" if task.plain_loss else "twice" if task.recompute == "blocks+loss" else "chunked"
+    ops = training_ops(task.precision, device, loss=loss)
+    matrix = torch.from_numpy(load_matrix(task.embedding))
+    model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
     store = TokenStore(task.tokens, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
     batch = batches.batch(0)

@@ -18,7 +18,8 @@ from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.text.prompts import choose_prompts
 from tinylm.text.stores.matrix_file import load_matrix
 from tinylm.text.stores.token_store import TokenStore

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from tinylm.kernels.decoding.decoder import ModelDecoder, prepare
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 
 @dataclasses.dataclass(frozen=True)

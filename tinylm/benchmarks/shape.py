@@ -12,11 +12,14 @@ import torch
 from tinylm.base.config import parse_yaml, read_section
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.batches import TrainBatches
 from tinylm.text.stores.token_store import TokenStore, write_store
-from tinylm.training.trainer import Trainer, TrainSettings
+from tinylm.training.assembly import training_model
+from tinylm.training.settings import TrainSettings
+from tinylm.training.trainer import Trainer
 
 SPECIALS = 4
 PAD_ID = 2
@@ -101,7 +104,7 @@ def new_trainer_on(
     """The real Trainer over the token store's split `train`."""
     seed_everything(1, threads)
     batches = TrainBatches(TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1)
-    return Trainer(new_model(model, random_vectors(shape)).to(device), batches, settings)
+    return Trainer(training_model(model, settings, random_vectors(shape), torch.device(device)), batches, settings)
 
 
 def new_trainer_on_stream(

@@ -8,19 +8,22 @@ from tinylm.cost.describe import describe, format_description, summary
 from tinylm.cost.traffic import format_traffic, update_traffic
 from tinylm.host.runtime import RuntimeSettings, pick_device
 from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.settings import EmbeddingSettings
 from tinylm.training.precision import resolved
 from tinylm.training.settings import TrainSettings
 
 
-def blank_model(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
+def blank_model(settings: ModelSettings, vocab_size: int, width: int, recompute: str = "none") -> TinyLM:
     """A model of shapes alone, whose tensors take no memory. Raises InputError where settings and width do not fit."""
     import torch
 
+    from tinylm.model.recompute import RunRecomputing
+
     with torch.device("meta"):
-        return new_model(settings, torch.empty(vocab_size, width))
+        return new_model(settings, torch.empty(vocab_size, width), run_blocks=RunRecomputing(recompute))
 
 
 def _vocab_size(arguments: argparse.Namespace) -> int:
@@ -52,8 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = read_section(params, "model", ModelSettings)
     device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
     train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` stands for here
-    model = blank_model(settings, _vocab_size(arguments), _width(arguments, params))
-    model.recompute = train.recompute
+    model = blank_model(settings, _vocab_size(arguments), _width(arguments, params), train.recompute)
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)
     training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]

@@ -13,7 +13,7 @@ from tinylm.decoding.texts import encode_prompts, unspeakable
 from tinylm.exchange.loading import load
 from tinylm.host.runtime import visible
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.continuations import token_log_probs
 from tinylm.text.tokens.tokenizer import Tokenizer
 

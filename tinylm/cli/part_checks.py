@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from tinylm.base.config import InputError
 from tinylm.cost.parts import ROWS, Check, check_parameters, check_parts, expected_parameters
 from tinylm.host.command import CommandFailed
-from tinylm.model.attention import SelfAttention
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import SelfAttention, TinyLM
 
 # The sizes at which coding report (D) prints its checks: 100 words of width 512, 8 heads, attention alone on width 16.
 PUBLISHED = ModelSettings(
@@ -77,7 +77,7 @@ def run(blank: TinyLM) -> None:
 
     torch.manual_seed(1)
     published = _two_layers(PUBLISHED, PUBLISHED_WORDS, PUBLISHED_WIDTH)
-    alone = SelfAttention(*PUBLISHED_ATTENTION, None, 0.0, bias=False, out_bias=True)
+    alone = SelfAttention(PUBLISHED_ATTENTION[0], *PUBLISHED_ATTENTION, bias=False)
     own = _two_layers(blank.settings, blank.vocab_size, blank.width)
     every: list[Check] = []
     for title, model, attention in (

@@ -5,9 +5,8 @@ from typing import Any
 
 from torch import nn
 
-from tinylm.model.attention import SelfAttention
-from tinylm.model.lm import Block, FeedForward, TinyLM
-from tinylm.model.recompute import times_again
+from tinylm.model.recompute import mode_of, recompute_counts
+from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +39,7 @@ def _bias(layer: nn.Linear) -> str:
 
 def _again(model: TinyLM, number: int) -> int:
     """How often the backward pass computes this block again."""
-    return times_again(len(model.blocks), model.recompute)[number - 1]
+    return recompute_counts(len(model.blocks), mode_of(model))[number - 1]
 
 
 def _attention(model: TinyLM, block: Block, number: int) -> Part:
@@ -91,13 +90,13 @@ def _output(model: TinyLM) -> Part:
     size = (0 if tied else weights) + (model.vocab_size if bias else 0)
     learns = not tied or model.embedding.requires_grad  # the weights; a bias learns in any case
     name, shape = "output (tied)" if tied else "output", f"{model.vocab_size} x {model.width}"
-    again = model.recompute == "blocks+loss" and (learns or bias)
+    again = mode_of(model) == "blocks+loss" and (learns or bias)
     training = ((3 if learns else 2) + again) * 2 * weights
     return Part(name, None, "output", shape + " + bias" * bias, size, learns or bias, 2 * weights, 0, training)
 
 
 def describe(model: TinyLM) -> list[Part]:
-    """The parts in the order in which a token meets them; what `model.recompute` computes again is counted in."""
+    """The parts in the order in which a token meets them; what its `run_blocks` computes again is counted in."""
     table = f"{model.vocab_size} x {model.width}"
     parts = [
         Part("embedding", None, "embedding", table, model.embedding.numel(), model.embedding.requires_grad, 0),

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tinylm.model.attention import SelfAttention, causal_mask, head_widths
-from tinylm.model.lm import Block, ModelSettings, TinyLM
+from tinylm.model.ragged_heads import head_widths
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import Block, SelfAttention, TinyLM, causal_mask
 
 LENGTH = 10  # of the decoder's input, where the context holds as many
 ROWS = 3  # of the tables that are looked at
@@ -99,14 +100,14 @@ def _heads(model: TinyLM, length: int) -> Iterator[Check]:
         "split into heads",
         str(given),
         (32, length, heads, -(-inner // heads)),  # of the widest head
-        lambda: attention.project(x)[0].transpose(1, 2),
+        lambda: attention.project(x)[:, :, 0],
     )
 
     def joined() -> str:
         bias = attention.qkv.bias
         whole = F.linear(x, attention.qkv.weight[:inner], None if bias is None else bias[:inner])
-        queries, widths = attention.project(x)[0], head_widths(inner, heads)
-        return _near(torch.cat([queries[:, head, :, :own] for head, own in enumerate(widths)], -1), whole)
+        queries, widths = attention.project(x)[:, :, 0], head_widths(inner, heads)
+        return _near(torch.cat([queries[:, :, head, :own] for head, own in enumerate(widths)], -1), whole)
 
     yield _run("heads joined again", "", "equal", joined)
 

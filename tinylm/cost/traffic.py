@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Iterable
 
 from tinylm.cost.describe import describe
-from tinylm.kernels.training.output_layer import CHUNK_ROWS, LOW_CHUNK_ROWS
-from tinylm.model.lm import TinyLM
-from tinylm.model.recompute import times_again
+from tinylm.kernels.training.output_loss import BF16_CHUNK_ROWS
+from tinylm.model.loss import CHUNK_ROWS
+from tinylm.model.recompute import mode_of, recompute_counts
+from tinylm.model.transformer import TinyLM
 
 WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
 MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py
@@ -27,7 +28,7 @@ def _weights(model: TinyLM, low: int) -> int:
     size = sum(p.numel() for p in model.blocks.parameters())
     copied = WIDE + low if low < WIDE else 0
     layers = len(model.blocks)
-    read = 2 * layers + sum(times_again(layers, model.recompute))
+    read = 2 * layers + sum(recompute_counts(layers, mode_of(model)))
     return size // layers * read * low + size * (copied + WIDE)
 
 
@@ -41,7 +42,7 @@ def _activations(model: TinyLM, tokens: int, low: int) -> int:
     settings, width = model.settings, model.width
     inner = settings.heads * settings.head_width if settings.head_width else width
     numbers = 4 * width + 4 * inner + 2 * settings.feed_forward + settings.heads * settings.context
-    passes = 4 * settings.layers + 2 * sum(times_again(settings.layers, model.recompute))
+    passes = 4 * settings.layers + 2 * sum(recompute_counts(settings.layers, mode_of(model)))
     return passes * tokens * (2 * width * WIDE + numbers * low)
 
 
@@ -55,7 +56,7 @@ def _output(model: TinyLM, tokens: int, low: int) -> int:
     """Logits: written, read and written by the softmax, read by a product, and by a second where the weights learn.
     The weights are read twice a chunk of rows, and their gradient is read and written."""
     learns = model.output is not None or model.embedding.requires_grad
-    chunks = -(-tokens // (LOW_CHUNK_ROWS if low < WIDE else CHUNK_ROWS))
+    chunks = -(-tokens // (BF16_CHUNK_ROWS if low < WIDE else CHUNK_ROWS))
     weights = model.vocab_size * model.width
     copied = weights * (WIDE + low) if low < WIDE else 0
     return (4 + learns) * tokens * model.vocab_size * low + copied + weights * chunks * (2 * low + 2 * WIDE * learns)

@@ -10,7 +10,7 @@ from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import check_banned
 from tinylm.decoding.session import Decoder, Session, decoding_mode
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 
 @dataclasses.dataclass(frozen=True)

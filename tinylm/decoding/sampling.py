@@ -12,7 +12,7 @@ from tinylm.base.seeding import derive_seed
 from tinylm.decoding import filters
 from tinylm.decoding.session import Decoder, Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 N = TypeVar("N", int, Tensor, np.ndarray)
 

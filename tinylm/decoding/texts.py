@@ -8,7 +8,7 @@ from tinylm.base.config import InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 

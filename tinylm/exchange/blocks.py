@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tinylm.exchange.stream import EPSILON, Stream
-from tinylm.model.lm import Block, TinyLM
-from tinylm.model.norms import Norm
+from tinylm.model.transformer import Block, Norm, TinyLM
 
 Affine = tuple[Tensor, Tensor]  # of a linear layer: weight (out, in), bias (out); of a norm: gain, bias
 

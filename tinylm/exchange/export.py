@@ -14,7 +14,7 @@ from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 FORMATS = ("transformers", "tinylm")

@@ -7,7 +7,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml,
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings, pick_device
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 

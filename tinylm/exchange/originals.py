@@ -14,7 +14,8 @@ from tinylm.base.config import InputError, read_section, setting
 from tinylm.base.files import SUMS, discard, read_json, sha256, write_bytes, write_json
 from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.model.checkpoint import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
 
 FOLDER = "tinylm"

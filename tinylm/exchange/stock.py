@@ -16,8 +16,8 @@ from torch import Tensor
 from tinylm.base.config import InputError
 from tinylm.exchange.blocks import Affine, StockBlock, exact, of_norm, stock_blocks
 from tinylm.exchange.stream import EPSILON, Stream, new_stream
-from tinylm.model.lm import ModelSettings, TinyLM
-from tinylm.model.norms import Norm
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import Norm, TinyLM
 
 LEAST_EPS = 1e-20  # below, the stream that makes up for it grows so large that its squares leave float32
 OFFSET = 2  # OPT's table of positions starts with two rows that are never read

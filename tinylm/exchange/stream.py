@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from tinylm.model.attention import head_widths
-from tinylm.model.lm import ModelSettings
+from tinylm.model.ragged_heads import head_widths
+from tinylm.model.settings import ModelSettings
 
 EPSILON = 1e-5  # of every stock norm: that of OPT is fixed, and converters take GPT-2's for granted
 

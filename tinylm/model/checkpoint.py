@@ -11,7 +11,9 @@ from safetensors.torch import load_file, save
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_section, setting
 from tinylm.base.files import check_sha256, check_sums, read_json, require, sha256, write_bytes, write_json
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.ops import REFERENCE, Ops
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 
 WEIGHTS, CONFIG, MOMENTS = "model.safetensors", "config.json", "moments"
 
@@ -31,12 +33,14 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     write_json(Path(folder) / CONFIG, config)
 
 
-def new_model(settings: ModelSettings, embedding: torch.Tensor) -> TinyLM:
+def new_model(
+    settings: ModelSettings, embedding: torch.Tensor, ops: Ops = REFERENCE, run_blocks: RunBlocks = in_order
+) -> TinyLM:
     """A model with fresh weights over the (V, D) matrix. Raises InputError where settings and width do not fit."""
     problems = settings.problems_with_width(embedding.shape[1])
     if problems:
         raise InputError("\n".join(f"{PARAMS_FILE}: {problem}" for problem in problems))
-    return TinyLM(settings, embedding)
+    return TinyLM(settings, embedding, ops, run_blocks)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Keys and values of past tokens, kept so that a decoding step computes one token only."""
 
 import copy
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -66,6 +67,10 @@ class KVCache:
         self.keys[layer][rows, :, positions] = keys.transpose(1, 2).to(self.keys[layer].dtype)
         self.values[layer][rows, :, positions] = values.transpose(1, 2).to(self.values[layer].dtype)
         return self.keys[layer][:, :, : self.used], self.values[layer][:, :, : self.used]
+
+    def storing(self, layer: int, positions: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """`store` of one layer at the given positions."""
+        return lambda keys, values: self.store(layer, keys, values, positions)
 
     def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
         """Keep the given rows, in the given order; a row may be taken several times (beams) or not at all.

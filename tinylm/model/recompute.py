@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+Block = Callable[[Tensor, Tensor], Tensor]
+
 
 class _Recompute(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:
+    def forward(ctx: Any, block: Block, x: Tensor, mask: Tensor) -> Tensor:
         ctx.block, ctx.device = block, x.device.type
         ctx.autocast = torch.is_autocast_enabled(ctx.device), torch.get_autocast_dtype(ctx.device)
         ctx.random_state = torch.get_rng_state()
@@ -35,35 +37,48 @@ class _Recompute(torch.autograd.Function):
         return None, x.grad, None
 
 
-def run_blocks(blocks: Sequence[Callable[[Tensor, Tensor], Tensor]], x: Tensor, mask: Tensor, kept: str) -> Tensor:
-    """All blocks in turn. kept: `none` recomputes nothing, `blocks` each block but the last from its input.
+class RunRecomputing:
+    """`TinyLM`'s run_blocks: while gradients are wanted, activations inside blocks are computed a second time.
 
-    The backward pass begins with the last block, so that throwing away what it keeps would save memory for the loss
-    only; `blocks+loss` does that as well. sqrt: of N blocks only about sqrt(N) inputs are kept; a group computes its
-    blocks' inputs again, then each block but its last.
+    mode `blocks`: each block but the last from its input. The backward pass begins with the last block, so that
+    throwing away what it keeps would save memory for the loss only; `blocks+loss` does that as well. sqrt: of N blocks
+    only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block but its last.
     """
-    group = math.isqrt(len(blocks)) if kept == "sqrt" else 1
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def __call__(self, blocks: Sequence[Block], x: Tensor, mask: Tensor) -> Tensor:
+        return _run(blocks, x, mask, self.mode if torch.is_grad_enabled() else "none")
+
+
+def mode_of(model: Any) -> str:
+    """What a model's backward pass computes a second time: none | blocks | blocks+loss | sqrt."""
+    return model.run_blocks.mode if isinstance(model.run_blocks, RunRecomputing) else "none"
+
+
+def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:
+    group = math.isqrt(len(blocks)) if mode == "sqrt" else 1
     if group > 1:
         for start in range(0, len(blocks), group):
-            part = blocks[start : start + group]
-            x = recompute(partial(run_blocks, part, kept="blocks"), x, mask)
+            x = recompute(partial(_run, blocks[start : start + group], mode="blocks"), x, mask)
         return x
-    for block, again in zip(blocks, times_again(len(blocks), kept), strict=True):
+    for block, again in zip(blocks, recompute_counts(len(blocks), mode), strict=True):
         x = recompute(block, x, mask) if again else block(x, mask)
     return x
 
 
-def times_again(layers: int, kept: str) -> list[int]:
+def recompute_counts(layers: int, mode: str) -> list[int]:
     """How often the backward pass computes each block again."""
-    if kept in ("none", "blocks+loss"):
-        return [int(kept != "none")] * layers
-    group = math.isqrt(layers) if kept == "sqrt" else 1
+    if mode in ("none", "blocks+loss"):
+        return [int(mode != "none")] * layers
+    group = math.isqrt(layers) if mode == "sqrt" else 1
     if group == 1:
         return [1] * (layers - 1) + [0]
     return [1 if number % group == 0 or number == layers else 2 for number in range(1, layers + 1)]
 
 
-def recompute(block: Callable[[Tensor, Tensor], Tensor], x: Tensor, mask: Tensor) -> Tensor:
+def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
     """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, "sublinear memory cost").
 
     Memory of the kept activations falls from all of a block to its input; the price is one more forward pass.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.diversity import bootstrap_intervals
 
 BATCH_ROWS = 8
@@ -17,11 +17,13 @@ BATCH_ROWS = 8
 def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
     """Within, this head (both from 0) adds nothing to its layer's output; its attention is still computed."""
     attention: Any = model.blocks[layer].attention
-    attention.silent = (head,)
+    columns, weight = attention.columns(head), attention.out.weight.data
+    kept = weight[:, columns].clone()
+    weight[:, columns] = 0.0
     try:
         yield
     finally:
-        attention.silent = ()
+        weight[:, columns] = kept
 
 
 def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int) -> tuple[float, list[dict[str, Any]]]:
@@ -76,5 +78,5 @@ def _batches(rows: Sequence[np.ndarray], device: torch.device) -> Iterator[tuple
 
 def _nats(model: TinyLM, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> np.ndarray:
     """Nats of each row, (rows,) float64."""
-    sums = [model.nats(inputs, targets).double().sum(dim=1) for inputs, targets in batches]
+    sums = [model.token_loss(inputs, targets).double().sum(dim=1) for inputs, targets in batches]
     return torch.cat(sums).cpu().numpy()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tinylm.base.files import atomic_write
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.stores.token_store import TokenStore
 
 MAX_TOKENS = 24  # a heat map with more words cannot be read

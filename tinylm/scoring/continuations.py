@@ -12,7 +12,7 @@ from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import unspeakable
 from tinylm.kernels.decoding.decoder import decoder_of
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
 from tinylm.scoring.perplexity import perplexity
 from tinylm.scoring.settings import EvaluateSettings

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.ablation import ablate, summarise_ablation
 from tinylm.scoring.attention_maps import look, passages
 from tinylm.scoring.continuations import EvaluateSettings

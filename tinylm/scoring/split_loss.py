@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch
 
 
@@ -21,7 +21,7 @@ def target_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp3
     device, scored = model.embedding.device, False
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            nats = model.nats(*batch.on(device))
+            nats = model.token_loss(*batch.on(device))
         scored = scored or bool((batch.targets >= 0).any())
         yield batch, nats
     model.train(was_training)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity

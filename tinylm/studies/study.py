@@ -15,7 +15,7 @@ from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json, write_json
 from tinylm.host.processes import exclusive_lock
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.studies.study_plan import Study, workspace_problems
 from tinylm.text.batches import Batch
 from tinylm.text.stores.matrix_file import load_matrix

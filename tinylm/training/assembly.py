@@ -4,14 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.kernels.training.ops import training_ops
 from tinylm.model.checkpoint import new_model
-from tinylm.model.lm import ModelSettings, TinyLM
+from tinylm.model.recompute import RunRecomputing
+from tinylm.model.settings import ModelSettings
+from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.stores.token_store import TokenStore
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.compiling import RunCompiled
+from tinylm.training.precision import resolved
+from tinylm.training.settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,24 @@ class Assembly:
     model: TinyLM
     batches: TrainBatches
     held_out: Callable[[], Iterator[Batch]]
+
+
+def _run_blocks(settings: TrainSettings, shape: tuple[int, int, int]) -> RunBlocks:
+    if settings.compile == "true":
+        return RunCompiled(shape)
+    return in_order if settings.recompute == "none" else RunRecomputing(settings.recompute)
+
+
+def training_model(model: ModelSettings, train: TrainSettings, embedding: Tensor, device: Any) -> TinyLM:
+    """Fresh weights over the (V, D) matrix, bound to the fastest operations that this machine has for such a run.
+
+    Raises InputError where settings and width do not fit.
+    """
+    train = resolved(train, device)
+    loss = "twice" if train.recompute == "blocks+loss" else "chunked"
+    ops = training_ops(train.precision, device, train.attention == "torch", loss)
+    run_blocks = _run_blocks(train, (train.batch_size, model.context, embedding.shape[1]))
+    return new_model(model, embedding, ops, run_blocks).to(device)
 
 
 def assemble(
@@ -37,7 +61,7 @@ def assemble(
     embedding (V, D). Raises InputError where settings and width do not fit.
     """
     seed_everything(derive_seed(train.seed, "train"), threads)
-    fresh = new_model(model, embedding).to(device)
+    fresh = training_model(model, train, embedding, torch.device(device))
     shape = train.layout, train.batch_size, model.context, pad_id
     batches = TrainBatches(stores["train"], *shape, derive_seed(train.seed, "order"))
     return Assembly(fresh, batches, lambda: scoring_batches(stores["held_out"], *shape))

@@ -3,12 +3,13 @@
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from tinylm.model.transformer import Block
 from tinylm.training.settings import TrainSettings
 
 
@@ -34,17 +35,19 @@ def why_not_compiled(settings: TrainSettings, device: Any) -> str:
     return ""
 
 
-class CompiledBlocks:
-    """Runs a block compiled where its input has the given shape (B, T, D), else as it stands.
+class RunCompiled:
+    """`TinyLM`'s run_blocks: while training, a block is compiled where its input has the given shape (B, T, D).
 
     One compilation serves all blocks and the whole run: the ragged last batch of an epoch and evaluation never ask for
     another. Dropout is drawn by torch's compiler, from torch's generator, so that it differs from the plain path's.
     """
 
-    def __init__(self, block: type[nn.Module], shape: tuple[int, int, int]) -> None:
+    def __init__(self, shape: tuple[int, int, int]) -> None:
         self.shape = shape
-        self._forward: Callable[..., Tensor] = torch.compile(block.forward, dynamic=False, fullgraph=True)
+        self._forward: Callable[..., Tensor] = torch.compile(Block.forward, dynamic=False, fullgraph=True)
 
-    def __call__(self, block: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)"""
-        return self._forward(block, x, mask) if tuple(x.shape) == self.shape else block(x, mask)
+        for block in blocks:
+            x = self._forward(block, x, mask) if block.training and tuple(x.shape) == self.shape else block(x, mask)
+        return x

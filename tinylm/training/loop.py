@@ -9,7 +9,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
 from tinylm.host.loggers import Logger
 from tinylm.host.runtime import Progress
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.scoring.split_loss import split_loss
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group, RankLost

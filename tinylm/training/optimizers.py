@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from tinylm.kernels.training import adam as adam_loop
+from tinylm.kernels.training import adam
 
 PIECE = 1 << 17
 
@@ -30,7 +30,7 @@ class Adam:
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
     decoupled: p is first multiplied by 1 - lr * weight_decay; else weight_decay * p is added to the gradient.
-    Each group is (parameters, weight_decay). looped: by a compiled loop (`adam_loop`), which differs by rounding.
+    Each group is (parameters, weight_decay). native: by the kernel `adam`, which differs by rounding.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Adam:
         betas: tuple[float, float],
         eps: float,
         decoupled: bool,
-        looped: bool = False,
+        native: bool = False,
     ) -> None:
         self.groups, self.betas, self.eps, self.decoupled = groups, betas, eps, decoupled
-        self.looped = looped
+        self.native = native
         self.updates = 0
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
@@ -60,19 +60,19 @@ class Adam:
         for parameters, weight_decay in self.groups:
             held = [(p, p.grad, *next(moments)) for p in parameters]
             moving = [(p, grad.contiguous(), *rest) for p, grad, *rest in held if grad is not None]
-            if self.looped:
-                self._move_looped(lr, weight_decay, moving)
+            if self.native:
+                self._move_native(lr, weight_decay, moving)
                 continue
             for pieces in in_pieces(moving):
                 self._move(lr, weight_decay, *pieces)
 
-    def _move_looped(self, lr: float, weight_decay: float, moving: list[tuple[Tensor, ...]]) -> None:
+    def _move_native(self, lr: float, weight_decay: float, moving: list[tuple[Tensor, ...]]) -> None:
         beta1, beta2 = self.betas
         decay = lr * weight_decay if self.decoupled else weight_decay
         own = lr / (1.0 - beta1**self.updates), beta1, beta2, self.eps, decay
-        rates = adam_loop.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
+        rates = adam.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
         for tensors in moving:
-            adam_loop.step(rates, *tensors)
+            adam.step(rates, *tensors)
 
     def _move(
         self,
@@ -99,15 +99,15 @@ class Adam:
 
 
 @torch.no_grad()
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, looped: bool = False) -> float:
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, native: bool = False) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
 
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; null never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
     flat = [grad.contiguous() for grad in grads]
-    if looped:
-        squares = [adam_loop.square(grad) for grad in flat]
+    if native:
+        squares = [adam.square(grad) for grad in flat]
     else:
         wide = (piece.double().flatten() for (pieces,) in in_pieces([(grad,) for grad in flat]) for piece in pieces)
         squares = [torch.dot(piece, piece) for piece in wide]

@@ -1,15 +1,10 @@
 """What `auto` stands for in section `train` on this machine."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import torch
 
-from tinylm.kernels.library import CannotCompile
-from tinylm.kernels.training import adam as adam_loop
-from tinylm.kernels.training import binding as library
-from tinylm.model.lm import TinyLM
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.settings import TrainSettings
 
@@ -34,25 +29,3 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
     if settings.precision == "tf32" and device.type != "cuda":
         settings = dataclasses.replace(settings, precision="fp32")
     return dataclasses.replace(settings, compile="false" if why_not_compiled(settings, device) else "true")
-
-
-@functools.cache
-def why_no_loops() -> str:
-    """Why this machine has no compiled loops, in words; empty where it has. The first call compiles them: seconds."""
-    try:
-        library.library()
-        adam_loop.library()
-    except CannotCompile as error:
-        return str(error)
-    return ""
-
-
-def why_not_looped(settings: TrainSettings, model: TinyLM) -> str:
-    """The reason why such a run's loops are torch's, in words; empty where they are compiled (`kernels.training`).
-
-    Their results differ by rounding from those of torch.
-    """
-    device, dtype = model.embedding.device, model.embedding.dtype
-    if settings.precision != "bf16" or device.type != "cpu" or dtype != torch.float32:
-        return "compiled ones are for bf16 on a CPU"
-    return why_no_loops()

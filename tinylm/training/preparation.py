@@ -8,6 +8,7 @@ import torch
 
 from tinylm.base.files import sha256
 from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
+from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.settings import ModelSettings
 from tinylm.text.stores.matrix_file import load_matrix
 from tinylm.text.stores.token_store import TokenStore
@@ -15,9 +16,9 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.distributed import Group
-from tinylm.training.precision import resolved, why_not_looped
+from tinylm.training.precision import resolved
+from tinylm.training.settings import TrainSettings
 from tinylm.training.snapshot import Snapshots, fingerprint
-from tinylm.training.trainer import TrainSettings
 
 SPLITS = ("train", "held_out")
 TOKENIZER, MATRIX = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
@@ -34,13 +35,13 @@ class Prepared:
     snapshots: Snapshots
     measured_on: dict[str, Any]
     uncompiled: str  # why the blocks are not compiled; empty where they are
-    unlooped: str  # why the loops are torch's; empty where they are compiled
+    why_not_native: str  # why torch alone computes; empty where native kernels do
 
     def said(self) -> str:
         """What was chosen for this machine, in lines for people."""
         why = self.uncompiled and f" ({self.uncompiled})"
-        loops = self.measured_on["loops"] + (self.unlooped and f" ({self.unlooped})")
-        return f"precision: {self.train.precision}\nloops: {loops}\ncompile: {self.train.compile}{why}"
+        kernels = f"torch's ({self.why_not_native})" if self.why_not_native else "native"
+        return f"precision: {self.train.precision}\nkernels: {kernels}\ncompile: {self.train.compile}{why}"
 
     def saved_with(self) -> Mapping[str, Any]:
         """What `save_model` notes beside the weights."""
@@ -66,9 +67,9 @@ def prepare(
     matrix = torch.from_numpy(load_matrix(MATRIX))
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
     parts = fingerprint({"train": train, "model": model}, DATA, [*code, *CODE])
-    unlooped = why_not_looped(train, made.model)
-    # each rank steps by itself on the gradients of all: loops of two kinds would let the weights drift apart
-    group.check_same(parts | {"train's loops (is there a C++ compiler?)": not unlooped})
-    measured_on = conditions(device, threads, group.size) | {"loops": "torch" if unlooped else "compiled"}
+    no_kernels = why_not_native(train.precision, device)
+    # each rank steps by itself on the gradients of all: kernels of two kinds would let the weights drift apart
+    group.check_same(parts | {"train's kernels (is there a C++ compiler?)": not no_kernels})
+    measured_on = conditions(device, threads, group.size) | {"loops": "torch" if no_kernels else "compiled"}
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(train, made, snapshots, measured_on, uncompiled, unlooped)
+    return Prepared(train, made, snapshots, measured_on, uncompiled, no_kernels)

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import keep_freed_memory
-from tinylm.model.lm import Block, TinyLM
+from tinylm.kernels.training.ops import why_not_native
+from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches
-from tinylm.training.compiling import CompiledBlocks
 from tinylm.training.distributed import Group
 from tinylm.training.muon import Muon
 from tinylm.training.optimizers import Adam, clip_gradients
-from tinylm.training.precision import choose_products, resolved, why_not_looped
+from tinylm.training.precision import choose_products, resolved
 from tinylm.training.schedules import learning_rate
 from tinylm.training.settings import TrainSettings
 
@@ -23,7 +23,7 @@ class TrainingFailed(CommandFailed):
     """The run cannot go on (a loss or gradient that is no number); the message names the update and the rate."""
 
 
-def make_optimizers(model: TinyLM, settings: TrainSettings, looped: bool = False) -> list[tuple[Adam | Muon, float]]:
+def make_optimizers(model: TinyLM, settings: TrainSettings, native: bool = False) -> list[tuple[Adam | Muon, float]]:
     """Optimizers with their peak learning rates: Adam or AdamW over all, or Muon over the blocks' matrices.
 
     With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions, output layer, gains
@@ -35,11 +35,11 @@ def make_optimizers(model: TinyLM, settings: TrainSettings, looped: bool = False
     if settings.optimizer == "muon":
         low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, low)
-        adam = Adam([(others, rest)], betas, settings.eps, decoupled=True, looped=looped)
+        adam = Adam([(others, rest)], betas, settings.eps, decoupled=True, native=native)
         return [(muon, settings.muon_lr), (adam, settings.lr)]
     decayed: list[Tensor] = [p for p, _ in matrices.values()]
     groups = [(decayed, settings.weight_decay), (others, rest)]
-    return [(Adam(groups, betas, settings.eps, settings.optimizer == "adamw", looped), settings.lr)]
+    return [(Adam(groups, betas, settings.eps, settings.optimizer == "adamw", native), settings.lr)]
 
 
 def accumulate_gradients(
@@ -75,19 +75,14 @@ class Trainer:
         self.group = group or Group()
         self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.looped = not why_not_looped(settings, model)
-        self.optimizers = make_optimizers(model, settings, self.looped)
+        device, dtype = model.embedding.device, model.embedding.dtype
+        self.native = dtype == torch.float32 and not why_not_native(settings.precision, device)
+        self.optimizers = make_optimizers(model, settings, self.native)
         self.updates = self.tokens = 0
         keep_freed_memory()
         # Deterministic kernels are asked for (seeding), and torch then fills each new tensor, which nothing here reads.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        choose_products(settings.precision, model.embedding.device)
-        model.fuse_attention(settings.attention == "torch")
-        model.use_loops(self.looped)
-        model.recompute = settings.recompute
-        model.compiled = None
-        if settings.compile == "true" and self.group.size == 1:
-            model.compiled = CompiledBlocks(Block, (settings.batch_size, model.settings.context, model.width))
+        choose_products(settings.precision, device)
         model.train()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -134,7 +129,7 @@ class Trainer:
         nats, _ = accumulate_gradients(self.model, self.group.share(batches), s.precision, tokens)
         self.group.sum_gradients(self.parameters)
         (nats,) = self.group.total(nats)
-        norm = clip_gradients(self.parameters, s.clip_norm, self.looped)
+        norm = clip_gradients(self.parameters, s.clip_norm, self.native)
         progress = (self.tokens + tokens / 2) / self.budget  # the middle of the update
         share = learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
         if not (math.isfinite(nats) and math.isfinite(norm)):

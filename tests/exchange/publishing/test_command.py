@@ -11,7 +11,7 @@ import yaml
 from tests.small import model_settings
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 

@@ -14,7 +14,7 @@ from tinylm.exchange.loading import read_params
 from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import load_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 PLAIN = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
 MODES = ("fp32", "bf16", "int8", "plain")  # plain: the readable path in fp32, the others the compiled one

@@ -16,8 +16,7 @@ from tinylm.kernels.decoding.graphs import GraphSession
 from tinylm.kernels.decoding.rounding import LowerPrecision
 from tinylm.kernels.decoding.session import FastSession, window_logits
 from tinylm.kernels.decoding.weights import PackedModel
-from tinylm.model.attention import SelfAttention
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 
 class _RoundedSession(Session):
@@ -106,8 +105,6 @@ def _obstacle(model: TinyLM, wait: bool) -> str:
     """Why there is no compiled step for this model here; empty where there is one."""
     if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
         return "made for float32 models on the CPU"
-    if any(part.silent for part in model.modules() if isinstance(part, SelfAttention)):
-        return "some heads are silenced"
     try:
         if not wait and not build.is_compiled() and build.compiler():
             failed = build.last_failure()

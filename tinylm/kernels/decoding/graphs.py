@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tinylm.decoding.session import Session
 from tinylm.model.kv_cache import KVCache
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 Record = Callable[[Callable[[], None]], Callable[[], None]]  # runs a function once or more; returns what repeats it
 

@@ -12,7 +12,7 @@ from tinylm.decoding.session import Session, check_finite, window_start
 from tinylm.kernels.decoding.build import library
 from tinylm.kernels.decoding.choosing import Answer, Asked, ask, draw, largest, threads_for
 from tinylm.kernels.decoding.weights import PackedModel
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 AT_ONCE = 512  # rows of one call: bounds the memory of its intermediate results

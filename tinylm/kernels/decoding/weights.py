@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from tinylm.kernels.decoding.rounding import PRECISIONS, quantise
-from tinylm.model.attention import head_widths
-from tinylm.model.lm import TinyLM
+from tinylm.model.ragged_heads import head_widths
+from tinylm.model.transformer import TinyLM
 
 PANEL, LANES = 32, 16  # as in products.h
 NORMS = ("layer", "rms", "std")

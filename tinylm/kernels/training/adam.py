@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tinylm.kernels.library import Library
-from tinylm.kernels.training.binding import at
+from tinylm.kernels.training.binding import checked_ptr
 
 ADAM = Library(
     "adam",
@@ -40,13 +40,13 @@ def library() -> ctypes.CDLL:
 
 def step(rates: Rates, *tensors: Tensor) -> None:
     """One update in place of (parameter, gradient, first moment, second moment)."""
-    places = (at(tensor, torch.float32, *tensors[0].shape) for tensor in tensors)
+    places = (checked_ptr(tensor, torch.float32, *tensors[0].shape) for tensor in tensors)
     library().tinylm_adam(*places, rates, tensors[0].numel(), torch.get_num_threads())
 
 
 def square(x: Tensor) -> Tensor:
     """Sum of squares in float64, the same for any number of threads."""
     sums = torch.empty(-(-x.numel() // _PIECE), dtype=torch.float64)
-    place = at(x, torch.float32, *x.shape)
+    place = checked_ptr(x, torch.float32, *x.shape)
     library().tinylm_squares(place, sums.data_ptr(), x.numel(), torch.get_num_threads())
     return sums.sum()

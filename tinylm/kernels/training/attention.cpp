@@ -54,7 +54,7 @@ void tinylm_join_heads(const Low* apart, Low* inside, int64_t rows, int64_t leng
 
 // weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, where given, the same times factor with zeros
 // where dropped. scale (H), mask (B or 1, T, S): `masks` of them.
-void tinylm_soften(Low* weights, Low* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
+void tinylm_softmax_dropout(Low* weights, Low* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
                    int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
@@ -75,8 +75,8 @@ void tinylm_soften(Low* weights, Low* kept, const float* scale, const float* mas
     });
 }
 
-// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_soften`) in place; kept, where given, as that filled it.
-void tinylm_by_scores(Low* by, const Low* weights, Low* kept, const float* scale, uint64_t seed, int64_t level,
+// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, where given, as that filled it.
+void tinylm_grad_scores(Low* by, const Low* weights, Low* kept, const float* scale, uint64_t seed, int64_t level,
                       float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {

@@ -1,38 +1,43 @@
-"""The core of attention with its passes between the products in one loop each."""
+"""Attention between the linear layers: in C++ but for the products, and torch's own."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from tinylm.kernels.training.binding import at, run
-from tinylm.kernels.training.draws import chance, new_seed
+from tinylm.kernels.training.binding import call, checked_ptr
+from tinylm.kernels.training.dropout import keep_level, new_seed
 
-LOW = torch.bfloat16
+BF16 = torch.bfloat16
 
 
-class LoopedCore(torch.autograd.Function):
-    """`AttentionCore` in bfloat16, whose formulas it has.  (B, T, 3, H, Dh) -> (B, T, H * Dh)
+class NativeAttention(torch.autograd.Function):
+    """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
+
+    With P the weights, M what is kept and c the factor of the kept ones:
+
+    dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
 
     The weights are kept as they are before dropout; what it drops is drawn again in the backward pass. Scale and factor
     are applied to scores and weights, within the loops, so that Q, K, V and the result are only put in order.
     """
 
     @staticmethod
-    def forward(ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, probability: float) -> Tensor:
+    def forward(ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
         rows, length, _, heads, width = joined.shape
         packed = _split(joined.contiguous())
         queries, keys, values = packed.flatten(1, 2)  # (B * H, T, Dh) each
         weights = torch.bmm(queries, keys.mT)  # (B * H, T, S)
-        ctx.drops = probability > 0
-        ctx.drawn = new_seed() if ctx.drops else 0, *chance(probability)
+        ctx.drops = dropout > 0
+        ctx.drawn = new_seed() if ctx.drops else 0, *keep_level(dropout)
         kept = torch.empty_like(weights) if ctx.drops else None
-        run(
-            "soften",
-            at(weights, LOW, rows * heads, length, length),
+        call(
+            "softmax_dropout",
+            checked_ptr(weights, BF16, rows * heads, length, length),
             None if kept is None else kept.data_ptr(),
-            at(scale, torch.float32, heads, 1, 1),
-            at(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
+            checked_ptr(scale, torch.float32, heads, 1, 1),
+            checked_ptr(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
             len(mask),
             *ctx.drawn,
             *(rows, heads, length, length),
@@ -46,23 +51,23 @@ class LoopedCore(torch.autograd.Function):
         packed, weights, scale = ctx.saved_tensors
         _, rows, heads, length, width = packed.shape
         queries, keys, values = packed.flatten(1, 2)
-        by_output = _split(grads[0].contiguous().view(rows, length, 1, heads, width))[0].flatten(0, 1)
-        by_scores = torch.bmm(by_output, values.mT)  # (B * H, T, S); of the kept weights, then of Q K^T
+        grad_output = _split(grads[0].contiguous().view(rows, length, 1, heads, width))[0].flatten(0, 1)
+        grad_scores = torch.bmm(grad_output, values.mT)  # (B * H, T, S); of the kept weights, then of Q K^T
         kept = torch.empty_like(weights) if ctx.drops else None
-        run(
-            "by_scores",
-            at(by_scores, LOW, *weights.shape),
-            at(weights, LOW, *weights.shape),
+        call(
+            "grad_scores",
+            checked_ptr(grad_scores, BF16, *weights.shape),
+            checked_ptr(weights, BF16, *weights.shape),
             None if kept is None else kept.data_ptr(),
-            at(scale, torch.float32, heads, 1, 1),
+            checked_ptr(scale, torch.float32, heads, 1, 1),
             *ctx.drawn,
             *(rows, heads, length, length),
         )
         found = torch.empty_like(packed)
-        by_queries, by_keys, by_values = found.flatten(1, 2)
-        torch.bmm((weights if kept is None else kept).mT, by_output, out=by_values)
-        torch.bmm(by_scores, keys, out=by_queries)
-        torch.bmm(by_scores.mT, queries, out=by_keys)
+        grad_queries, grad_keys, grad_values = found.flatten(1, 2)
+        torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
+        torch.bmm(grad_scores, keys, out=grad_queries)
+        torch.bmm(grad_scores.mT, queries, out=grad_keys)
         return _join(found), None, None, None
 
 
@@ -70,7 +75,7 @@ def _split(inside: Tensor) -> Tensor:
     """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh)"""
     rows, length, parts, heads, width = inside.shape
     apart = inside.new_empty(parts, rows, heads, length, width)
-    run("split_heads", at(inside, LOW, *inside.shape), apart.data_ptr(), *inside.shape)
+    call("split_heads", checked_ptr(inside, BF16, *inside.shape), apart.data_ptr(), *inside.shape)
     return apart
 
 
@@ -78,5 +83,13 @@ def _join(apart: Tensor) -> Tensor:
     """(parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
-    run("join_heads", at(apart, LOW, *apart.shape), inside.data_ptr(), *inside.shape)
+    call("join_heads", checked_ptr(apart, BF16, *apart.shape), inside.data_ptr(), *inside.shape)
     return inside
+
+
+def torch_attention(qkv: Tensor, scale: Tensor, dropout: float) -> Tensor:
+    """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
+    queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
+    queries = (queries * scale).to(queries.dtype)
+    mixed = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True, scale=1.0)
+    return mixed.transpose(1, 2).flatten(2)

@@ -27,8 +27,8 @@ _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": 
 _ARGUMENTS = {
     "split_heads": "ppnnnnn",
     "join_heads": "ppnnnnn",
-    "soften": "ppppnsnfnnnn",
-    "by_scores": "ppppsnfnnnn",
+    "softmax_dropout": "ppppnsnfnnnn",
+    "grad_scores": "ppppsnfnnnn",
     "normalise": "pppppppfnnnn",
     "normalise_back": "ppppppppnnnn",
     "add_dropped": "pppsnfn",
@@ -50,12 +50,12 @@ def library() -> ctypes.CDLL:
     return found
 
 
-def run(name: str, *arguments: int | float | None) -> None:
+def call(name: str, *arguments: int | float | None) -> None:
     """Call a loop with torch's number of threads."""
     getattr(library(), f"tinylm_{name}")(*arguments, torch.get_num_threads())
 
 
-def at(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
+def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
     """Where a tensor's numbers lie. Raises TypeError unless they are of that type and shape, in order, on a CPU."""
     if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise TypeError(

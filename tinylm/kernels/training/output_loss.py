@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinylm.kernels.training import passes
+from tinylm.kernels.training.binding import call, checked_ptr
+from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 
-CHUNK_ROWS = 512  # rows of logits alive at a time
-LOW_CHUNK_ROWS = 1024  # the same in low precision: as many bytes
+BF16_CHUNK_ROWS = 2 * CHUNK_ROWS  # rows of logits alive at a time in bf16: as many bytes
 PART_ROWS = 64  # the same, where logits are computed twice
 PART_COLUMNS = 2048  # columns whose weights' gradient is summed up at a time
-MOST_NATS = 87.0  # of a token in low precision: -ln of the smallest normal float32 or bfloat16
+MAX_LOSS = 87.0  # nats of a token in bf16: -ln of the smallest normal float32 or bfloat16
 
 
 def _slices(start: int, stop: int, size: int) -> list[slice]:
@@ -30,7 +30,7 @@ def _grad_of_logits(logits: Tensor, log_total: Tensor, targets: Tensor, columns:
 class OutputLoss(torch.autograd.Function):
     """Loss and gradients of all inputs in one pass over chunks of rows; backward only scales them.
 
-    The reference, in the precision of its inputs; `LowOutputLoss` is the same in bf16. `twice`: a chunk's logits are
+    The reference, in the precision of its inputs; `OutputLossBF16` is the same in bf16. `twice`: a chunk's logits are
     computed twice, `PART_ROWS` rows at a time for the gradient of the hidden states and `PART_COLUMNS` columns at a
     time for that of the weights, and never stand there whole. Each sum runs over the same numbers in the same order.
     """
@@ -44,17 +44,17 @@ class OutputLoss(torch.autograd.Function):
         buffer = hidden.new_empty(min(PART_ROWS if twice else CHUNK_ROWS, len(hidden)), len(weight))
         everything = slice(0, len(weight))
         for chunk in _slices(0, len(hidden), CHUNK_ROWS):
-            nats, log_totals = [], []
+            losses, log_totals = [], []
             for rows in _slices(chunk.start, chunk.stop, len(buffer)):
                 logits = torch.mm(hidden[rows], weight.T, out=buffer[: rows.stop - rows.start])  # (n, V)
                 if bias is not None:
                     logits += bias
                 chosen = logits.gather(-1, targets[rows].clamp(min=0)[:, None])
                 log_total = torch.cat([part.logsumexp(-1, keepdim=True) for part in logits.split(PART_ROWS)])
-                nats.append((log_total - chosen)[:, 0] * (targets[rows] >= 0))
+                losses.append((log_total - chosen)[:, 0] * (targets[rows] >= 0))
                 log_totals.append(log_total)
                 torch.mm(_grad_of_logits(logits, log_total, targets[rows], everything), weight, out=grad_hidden[rows])
-            total += torch.cat(nats).sum()
+            total += torch.cat(losses).sum()
             if grad_bias is not None and not twice:
                 grad_bias += logits.sum(0)
             for columns in _slices(0, len(weight) if any(ctx.needs_input_grad[1:3]) else 0, PART_COLUMNS):
@@ -79,13 +79,13 @@ class OutputLoss(torch.autograd.Function):
         return *scaled, None, None
 
 
-class LowOutputLoss(torch.autograd.Function):
+class OutputLossBF16(torch.autograd.Function):
     """`OutputLoss` in bf16: fewer passes over the logits, which are what this operation moves.
 
     The bias is two more columns of the weights (its bf16 value and what that leaves over) that meet ones in the
     hidden states, so that the products add it and sum its gradient. One buffer holds each chunk's logits and, in
     their place, softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32.
-    looped: compiled loops do what is not a product.
+    native: what is not a product is done in C++.
     """
 
     @staticmethod
@@ -96,9 +96,9 @@ class LowOutputLoss(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         low: torch.dtype,
-        looped: bool = False,
+        native: bool,
     ) -> Tensor:
-        nats, sum_up = (passes.nats, passes.sum_up) if looped else (_low_nats, _sum_up)
+        chunk_loss, sum_up = (native_loss, native_sum_up) if native else (_torch_loss, _torch_sum_up)
         scored = targets >= 0
         ctx.rows = None if bool(scored.all()) else scored.nonzero()[:, 0]
         kept = hidden if ctx.rows is None else hidden[ctx.rows]
@@ -107,13 +107,13 @@ class LowOutputLoss(torch.autograd.Function):
         grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_weight = (torch.empty if len(h) else torch.zeros)(w.shape, device=w.device) if learns else None
-        buffer = torch.empty(min(LOW_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
+        buffer = torch.empty(min(BF16_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
         of_chunk = torch.empty_like(w) if learns else None
         total = torch.zeros((), dtype=torch.float64, device=h.device)
-        for start in range(0, len(h), LOW_CHUNK_ROWS):
-            rows = slice(start, start + LOW_CHUNK_ROWS)
+        for start in range(0, len(h), BF16_CHUNK_ROWS):
+            rows = slice(start, start + BF16_CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
-            total += nats(logits, targets[rows])
+            total += chunk_loss(logits, targets[rows])
             grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
             if grad_weight is not None:
                 of_chunk = torch.mm(logits.T, h[rows], out=of_chunk)  # (V, columns)
@@ -124,18 +124,18 @@ class LowOutputLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        by_kept, joined = ctx.saved_tensors
+        grad_kept, joined = ctx.saved_tensors
         (grad,) = grads
-        by_hidden = by_kept.float().mul_(grad)
+        grad_hidden = grad_kept.float().mul_(grad)
         if ctx.rows is not None:
-            by_hidden = by_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, by_hidden)
-        by_weight = by_bias = None
+            grad_hidden = grad_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, grad_hidden)
+        grad_weight = grad_bias = None
         if joined is not None and ctx.needs_input_grad[1]:
             whole = joined.shape[1] == ctx.shape[1]  # then in place: a second copy would weigh as much as the weights
-            by_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
+            grad_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
         if joined is not None and ctx.needs_input_grad[2]:
-            by_bias = joined[:, ctx.shape[1]] * grad
-        return by_hidden, by_weight, by_bias, None, None, None
+            grad_bias = joined[:, ctx.shape[1]] * grad
+        return grad_hidden, grad_weight, grad_bias, None, None, None
 
 
 def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -152,7 +152,7 @@ def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtyp
     return h, w
 
 
-def _sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
+def _torch_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
     """total (float32) becomes part, where that is the first, else total + part."""
     if is_first:
         total.copy_(part)
@@ -161,13 +161,50 @@ def _sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
         total[words] += part[words]
 
 
-def _low_nats(logits: Tensor, targets: Tensor) -> Tensor:
-    """Sum of a chunk's nats; overwrites the low-precision logits (n, V) with softmax - one-hot.
+def _torch_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Sum of a chunk's loss in nats; overwrites the bf16 logits (n, V) with softmax - one-hot.
 
-    The nats are those of the rounded probabilities, at most `MOST_NATS`; the gradient knows no such bound.
+    The loss is that of the rounded probabilities, at most `MAX_LOSS`; the gradient knows no such bound.
     """
     torch.softmax(logits, -1, out=logits)
     rows = torch.arange(len(targets), device=targets.device)
     chosen = logits[rows, targets]
     logits[rows, targets] = chosen - 1.0  # torch's scatter_ would go by a float32 copy of all the logits
-    return -chosen.double().clamp_(min=math.exp(-MOST_NATS)).log().sum()
+    return -chosen.double().clamp_(min=math.exp(-MAX_LOSS)).log().sum()
+
+
+def native_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """`_torch_loss` in one pass, summed in float64.
+
+    Raises IndexError where a target is not a column: what lies there is written to.
+    """
+    rows, words = logits.shape
+    if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
+        raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; allowed: 0 to {words - 1}")
+    losses = torch.empty(rows, dtype=torch.float64)
+    places = checked_ptr(logits, torch.bfloat16, rows, words), checked_ptr(targets, torch.int64, rows)
+    call("nats", *places, losses.data_ptr(), rows, words)
+    return losses.sum()
+
+
+def native_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
+    """`_torch_sum_up` of a bfloat16 part in one pass."""
+    places = checked_ptr(total, torch.float32, *part.shape), checked_ptr(part, torch.bfloat16, *part.shape)
+    call("sum_up", *places, is_first, part.numel())
+
+
+def output_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False, native: bool = False
+) -> Tensor:
+    """cross_entropy(hidden weight^T + bias, targets) in chunks of rows, gradients by hand.
+
+    hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. Equal to the reference in
+    exact arithmetic; the peak is one chunk of logits in place of all N rows and their gradient. twice: a chunk's buffer
+    is smaller still, its logits are computed a second time, to the same bits; under autocast it does nothing.
+    """
+    if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
+        return output_token_loss(hidden, weight, bias, targets).sum(dtype=torch.float64)
+    device = hidden.device.type
+    if torch.is_autocast_enabled(device) and hidden.dtype != torch.float64:
+        return OutputLossBF16.apply(hidden, weight, bias, targets, torch.get_autocast_dtype(device), native)
+    return OutputLoss.apply(hidden, weight, bias, targets, twice)

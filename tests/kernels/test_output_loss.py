@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.kernels.training import output_layer
-from tinylm.model import losses
-from tinylm.model.losses import cross_entropy, output_loss
+from tinylm.kernels.training import output_loss as module
+from tinylm.kernels.training.output_loss import output_loss
+from tinylm.model import loss as plain_module
+from tinylm.model.loss import cross_entropy
 
 PAD, V, D = -1, 29, 7
 
@@ -59,8 +60,8 @@ def test_cross_entropy_of_low_precision_logits_is_computed_in_float32():
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 12, 13, 14, 26, 40])  # around borders of chunks of 13
 def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
-    monkeypatch.setattr(output_layer, "CHUNK_ROWS", 13)
-    monkeypatch.setattr(losses, "CHUNK_ROWS", 13)
+    monkeypatch.setattr(module, "CHUNK_ROWS", 13)
+    monkeypatch.setattr(plain_module, "CHUNK_ROWS", 13)
     hidden, weight, bias, targets = example(rows)
     targets[0] = 5
     bias = bias if with_bias else None
@@ -109,7 +110,7 @@ def test_logits_of_ten_thousand_do_not_overflow(grad):
 @pytest.mark.parametrize("frozen", [(), (1,), (2,), (1, 2)], ids=str)
 def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded, frozen):
     """Over several chunks, whatever is frozen, with a gradient from above that is not 1."""
-    monkeypatch.setattr(output_layer, "LOW_CHUNK_ROWS", 500)
+    monkeypatch.setattr(module, "BF16_CHUNK_ROWS", 500)
     inputs = example(1400, torch.float32)
     if not padded:
         inputs[3].clamp_(min=0)
@@ -150,7 +151,7 @@ def test_a_second_backward_pass_is_refused():
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("twice", [False, True])
 def test_one_chunk_of_logits_at_most_is_alive(precision, twice):
-    chunk = output_layer.LOW_CHUNK_ROWS if precision == "bf16" else output_layer.CHUNK_ROWS
+    chunk = module.BF16_CHUNK_ROWS if precision == "bf16" else module.CHUNK_ROWS
     rows, words = 4 * chunk, 9000
     hidden, weight = torch.randn(rows, 64, requires_grad=True), torch.randn(words, 64, requires_grad=True)
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")

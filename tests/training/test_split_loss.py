@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.model.losses import cross_entropy
+from tinylm.model.loss import cross_entropy
 from tinylm.scoring.split_loss import split_loss
 
 

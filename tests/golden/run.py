@@ -1,0 +1,353 @@
+"""`make golden`: a small pipeline in many variants, to compare two states of the code by every result.
+
+    make golden                                compares with .golden.json, or writes it where there is none
+    python -m tests.golden.run --tree OTHER    the same for another checkout (before a change), with this interpreter
+    python -m tests.golden.run --only bf16     some variants only
+
+Everything runs as a user runs it (stages, the command `tinylm`), so that the script survives any change inside.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from safetensors import safe_open
+
+HERE = Path(__file__).parents[2]
+SHARED_GPT2 = HERE.parent / "shared/gpt2"
+SMALL: dict[str, Any] = {
+    "data.train_stories": 400,
+    "data.evaluation_stories": 30,
+    "data.held_out_share": 0.1,
+    "embedding.width": 32,
+    "embedding.buckets": 500,
+    "model.layers": 4,
+    "model.heads": 3,
+    "model.feed_forward": 48,
+    "model.context": 48,
+    "model.dropout": 0.1,
+    "train.tokens": 12000,
+    "train.validate_every": 10,
+    "train.sample_every": 15,
+    "train.keep_epochs": [0.1],
+    "train.precision": "fp32",
+    "evaluate.stories": 3,
+    "evaluate.new_tokens": 6,
+    "evaluate.ngram_order": 3,
+    "evaluate.attention_sentences": 1,
+    "evaluate.tendency_sentences": 3,
+    "evaluate.bootstrap": 20,
+    "beam_bench.widths": [1, 3],
+    "beam_bench.prompts": 2,
+    "beam_bench.new_tokens": 5,
+    "beam_bench.repeats": 1,
+    "kv_bench.batch": 2,
+    "kv_bench.lengths": [6],
+    "kv_bench.repeats": 1,
+    "accum_sweep.settings": [1, 2],
+    "accum_sweep.batch_size": 2,
+    "accum_sweep.tokens": 2000,
+    "accum_sweep.held_out_batches": 1,
+    "ckpt_bench.depths": [1, 4],
+    "ckpt_bench.batch_size": 2,
+    "ckpt_bench.repeats": 1,
+    "seeds.more": [2],
+    "report.samples": 2,
+    "runtime.threads": 1,
+    "runtime.device": "cpu",
+    "runtime.snapshot_every_s": 0.05,
+}
+WHOLE = ["accum_run 1", "accum_run 2", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"]
+WHOLE += ["seed_train 2", "seed_score 2", "seeds", "report"]
+# name: (parameters, environment, stages after train); all start from the vocabulary of `fp32`.
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, str], list[str]]] = {
+    "fp32": ({}, {}, ["evaluate", *WHOLE]),
+    "bf16": (
+        {"train.precision": "bf16", "decode.precision": "auto", "decode.step": "auto"},
+        {},
+        ["evaluate", "kv_bench"],
+    ),
+    "bf16, two threads": ({"train.precision": "bf16", "runtime.threads": 2}, {}, []),
+    "bf16, no compiler": ({"train.precision": "bf16"}, {"CXX": "no-compiler"}, ["evaluate"]),
+    "bf16, post-norm, relu, torch's attention": (
+        {"train.precision": "bf16", "model.norm": "post", "model.activation": "relu", "train.attention": "torch"},
+        {},
+        [],
+    ),
+    "bf16, std norm, ragged heads, untied": (
+        {
+            "train.precision": "bf16",
+            "model.norm_kind": "std",
+            "model.heads": 5,
+            "model.tied_output": False,
+            "model.output_bias": True,
+        },
+        {},
+        [],
+    ),
+    "recompute sqrt": ({"train.recompute": "sqrt"}, {}, []),
+    "recompute sqrt, bf16": ({"train.recompute": "sqrt", "train.precision": "bf16"}, {}, []),
+    "recompute blocks+loss": ({"train.recompute": "blocks+loss"}, {}, []),
+    "torch.compile": ({"train.compile": True}, {}, []),
+    "two processes": ({"train.processes": 2}, {}, []),
+    "two processes, bf16": ({"train.processes": 2, "train.precision": "bf16"}, {}, []),
+    "killed and resumed": ({}, {}, ["evaluate"]),
+    "rms norm, learned positions, adam, accumulation": (
+        {
+            "model.norm_kind": "rms",
+            "model.positions": "learned",
+            "train.optimizer": "adam",
+            "train.accumulation": 2,
+            "train.layout": "stream",
+            "model.init": "xavier",
+            "model.embedding": "frozen",
+        },
+        {},
+        ["evaluate"],
+    ),
+}
+PRESETS = ("assignment-baseline", "word-50k", "word-10k", "gpt2-bpe", "shakespeare-bpe", "tinystories-2m", "storybook")
+PROMPTS = ("once upon a time", "the dog")
+GENERATED = {
+    "greedy": ["--greedy"],
+    "sampled": ["--seed", "3", "--top-k", "20", "--log-probs"],
+    "nucleus": ["--seed", "4", "--top-p", "0.9", "--repetition-penalty", "1.2", "--no-cache"],
+    "beams": ["--beams", "4", "--n-best", "2"],
+    "greedy, compiled": ["--greedy", "--step", "compiled", "--precision", "fp32"],
+    "sampled, compiled bf16": ["--seed", "5", "--step", "compiled", "--precision", "bf16"],
+    "beams, compiled int8": ["--beams", "3", "--step", "compiled", "--precision", "int8"],
+}
+Record = dict[str, Any]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+class Tree:
+    """A throw-away folder with a checkout's files, in which commands run."""
+
+    def __init__(self, path: Path, source: Path) -> None:
+        self.path = path
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+            cwd=source,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout.split("\0")
+        for name in names:
+            if name and (source / name).is_file() and name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source / name, path / name)
+
+    def copy(self, path: Path) -> "Tree":
+        """The same as it is now, elsewhere."""
+        shutil.copytree(self.path, path)
+        twin = object.__new__(Tree)
+        twin.path = path
+        return twin
+
+    def set(self, changes: dict[str, Any]) -> None:
+        """{"section.key": value} into params.yaml."""
+        yaml, file = YAML(), self.path / "params.yaml"
+        params = yaml.load(file.read_text("utf-8"))
+        for name, value in changes.items():
+            section, _, key = name.partition(".")
+            assert key in params[section], name
+            params[section][key] = value
+        with open(file, "w", encoding="utf-8") as handle:
+            yaml.dump(params, handle)
+
+    def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "DVC_", "PYTHON", "TINYLM"))}
+        environment |= {"PYTHONPATH": str(self.path), "OMP_NUM_THREADS": "1", **more}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [sys.executable, "-m", *words], cwd=self.path, env=environment, text=True, stdout=pipe, stderr=pipe
+        )
+
+    def run(self, *words: str, **more: str) -> str:
+        """What a module prints. Ends the script where it fails."""
+        running = self.start(*words, **more)
+        out, errors = running.communicate()
+        if running.returncode:
+            sys.exit(f"{' '.join(words)}: exit {running.returncode}\n{out[-2000:]}\n{errors[-4000:]}")
+        return out
+
+    def stage(self, name: str, **more: str) -> None:
+        words = name.split()
+        self.run(f"stages.{words[0]}", *words[1:], **more)
+
+    def files(self) -> Iterator[Path]:
+        """What stages wrote, but for what holds or draws times."""
+        for folder in ("data", "models", "metrics", "plots"):
+            for path in sorted((self.path / folder).rglob("*")):
+                name = path.relative_to(self.path).as_posix()
+                timed = "_time" in name or name.startswith(("plots/pictures", "data/accum", "data/beam_bench"))
+                if path.is_file() and not timed and path.name not in ("sha256.json", ".gitignore"):
+                    yield path
+
+    def record(self) -> Record:
+        """Names and shapes of weights, values of metrics, hashes of the rest."""
+        found: Record = {}
+        for path in self.files():
+            name = path.relative_to(self.path).as_posix()
+            if name.startswith("metrics/"):
+                found |= flat(name, json.loads(path.read_text("utf-8")))
+            else:
+                found[name] = sha256(path)
+            if name == "models/model.safetensors":
+                with safe_open(path, "pt") as weights:
+                    found["state_dict"] = {key: weights.get_slice(key).get_shape() for key in sorted(weights.keys())}
+        return found
+
+
+def flat(name: str, value: Any) -> Record:
+    """{"a": {"b": 1}} as {"a.b": 1}; long lists as a hash."""
+    if isinstance(value, dict):
+        return {key: v for part, inner in value.items() for key, v in flat(f"{name}.{part}", inner).items()}
+    text = json.dumps(value, sort_keys=True)
+    return {name: value if len(text) < 200 else hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def killed(tree: Tree) -> None:
+    """Train, killed by SIGKILL after its second snapshot, and again to the end."""
+    running = tree.start("stages.train")
+    while len(list(tree.path.glob("runs/train/*/0*.json"))) < 2 and running.poll() is None:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    if running.returncode != -signal.SIGKILL:
+        sys.exit("killed and resumed: the run ended before it could be killed")
+    if "resumed" not in tree.run("stages.train"):
+        sys.exit("killed and resumed: the run started anew")
+
+
+def texts(tree: Tree) -> Record:
+    """What the command `tinylm` prints and writes of a trained model."""
+    found: Record = {}
+    for name, options in GENERATED.items():
+        words = ["tinylm.cli", "generate", *PROMPTS, "--max-tokens", "30", *options]
+        found[f"generate, {name}"] = tree.run(*words)
+    tree.run("tinylm.cli", "export", "export")
+    for path in sorted((tree.path / "export").rglob("*")):
+        if path.is_file() and path.name not in ("README.md", "sha256.json"):
+            found[f"export/{path.name}"] = sha256(path)
+    for option in ("--table", "--ledger"):
+        text = tree.run("tinylm.cli", "record", option)
+        found[f"record {option}"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def preset(tree: Tree, name: str) -> Record:
+    """The first updates of a preset in its own shape, on stories written here."""
+    tree.run("tinylm.cli", "preset", name, "--force")
+    stories = [json.loads(line)["text"] for line in (tree.path / "train.jsonl").read_text("utf-8").splitlines()[:150]]
+    (tree.path / "play.txt").write_text("\n".join(f"KING:\n{story}\n" for story in stories), encoding="utf-8")
+    yaml = YAML()
+    params = yaml.load((tree.path / "params.yaml").read_text("utf-8"))
+    changes: dict[str, Any] = {
+        "data.source": "local",
+        "data.path": "play.txt" if params["data"]["drop_first_line"] else "train.jsonl",
+        "data.train_stories": 150,
+        "data.held_out_share": 0.2,
+        "data.evaluation_stories": 500,
+        "embedding.source": "random",
+        "train.batch_size": 4,
+        "train.epochs": None,
+        "train.tokens": 4 * params["model"]["context"] * 4 * params["train"]["accumulation"],
+        "train.stop_after": None,
+        "train.keep_epochs": [],
+        "train.patience": None,
+        "train.validate_every": 1000,
+        "train.precision": "fp32",
+        "runtime.threads": 1,
+        "runtime.device": "cpu",
+    }
+    if params["vocab"]["tokenizer"] == "gpt2":
+        if not SHARED_GPT2.is_dir():
+            return {"skipped": "GPT-2's vocabulary is not at hand"}
+        changes["vocab.path"] = str(SHARED_GPT2)
+    tree.set(changes)
+    for stage in ("download", "vocab", "train"):
+        tree.stage(stage)
+    return tree.record()
+
+
+def variants(source: Path, folder: Path) -> Iterator[tuple[str, Callable[[], Record]]]:
+    """(name, how to run it), in order: the first makes the vocabulary of the others."""
+    base = Tree(folder / "base", source)
+    shutil.copy(base.path / "tinylm/presets/storybook.yaml", base.path / "params.yaml")
+    base.set(SMALL)
+    for stage in ("download", "vocab"):
+        base.stage(stage)
+
+    def variant(name: str) -> Record:
+        changes, environment, stages = VARIANTS[name]
+        tree = base.copy(folder / name.replace(" ", "_"))
+        tree.set(changes)
+        if name == "killed and resumed":
+            killed(tree)
+        else:
+            tree.stage("train", **environment)
+        for stage in stages:
+            tree.stage(stage, **environment)
+        return tree.record() | (texts(tree) if name in ("fp32", "bf16") else {})
+
+    def of_preset(name: str) -> Record:
+        tree = Tree(folder / name, source)
+        shutil.copy(next((base.path / "data/stories").glob("train*")), tree.path / "train.jsonl")
+        return preset(tree, name)
+
+    for name in VARIANTS:
+        yield name, lambda name=name: variant(name)  # type: ignore[misc]
+    for name in PRESETS:
+        yield f"preset {name}", lambda name=name: of_preset(name)  # type: ignore[misc]
+
+
+def differences(before: Record, after: Record) -> list[str]:
+    """One line for each entry that is not the same."""
+    lines = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key, "(not there)"), after.get(key, "(not there)")
+        if old != new:
+            lines.append(f"  {key}: {str(old)[:200]} -> {str(new)[:200]}")
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A small pipeline in many variants, compared with a record.")
+    parser.add_argument("--tree", type=Path, default=HERE, help="the checkout to run (default: this one)")
+    parser.add_argument("--record", type=Path, default=HERE / ".golden.json", help="compared with, or written")
+    parser.add_argument("--only", action="append", default=[], help="variants whose name holds this")
+    options = parser.parse_args()
+    old = json.loads(options.record.read_text("utf-8")) if options.record.exists() else {}
+    new, failed = dict(old), False
+    with tempfile.TemporaryDirectory() as folder:
+        for name, run in variants(options.tree.resolve(), Path(folder)):
+            if options.only and not any(part in name for part in options.only):
+                continue
+            start, found = time.perf_counter(), json.loads(json.dumps(run()))
+            lines = differences(old[name], found) if name in old else []
+            verdict = "recorded" if name not in old else f"{len(lines)} differ" if lines else f"{len(found)} equal"
+            print(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)", *lines, sep="\n", flush=True)
+            failed = failed or bool(lines)
+            new.setdefault(name, found)
+            options.record.write_text(json.dumps(new, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

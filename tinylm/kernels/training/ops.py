@@ -1,0 +1,109 @@
+"""The operations of training that make the same numbers as `tinylm.model.ops.REFERENCE` sooner, or in less memory."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.library import CannotCompile
+from tinylm.kernels.training import adam, binding
+from tinylm.kernels.training.attention import NativeAttention, torch_attention
+from tinylm.kernels.training.dropout import NativeAddDropout, NativeDropout
+from tinylm.kernels.training.feed_forward import ACTIVATIONS, FeedForwardBF16
+from tinylm.kernels.training.norm import NativeNorm, NormByHand
+from tinylm.kernels.training.output_loss import output_loss
+from tinylm.model.ops import Ops, Reference
+
+
+class ByHand(Reference):
+    """Gradients of norm and output layer by hand: less is kept for the backward pass. Any device and precision.
+
+    fused: torch's own attention, which CUDA fuses. loss: of the output layer, in chunks of rows (chunked), with smaller
+    ones whose logits are computed twice (twice), or as the reference has it (plain).
+    """
+
+    native = False
+
+    def __init__(self, fused: bool = False, loss: str = "chunked") -> None:
+        self.fused, self.loss = fused, loss
+
+    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        if self.fused:
+            return torch_attention(qkv, scale, dropout)
+        return super().attention(qkv, scale, mask, dropout)
+
+    def norm(
+        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+    ) -> Tensor:
+        return NormByHand.apply(x, gain, bias, eps, kind)
+
+    def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+        if self.loss == "plain":
+            return super().output_loss(hidden, weight, bias, targets)
+        return output_loss(hidden, weight, bias, targets, self.loss == "twice", self.native)
+
+
+class Native(ByHand):
+    """C++ for all that is not a product, in bfloat16 under autocast on a CPU; else, and under torch.compile, `ByHand`.
+
+    Each pass over memory that torch would make is rounded once less, so that results differ by rounding.
+    """
+
+    native = True
+
+    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        if self.fused or not _usable(qkv):
+            return super().attention(qkv, scale, mask, dropout)
+        return NativeAttention.apply(qkv, scale, mask, dropout)
+
+    def norm(
+        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+    ) -> Tensor:
+        if not _usable(x):
+            return super().norm(x, gain, bias, eps, kind)
+        return NativeNorm.apply(x, gain, bias, eps, kind, for_product)
+
+    def feed_forward(
+        self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
+    ) -> Tensor:
+        if not _usable(x):
+            return super().feed_forward(x, up, up_bias, down, down_bias, activation)
+        return FeedForwardBF16.apply(x.to(torch.bfloat16), up, up_bias, down, down_bias, ACTIVATIONS[activation])
+
+    def dropout(self, x: Tensor, dropout: float) -> Tensor:
+        if not dropout or not _usable(x) or x.dtype != torch.float32:
+            return super().dropout(x, dropout)
+        return NativeDropout.apply(x, dropout)
+
+    def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
+        if not dropout or not _usable(x):
+            return super().add_dropout(x, y, dropout)
+        return NativeAddDropout.apply(x, y, dropout)
+
+
+def _usable(x: Tensor) -> bool:
+    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+
+
+@functools.cache
+def why_no_kernels() -> str:
+    """Why this machine has no native kernels, in words; empty where it has. The first call compiles them: seconds."""
+    try:
+        binding.library()
+        adam.library()
+    except CannotCompile as error:
+        return str(error)
+    return ""
+
+
+def why_not_native(precision: str, device: torch.device) -> str:
+    """The reason why such a run computes by torch alone, in words; empty where native kernels serve it."""
+    if precision != "bf16" or device.type != "cpu":
+        return "native ones are for bf16 on a CPU"
+    return why_no_kernels()
+
+
+def training_ops(precision: str, device: torch.device, fused: bool = False, loss: str = "chunked") -> Ops:
+    """The fastest operations that this machine has for a run in `precision` (fp32 | tf32 | bf16) on the device."""
+    kind = ByHand if why_not_native(precision, device) else Native
+    return kind(fused, loss)

@@ -1,0 +1,95 @@
+"""The seam for speed: the operations that a model calls while training, and their plain reference.
+
+`tinylm.kernels.training` has implementations that make the same numbers sooner or with less memory. One is bound when
+the model is built (`TinyLM(settings, embedding, ops=...)`); in evaluation mode the reference computes.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tinylm.model.loss import cross_entropy
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class Ops(Protocol):
+    """B rows of T tokens on width D; H heads of width Dh; F columns inside the feed-forward; V words.
+
+    dropout is the probability with which a number becomes zero, 0 for none; kept ones are divided by 1 - dropout
+    (Srivastava et al. 2014).
+    """
+
+    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
+
+        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T) -> (B, T, H Dh)
+        """
+
+    def norm(
+        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+    ) -> Tensor:
+        """`Norm` over the last axis. for_product: the result meets matrices only, and may be rounded as they are."""
+
+    def feed_forward(
+        self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
+    ) -> Tensor:
+        """activation(x up^T + up_bias) down^T + down_bias.  (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)"""
+
+    def dropout(self, x: Tensor, dropout: float) -> Tensor:
+        """x with numbers dropped."""
+
+    def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
+        """x + dropout(y): the residual connection."""
+
+    def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+        """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.  (N, D), (V, D), (V,), (N,) -> scalar"""
+
+
+def attention_weights(queries: Tensor, keys: Tensor, scale: Tensor, mask: Tensor) -> Tensor:
+    """softmax(scale Q K^T + mask).  (B, H, T, Dh), (B, H, S, Dh) -> (B, H, T, S)"""
+    scores = (queries * scale) @ keys.to(queries.dtype).transpose(-2, -1)
+    return torch.softmax(scores + mask, dim=-1)
+
+
+def mix_values(weights: Tensor, values: Tensor) -> Tensor:
+    """Values summed by their weights, heads joined.  (B, H, T, S), (B, H, S, Dh) -> (B, T, H Dh)"""
+    return (weights.to(values.dtype) @ values).transpose(1, 2).flatten(2)
+
+
+class Reference:
+    """Every operation as its formula says, gradients by autograd."""
+
+    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+        queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
+        return mix_values(self.dropout(attention_weights(queries, keys, scale, mask), dropout), values)
+
+    def norm(
+        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+    ) -> Tensor:
+        centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
+        if kind == "std":  # with the unbiased standard deviation
+            inverse = (centred.square().sum(-1, keepdim=True).div(x.shape[-1] - 1).sqrt() + eps).reciprocal()
+        else:
+            inverse = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+        return centred * inverse * gain if bias is None else torch.addcmul(bias, centred * inverse, gain)
+
+    def feed_forward(
+        self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
+    ) -> Tensor:
+        return F.linear(ACTIVATIONS[activation](F.linear(x, up, up_bias)), down, down_bias)
+
+    def dropout(self, x: Tensor, dropout: float) -> Tensor:
+        return F.dropout(x, dropout) if dropout else x
+
+    def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
+        return x + self.dropout(y, dropout)
+
+    def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+        return cross_entropy(F.linear(hidden, weight, bias), targets)
+
+
+REFERENCE: Ops = Reference()

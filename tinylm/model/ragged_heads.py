@@ -1,0 +1,50 @@
+"""Attention whose H heads do not divide the width: 300 columns over 8 heads are 38 four times, then 37."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tinylm.model.transformer import SelfAttention
+
+
+def head_widths(inner: int, heads: int) -> list[int]:
+    """Share `inner` columns out among the heads as evenly as possible; the wider ones come first."""
+    return [inner // heads + (head < inner % heads) for head in range(heads)]
+
+
+class RaggedSelfAttention(SelfAttention):
+    """`SelfAttention` with head widths that differ by one.
+
+    The weights are laid out with a zero column after each narrower head, so that one product still serves all heads: a
+    zero column adds nothing to a score, its value is zero, and each head is scaled by its own width.
+    """
+
+    slots: Tensor
+
+    def __init__(self, width: int, inner: int, heads: int, *others: Any) -> None:
+        super().__init__(width, inner, heads, *others)
+        widths = head_widths(inner, heads)
+        self.head_width = widths[0]
+        slots = torch.full((heads, self.head_width), inner)  # column `inner` is the zero column
+        for head, columns in enumerate(torch.arange(inner).split(widths)):
+            slots[head, : len(columns)] = columns
+        self.register_buffer("slots", slots.flatten(), persistent=False)
+        self.scale = torch.tensor(widths, dtype=torch.float64).rsqrt().float()[:, None, None]
+
+    def _padded(self, x: Tensor, dim: int) -> Tensor:
+        """Insert the zero columns along `dim`."""
+        return F.pad(x.movedim(dim, -1), (0, 1)).index_select(-1, self.slots).movedim(-1, dim)
+
+    def project(self, x: Tensor) -> Tensor:
+        weight = self._padded(self.qkv.weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
+        bias = None if self.qkv.bias is None else self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
+        return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
+
+    def join(self, mixed: Tensor) -> Tensor:
+        return F.linear(mixed, self._padded(self.out.weight, 1), self.out.bias)
+
+    def columns(self, head: int) -> slice:
+        widths = head_widths(self.inner, self.heads)
+        return slice(sum(widths[:head]), sum(widths[: head + 1]))
