@@ -40,7 +40,7 @@ POINTS = 60  # of a curve that are kept
 
 
 def unigram_loss(train_ids: np.ndarray, held_out_ids: np.ndarray, vocab_size: int) -> float:
-    """Nats a token of held-out under the train split's counts, one added to each: what order-free guessing gives."""
+    """Held-out loss in nats per token under the train split's word counts, one added to each: word order left aside."""
     counts = np.bincount(train_ids, minlength=vocab_size).astype(np.float64) + 1
     return float(-np.log(counts / counts.sum())[np.asarray(held_out_ids[1:])].mean())
 
@@ -136,7 +136,7 @@ class Workbench:
 
 
 def outcome(result: TrainResult, made: Assembly) -> dict[str, Any]:
-    """The figures of a finished run; losses in nats a token, held-out of the weights that would be saved."""
+    """The figures of a finished run; losses in nats per token, held-out of the weights that would be saved."""
     figures, curves = run_figures(result, made.batches), result.curves
     epochs = figures.get("by_epoch", [])
     loss = result.best_held_out if result.kept_best else result.last_held_out

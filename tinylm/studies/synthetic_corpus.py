@@ -1,4 +1,4 @@
-"""A corpus of nobody's words, as large as wanted, that costs what TinyStories costs to read, count and encode.
+"""A synthetic corpus, as large as wanted, that costs what TinyStories costs to read, count and encode.
 
 Each word is drawn for itself, from function words and made-up ones whose frequencies are those of the words of 17,628
 stories of TinyStories, rank by rank, and so are punctuation, the share of stories that are not ASCII and of those
@@ -9,6 +9,7 @@ processes writes the same bytes.
 
 import functools
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.host.runtime import Progress
-from tinylm.host.workers import map_in_order
+from tinylm.host.workers import cores, map_in_order
 from tinylm.text.corpus.readers import END_OF_TEXT
 
 TRAIN_STORIES, VALIDATION_STORIES = 2_119_719, 21_990  # of TinyStories
@@ -141,7 +143,7 @@ def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[B
         yield Block(seed, split, first, min(first + BLOCK_STORIES, stories), new_words)
 
 
-def write_standin(
+def write_corpus(
     folder: str | Path, train: int, validation: int, new_words: float, seed: int, workers: int, every_s: float = 5.0
 ) -> dict[str, int]:
     """Write train.txt and validation.txt, laid out as TinyStories' own; the bytes of each."""
@@ -156,3 +158,21 @@ def write_standin(
                     progress.advance(block.last - block.first)
                 sizes[name] = handle.tell()
     return sizes
+
+
+def write_checked(folder: str, stories: int | None, new_words: float, seed: int, workers: int | None) -> dict[str, int]:
+    """`write_corpus` with validation in TinyStories' proportion. InputError for bad values or where a corpus is."""
+    train = TRAIN_STORIES if stories is None else stories
+    validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
+    processes = cores() if workers is None else workers
+    for name, value, least in (("stories", train, 1), ("workers", processes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise InputError(f"--{name} {value}; allowed: a whole number >= {least}")
+    if not 0 <= new_words <= 1:
+        raise InputError(f"--new-words {new_words:g}; allowed: a share from 0 to 1")
+    if not folder or (os.path.lexists(folder) and not os.path.isdir(folder)):
+        raise InputError(f"{folder!r}: no folder; allowed: the name of a folder or of one to be made")
+    for path in (f"{folder}/{name}.txt" for name in ("train", "validation")):
+        if os.path.lexists(path):
+            raise InputError(f"{path} is there already; allowed: a folder without it, so that no corpus is lost")
+    return write_corpus(folder, train, validation, new_words, seed, processes)
