@@ -184,14 +184,14 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
     )
     yield (
         f"It makes {micro_steps / last.steps:,.0f} optimizer steps in place of {micro_steps:,} and should take no "
-        f"longer. Ours: {settings['8'].epoch_s / settings['1'].epoch_s - 1:+.0%} an epoch."
+        f"longer. Ours: {settings[8].epoch_s / settings[1].epoch_s - 1:+.0%} an epoch."
     )
-    yield reproduced_if(settings["8"].epoch_s > 1.05 * settings["1"].epoch_s)
+    yield reproduced_if(settings[8].epoch_s > 1.05 * settings[1].epoch_s)
 
 
 def accumulation_curves(theirs: Figures, ours: Figures) -> Claim:
     micro_steps, last = theirs.accumulation.micro_steps, theirs.accumulation.settings[3]
-    few, many = ours.accum_sweep.settings["1"], ours.accum_sweep.settings["8"]
+    few, many = ours.accum_sweep.settings[1], ours.accum_sweep.settings[8]
     slower = many.held_out_loss_at_equal_tokens > few.held_out_loss_at_equal_tokens
     yield "More accumulation learns more slowly."
     yield (

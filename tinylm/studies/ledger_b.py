@@ -184,7 +184,7 @@ def beam_quality(theirs: Figures, ours: Figures) -> Claim:
 
 def accumulation_memory(theirs: Figures, ours: Figures) -> Claim:
     first, *_, last = theirs.accumulation.settings
-    one, two, four, eight = (ours.accum_sweep_time.settings[steps].peak_mib for steps in ("1", "2", "4", "8"))
+    one, two, four, eight = (ours.accum_sweep_time.settings[steps].peak_mib for steps in (1, 2, 4, 8))
     yield f"Accumulation raises memory from {first.memory_gb} to {last.memory_gb} GB."
     yield (
         f"One mini-batch is in memory at a time. Ours: {one:.0f}, {two:.0f}, {four:.0f} and {eight:.0f} MiB; a second "
@@ -195,7 +195,7 @@ def accumulation_memory(theirs: Figures, ours: Figures) -> Claim:
 
 def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
     first, *_, last = theirs.accumulation.settings
-    one, eight = (ours.accum_sweep_time.settings[steps].epoch_s for steps in ("1", "8"))
+    one, eight = (ours.accum_sweep_time.settings[steps].epoch_s for steps in (1, 8))
     yield (
         f"Accumulation over {last.steps} mini-batches makes an epoch {last.epoch_min / first.epoch_min - 1:.0%} longer."
     )
@@ -205,7 +205,7 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
 
 def accumulation_loss(theirs: Figures, ours: Figures) -> Claim:
     settings = ours.accum_sweep.settings
-    one, eight = settings["1"], settings["8"]
+    one, eight = settings[1], settings[8]
     said = ", ".join(str(setting.loss) for setting in theirs.accumulation.settings)
     yield f"More accumulation ends at a lower loss: {said}."
     yield (
