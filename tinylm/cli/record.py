@@ -9,11 +9,11 @@ def _print_ledger() -> None:
     from tinylm.reporting.library import counts
     from tinylm.studies.ledger import renew
 
-    found = renew()
-    for entry in found:
+    ledger = renew()
+    for entry in ledger:
         print(f"{entry.name}: {entry.status}\n  {entry.claim}\n  {entry.evidence}".rstrip())
         print(f"  made by: {entry.command}")
-    print(counts(found), f"({len(found)} claims)")
+    print(counts(ledger), f"({len(ledger)} claims)")
 
 
 def run(arguments: argparse.Namespace) -> None:

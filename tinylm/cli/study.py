@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     runs: study_plan.Runs = {name: {} for name in study.settings}
     for setting, seed, result in run_study(bench, seeds):
         runs[setting][str(seed)] = result
-    path, found = study_plan.write_record(study, bench.data(), runs)
+    path, recorded = study_plan.write_record(study, bench.data(), runs)
     ledger.renew()
-    print(study_plan.table(found["settings"]))
+    print(study_plan.table(recorded["settings"]))
     print(f"{path}: {study.question}")

@@ -1,8 +1,8 @@
 """Published and recorded figures, read by name: `ours.train.held_out_loss`, `theirs.beams[0].bleu`.
 
-A figure that was recorded with several seeds is a `Mean`, which counts as their mean and keeps each of them. A figure
-that nobody recorded is no error: it is an empty `Figures`, and so is whatever is computed from it. Written in a text
-it leaves `GAP`; asked to decide something it raises `Missing`.
+A figure recorded with several seeds is a `Mean`: a number that also keeps the figure of each seed. A figure that is not
+recorded is no error but an empty `Figures`, and so is whatever is computed from it. In a text it is written as `GAP`; a
+condition on it raises `Missing`.
 """
 
 import re
@@ -61,15 +61,15 @@ class Figures:
 
     def _each(self, read: Callable[[Any], Any]) -> Any:
         """What `read` gives for each seed's branch, as one figure or branch; None: this seed has none."""
-        found = [value for value in map(read, self._branches) if value is not None]
-        if len(found) == 1 and isinstance(found[0], Figures):
-            return found[0]
-        if not found or isinstance(found[0], Mapping | list):
-            return Figures(*found)
-        if isinstance(found[0], bool | str):
-            words = (("no", "yes")[value] if isinstance(value, bool) else value for value in found)
+        present = [value for value in map(read, self._branches) if value is not None]
+        if len(present) == 1 and isinstance(present[0], Figures):
+            return present[0]
+        if not present or isinstance(present[0], Mapping | list):
+            return Figures(*present)
+        if isinstance(present[0], bool | str):
+            words = (("no", "yes")[value] if isinstance(value, bool) else value for value in present)
             return ", ".join(dict.fromkeys(words))
-        return found[0] if len(found) == 1 else Mean(found)
+        return present[0] if len(present) == 1 else Mean(present)
 
     def _absent(self, *_: Any) -> Any:
         """What is computed from a figure that is not recorded is not recorded."""
@@ -144,8 +144,8 @@ def column(table: Figures, key: str) -> dict[str, Any]:
     """{name: figure} of the rows of a table, a mapping or a list, that have the figure."""
     first = first_seed(table)
     rows = {str(name): table[name] for name in (first if isinstance(first, Mapping) else range(len(first)))}
-    found = {name: row[key] for name, row in rows.items() if isinstance(row, Figures)}
-    return {name: value for name, value in found.items() if is_recorded(value)}
+    present = {name: row[key] for name, row in rows.items() if isinstance(row, Figures)}
+    return {name: value for name, value in present.items() if is_recorded(value)}
 
 
 def lowest(table: Figures, key: str) -> Any:
@@ -160,15 +160,15 @@ def highest(table: Figures, key: str) -> Any:
 
 def best(table: Figures, key: str) -> str:
     """The name of the row whose figure is lowest."""
-    found = column(table, key)
-    return min(found, key=lambda name: found[name], default=GAP)
+    present = column(table, key)
+    return min(present, key=lambda name: present[name], default=GAP)
 
 
 def listing(table: Figures, key: str) -> str:
     """Every row's mean, and standard deviation over seeds, in one line."""
-    found = {name: (value, spread(value)) for name, value in column(table, key).items()}
+    present = {name: (value, spread(value)) for name, value in column(table, key).items()}
     parts = (
-        f"{name}: {value:.3f}" + (f" ± {std:.3f}" if is_recorded(std) else "") for name, (value, std) in found.items()
+        f"{name}: {value:.3f}" + (f" ± {std:.3f}" if is_recorded(std) else "") for name, (value, std) in present.items()
     )
     return ", ".join(parts) or GAP
 

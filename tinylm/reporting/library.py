@@ -71,13 +71,13 @@ def published() -> dict[str, Any]:
 
 def _objects(folder: Path, key: str) -> dict[str, dict[str, Any]]:
     """The JSON files of a folder by name; InputError names one that does not hold an object under `key`."""
-    found = {}
+    objects = {}
     for path in sorted(folder.glob("*.json")):
         value = read_json(path)
         if not isinstance(value, dict) or not isinstance(value.get(key), dict):
             raise InputError(f"{path}: holds no {key}; rm {path} and record it again")
-        found[path.stem] = value
-    return found
+        objects[path.stem] = value
+    return objects
 
 
 def recorded_runs(folder: str | Path = ".") -> dict[str, dict[str, Any]]:
@@ -147,12 +147,12 @@ def counts(entries: list[Entry]) -> str:
 
 
 def _points(run: Run, series: str) -> list[Point]:
-    found: list[Point] = []
+    points: list[Point] = []
     for row in run.rows("loss"):
         step, tokens, value = (as_number(row.get(key)) for key in ("step", "tokens", "value"))
         if row.get("series") == series and step is not None and tokens is not None and value is not None:
-            found.append([round(step), round(tokens), value])
-    return found
+            points.append([round(step), round(tokens), value])
+    return points
 
 
 def thin(points: list[Point], kept_steps: Collection[float] = (), most: int = POINTS) -> list[Point]:
@@ -164,8 +164,8 @@ def thin(points: list[Point], kept_steps: Collection[float] = (), most: int = PO
 
 def _conditions(run: Run) -> dict[str, Any]:
     """What the run was measured on: of stage train, else of the first stage that says so."""
-    found = [run.mapping(f"{stage}_time", "conditions") for stage in ("train", *STAGES)]
-    return next((conditions for conditions in found if conditions), {})
+    by_stage = [run.mapping(f"{stage}_time", "conditions") for stage in ("train", *STAGES)]
+    return next((conditions for conditions in by_stage if conditions), {})
 
 
 def gather(run: Run) -> dict[str, Any]:

@@ -31,16 +31,16 @@ def with_library(run: Run, folder: str | Path) -> Run:
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """A row's last cell is not said twice in a row."""
-    found: list[tuple[str, ...]] = []
+    shown: list[tuple[str, ...]] = []
     said = ""
     for *cells, last in rows:
-        found.append((*cells, AGAIN if last == said and last != ABSENT else last))
+        shown.append((*cells, AGAIN if last == said and last != ABSENT else last))
         said = last
-    return found
+    return shown
 
 
-def _tables(found: list[Table]) -> Blocks:
-    return joined(table(part.title, COLUMNS, _rows(part.rows), prose=COLUMNS[-1:]) for part in found)
+def _tables(tables: list[Table]) -> Blocks:
+    return joined(table(part.title, COLUMNS, _rows(part.rows), prose=COLUMNS[-1:]) for part in tables)
 
 
 def _own(run: Run, known: Library) -> Blocks:

@@ -54,26 +54,26 @@ def _lengths(ours: Figures) -> list[int]:
 
 def _cache(ours: Figures) -> dict[str, Any]:
     """Of each length: tokens/s without and with the KV cache, and both figures relative to those without."""
-    found = {}
+    lengths = {}
     for new_tokens in _lengths(ours):
         without, cached = cache_runs(ours, new_tokens)
-        found[str(new_tokens)] = {
+        lengths[str(new_tokens)] = {
             "without": without.tokens_per_s,
             "cached": cached.tokens_per_s,
             "speed_up": ratio(cached.tokens_per_s, without.tokens_per_s),
             "memory": ratio(cached.peak_mib, without.peak_mib),
         }
-    return found
+    return lengths
 
 
 def _accumulation(theirs: Figures, ours: Figures) -> dict[str, Any]:
     """Of each number of mini-batches: seconds of as many tokens as theirs, and figures relative to one mini-batch."""
     said = theirs.accumulation
-    tokens, first, found = said.micro_steps * said.batch_size * theirs.model.context, said.settings[0], {}
+    tokens, first, settings = said.micro_steps * said.batch_size * theirs.model.context, said.settings[0], {}
     one = ours.accum_sweep_time.settings[str(first.steps)]
     for row in said.settings:
         own = ours.accum_sweep_time.settings[str(row.steps)]
-        found[str(row.steps)] = {
+        settings[str(row.steps)] = {
             "seconds": ratio(tokens, own.tokens_per_s),
             "minutes": own.epoch_s / 60,
             "time": ratio(own.epoch_s, one.epoch_s),
@@ -84,7 +84,7 @@ def _accumulation(theirs: Figures, ours: Figures) -> dict[str, Any]:
             else row.epoch_min / first.epoch_min,
             "their_memory": row.memory_gb / first.memory_gb,
         }
-    return found
+    return settings
 
 
 def _computed(theirs: Figures, ours: Figures) -> Figures:
@@ -155,8 +155,10 @@ def tables(system: str, known: Library, run: Run | None = None) -> list[Table]:
     theirs, recorded = known.sides(system)
     ours = recorded if run is None else of_run(run)
     names = {"theirs": theirs, "ours": ours, "studies": known.studies, "computed": _computed(theirs, ours)}
-    found = [(spec["title"], list(_rows(spec, names))) for spec in load_params(SPECS)[system]]
-    return [Table(title, [row for row, _ in rows], [row for row, head in rows if head]) for title, rows in found]
+    rows_by_title = [(spec["title"], list(_rows(spec, names))) for spec in load_params(SPECS)[system]]
+    return [
+        Table(title, [row for row, _ in rows], [row for row, head in rows if head]) for title, rows in rows_by_title
+    ]
 
 
 def headlines(known: Library) -> Iterable[Cells]:

@@ -16,8 +16,8 @@ COMPUTED = "tinylm record --ledger"
 
 def claims(module: ModuleType) -> dict[str, Callable[..., Claim]]:
     """The claims of a file by name, in its order."""
-    found = vars(module).items()
-    return {name: f for name, f in found if inspect.isgeneratorfunction(f) and f.__module__ == module.__name__}
+    defined = vars(module).items()
+    return {name: f for name, f in defined if inspect.isgeneratorfunction(f) and f.__module__ == module.__name__}
 
 
 def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
@@ -64,6 +64,6 @@ def entries(known: Library) -> list[Entry]:
 
 def renew(folder: str | Path = ".") -> list[Entry]:
     """Write docs/ledger.yaml from what is published and recorded; the entries."""
-    found = entries(library(folder))
-    write_ledger(found, folder)
-    return found
+    ledger = entries(library(folder))
+    write_ledger(ledger, folder)
+    return ledger

@@ -59,7 +59,7 @@ def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dic
         raise InputError("; ".join(["no training run to record: run dvc repro train", *left_out]))
     preset, differs = _nearest(_of_the_run(flatten(params)))
     seed = params["train"]["seed"]
-    stages = list(dict.fromkeys(FILES[found][1] for found in run.found))
+    stages = list(dict.fromkeys(FILES[file][1] for file in run.found))
     if not left_out and not run.problems:
         stages.append("report")
     shared = {

@@ -39,7 +39,7 @@ class Study:
     common: Values
     settings: dict[str, Values]
     system: str = ""  # the published system that asked or answered it
-    held_out_every: int = 1  # each so many-th batch of held-out is scored
+    held_out_every: int = 1  # one batch of held-out in so many is scored
     answer: str = ""  # what the system found
 
     def values(self, setting: str) -> Values:
@@ -142,18 +142,18 @@ def chosen_seeds(text: str | None, study: Study) -> tuple[int, ...]:
 
 def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
     """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs' figures."""
-    found = {}
+    rows = {}
     for setting, by_seed in runs.items():
         columns = {
             name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)] for name in FIGURES
         }
-        found[setting] = {
+        rows[setting] = {
             "values": study.settings[setting],
             "mean": {name: statistics.fmean(column) for name, column in columns.items() if column},
             "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
             "runs": {seed: {k: v for k, v in run.items() if k != CURVE} for seed, run in by_seed.items()},
         }
-    return found
+    return rows
 
 
 def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, dict[str, Any]]:
@@ -200,15 +200,15 @@ def _cell(row: dict[str, Any], name: str, form: str) -> str:
     return f"{row['mean'][name]:{form}}{spread}"
 
 
-def _beside(row: dict[str, Any], first: dict[str, Any]) -> str:
+def _difference(row: dict[str, Any], first: dict[str, Any]) -> str:
     """Held-out loss minus that of the first setting, seed by seed."""
     both = [(run, first["runs"][seed]) for seed, run in row["runs"].items() if seed in first["runs"]]
     name = "held_out_loss"
-    apart = [run[name] - other[name] for run, other in both if name in run and name in other]
-    if row is first or not apart:
+    by_seed = [run[name] - other[name] for run, other in both if name in run and name in other]
+    if row is first or not by_seed:
         return ""
-    spread = f" ± {statistics.stdev(apart):.4f}" if len(apart) > 1 else ""
-    return f"{statistics.fmean(apart):+.4f}{spread}"
+    spread = f" ± {statistics.stdev(by_seed):.4f}" if len(by_seed) > 1 else ""
+    return f"{statistics.fmean(by_seed):+.4f}{spread}"
 
 
 def table(settings: dict[str, dict[str, Any]]) -> str:
@@ -221,7 +221,7 @@ def table(settings: dict[str, dict[str, Any]]) -> str:
             name,
             str(len(row["runs"])),
             _cell(row, "held_out_loss", ".4f"),
-            _beside(row, first),
+            _difference(row, first),
             _cell(row, "held_out_perplexity", ".2f"),
             _cell(row, "train_loss", ".4f"),
             f"{row['mean'].get('updates', 0):,.0f}",

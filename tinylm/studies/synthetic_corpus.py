@@ -1,9 +1,9 @@
 """A synthetic corpus, as large as wanted, that costs what TinyStories costs to read, count and encode.
 
-Each word is drawn for itself, from function words and made-up ones whose frequencies are those of the words of 17,628
-stories of TinyStories, rank by rank, and so are punctuation, the share of stories that are not ASCII and of those
-whose quotes were decoded wrongly. Stories are as many and on average as long as in the whole of it, lengths
-log-normal. Nothing is to be learned from it. A story depends on the seed and its block alone, so that any number of
+Words are drawn independently, from function words and made-up ones. Their frequencies, rank by rank, are those of the
+words in 17,628 stories of TinyStories, and so are punctuation, the share of stories that are not ASCII and of those
+whose quotes were decoded wrongly. There are as many stories as in all of TinyStories, on average as long; their lengths
+are log-normal. There is nothing to learn from it. A story depends on the seed and its block alone, so any number of
 processes writes the same bytes.
 """
 
@@ -47,7 +47,7 @@ _AS_MISREAD = {"“": "â€œ", "”": "â€\x9d"}
 
 @dataclass(frozen=True)
 class Block:
-    """Stories `first` to `last` of a split; new_words: share of words that stand nowhere else."""
+    """Stories `first` to `last` of a split; new_words: share of words that occur nowhere else."""
 
     seed: int
     split: int
@@ -74,7 +74,7 @@ def _forms() -> list[str]:
 
 
 @functools.cache
-def _cumulated() -> np.ndarray:
+def _cumulative() -> np.ndarray:
     ranks = np.arange(1, VOCABULARY + 1)
     chances = np.exp(np.interp(np.log(ranks), np.log(RANKS), np.log(SHARES)))
     return np.cumsum(chances) / chances.sum()
@@ -106,12 +106,12 @@ def _new_word(number: int) -> str:
     return "q" + "".join(letters)
 
 
-def _dressed(text: str, how: float) -> str:
-    """The story with curly quotes, decoded wrongly in some; how: a number drawn between 0 and 1."""
-    if how >= CURLY + MISREAD:
+def _with_quotes(text: str, draw: float) -> str:
+    """Some stories get curly quotes, a few of them wrongly decoded; draw: a number from 0 to 1."""
+    if draw >= CURLY + MISREAD:
         return text
     text = _QUOTES.sub("“\\1”", text)
-    if how < MISREAD:
+    if draw < MISREAD:
         for curly, misread in _AS_MISREAD.items():
             text = text.replace(curly, misread)
     return text
@@ -125,7 +125,7 @@ def block_of_stories(block: Block) -> bytes:
     borders = np.cumsum(lengths)
     ends = np.zeros(int(borders[-1]), dtype=bool)
     ends[borders - 1] = True
-    words = np.searchsorted(_cumulated(), rng.random(len(ends)))
+    words = np.searchsorted(_cumulative(), rng.random(len(ends)))
     parts = list(map(forms.__getitem__, (_places(rng, ends) * VOCABULARY + words).tolist()))
     if block.new_words:
         first = (block.first + TRAIN_STORIES * 100 * block.split) * 2000
@@ -133,9 +133,9 @@ def block_of_stories(block: Block) -> bytes:
             old = parts[place]
             parts[place] = old.replace(old.strip('", .!\n'), _new_word(first + place), 1)
     stories = ("".join(parts[start:end]) for start, end in itertools.pairwise([0, *borders.tolist()]))
-    how = rng.random(len(lengths)).tolist()
+    draws = rng.random(len(lengths)).tolist()
     mark = f"\n{END_OF_TEXT.decode()}\n"
-    return "".join(_dressed(text.strip(), own) + mark for text, own in zip(stories, how, strict=True)).encode()
+    return "".join(_with_quotes(text.strip(), draw) + mark for text, draw in zip(stories, draws, strict=True)).encode()
 
 
 def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[Block]:
