@@ -1,7 +1,7 @@
-"""A run as it is recorded: every metric, thin curves, and what expressions see of it."""
+"""A run as it is recorded: every metric, thin curves, and its figures by name."""
 
-from tinylm.reporting.expressions import evaluate
-from tinylm.reporting.recording import POINTS, gather, of_run, thin
+from tinylm.reporting.figures import at
+from tinylm.reporting.library import POINTS, gather, of_run, thin
 from tinylm.reporting.sources import STAGES, read_run
 
 
@@ -31,8 +31,8 @@ def test_curves_are_thinned_but_keep_their_end_and_the_validated_steps():
     assert thin(points[:5]) == points[:5]
 
 
-def test_expressions_see_metrics_params_and_curves(run_folder, params):
-    names = {"ours": of_run(read_run(run_folder, params))}
-    assert evaluate("low(ours.train.parameters)", names) == 944384
-    assert evaluate("low(ours.params.train.batch_size)", names) == params["train"]["batch_size"]
-    assert 1.5 < evaluate("low(at(ours.curves.held_out, 100))", names) < 2.5
+def test_metrics_params_and_curves_are_read_by_name(run_folder, params):
+    ours = of_run(read_run(run_folder, params))
+    assert ours.train.parameters == 944384
+    assert ours.params.train.batch_size == params["train"]["batch_size"]
+    assert 1.5 < at(ours.curves.held_out, 100) < 2.5

@@ -215,6 +215,13 @@ def test_the_table_takes_our_figures_from_the_record(folder, capsys):
     assert "| 12.42 | 30.00 |" in row
 
 
-def test_without_a_ledger_it_says_so(folder, capsys):
-    assert main(["record", "--ledger"]) == 2
-    assert "docs/ledger.yaml is missing" in capsys.readouterr().err
+def test_the_ledger_is_written_with_each_record_and_printed_when_asked(folder, capsys):
+    assert main(["record", "word-10k"]) == 0
+    capsys.readouterr()
+    written = (folder / "docs/ledger.yaml").read_text("utf-8")
+    assert "claim: This model reaches a validation perplexity of 12.42." in written
+    assert main(["record", "--ledger"]) == 0
+    out = capsys.readouterr().out
+    assert "E-epoch-1-perplexity: not run yet\n  Validation perplexity after one epoch is 88.58.\n  made by: " in out
+    assert out.endswith("(72 claims)\n")
+    assert (folder / "docs/ledger.yaml").read_text("utf-8") == written

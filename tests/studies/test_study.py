@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tinylm.bench.study as study_module
+import tinylm.studies.study as study_module
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.cli import main
 from tinylm.cli import study as command
@@ -152,6 +152,9 @@ def test_the_command_writes_the_result_and_prints_a_table(workspace, studies, ca
     assert found["data"]["tokens"]["train"] > 0
     assert found["conditions"]["threads"] == 1
     assert row["values"] == {"train.lr": 0.01}
+    assert found["answer"] == "the highest is 0.003"
+    assert all("held_out" in run and "curve" not in run for run in row["runs"].values())
+    assert (workspace / "docs/ledger.yaml").exists()
     first = found["settings"]["1e-5"]["runs"]
     apart = [row["runs"][seed]["held_out_loss"] - first[seed]["held_out_loss"] for seed in ("1", "2")]
     assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / math.sqrt(2):.4f}" in out

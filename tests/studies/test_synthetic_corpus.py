@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from tinylm.cli import main
-from tinylm.studies import synthetic_corpus as standin
+from tinylm.studies import synthetic_corpus
 from tinylm.text.corpus.cleaning import clean_text
 from tinylm.text.corpus.readers import read_file
 from tinylm.text.tokens.words import Splitter
@@ -12,8 +12,8 @@ from tinylm.text.tokens.words import Splitter
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Stories of train, of a corpus whose words are new now and then."""
-    folder = tmp_path_factory.mktemp("standin")
-    standin.write_standin(folder, 3000, 30, 0.01, 1, 1)
+    folder = tmp_path_factory.mktemp("corpus")
+    synthetic_corpus.write_corpus(folder, 3000, 30, 0.01, 1, 1)
     return list(read_file(folder / "train.txt", "text"))
 
 
@@ -47,18 +47,18 @@ def test_some_quotes_are_curly_and_of_those_some_misread(written):
 
 
 def test_any_number_of_processes_writes_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(standin, "BLOCK_STORIES", 40)
+    monkeypatch.setattr(synthetic_corpus, "BLOCK_STORIES", 40)
     for workers in (1, 2):
-        standin.write_standin(tmp_path / str(workers), 100, 5, 0.01, 7, workers)
-    standin.write_standin(tmp_path / "other", 100, 5, 0.01, 8, 1)
+        synthetic_corpus.write_corpus(tmp_path / str(workers), 100, 5, 0.01, 7, workers)
+    synthetic_corpus.write_corpus(tmp_path / "other", 100, 5, 0.01, 8, 1)
     one, two, other = (tmp_path / name / "train.txt" for name in ("1", "2", "other"))
     assert one.read_bytes() == two.read_bytes()
     assert one.read_bytes() != other.read_bytes()
 
 
 def test_made_up_words_differ():
-    words = standin.made_up_words(standin.VOCABULARY)
-    assert len(set(words)) == len(words) == standin.VOCABULARY
+    words = synthetic_corpus.made_up_words(synthetic_corpus.VOCABULARY)
+    assert len(set(words)) == len(words) == synthetic_corpus.VOCABULARY
     assert not any(word.startswith("q") for word in words)
 
 

@@ -17,7 +17,7 @@ from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.watched import watch
 from tinylm.host.workers import cores
 from tinylm.presets.write import BASE, preset_text
-from tinylm.studies.synthetic_corpus import write_standin
+from tinylm.studies.synthetic_corpus import write_corpus
 
 NAME = "corpus"
 STORIES = {"full": (2_119_719, 21_990), "tiny": (60, 5)}  # train, validation
@@ -26,12 +26,12 @@ SAMPLE_BYTES = 50_000_000
 SIDES = {"re and dict, one core": "plain_python", "tokenizers": "tokenizers", "ftfy.fix_text": "ftfy"}
 
 
-def standin(options: Options, new_words: float) -> Path:
+def synthetic(options: Options, new_words: float) -> Path:
     """The corpus's folder, written where it is not there yet."""
     folder = (options.work / f"standin-{options.size}-{new_words:g}").absolute()
     if not folder.exists():
         with atomic_folder(folder) as new:
-            write_standin(new, *STORIES[options.size], new_words, 1, cores())
+            write_corpus(new, *STORIES[options.size], new_words, 1, cores())
     return folder
 
 
@@ -126,12 +126,12 @@ def run(options: Options) -> list[Row]:
     rows: list[Row] = []
     rate = 0.0
     for kind, share in list(NEW_WORDS.items())[: 1 if options.tiny else None]:
-        data = standin(options, share)
+        data = synthetic(options, share)
         size = (data / "train.txt").stat().st_size / 1e6
         found = _stages(options, data)
         rate = rate or size / sum(seconds for seconds, _ in found.values())
         rows += _rows(kind, size, found)
-    return rows + _peers(options, standin(options, 0.0), rate)
+    return rows + _peers(options, synthetic(options, 0.0), rate)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from tinylm.cli import compare_options, exchange_options, publish_options, standin_options
+from tinylm.cli import compare_options, exchange_options, publish_options, standin
 from tinylm.host.command import guard
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -51,7 +51,7 @@ PURPOSES = {
     "compare": "what two or more runs differ in, and how sure the difference is",
     "export": "write the model as a folder that the library transformers loads",
     "import": "read an export back, to the same bytes",
-    "standin": "write a corpus of the size of TinyStories, to see what that size costs",
+    "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -158,7 +158,9 @@ def _add_record(commands: Any) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's")
     parser.add_argument("--list", action="store_true", help="name what is recorded")
     parser.add_argument("--table", action="store_true", help="print README's table of results")
-    parser.add_argument("--ledger", action="store_true", help="print docs/ledger.yaml, decided by the recorded figures")
+    parser.add_argument(
+        "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
+    )
 
 
 STUDY_NOTES = """\
@@ -212,7 +214,7 @@ def make_parser() -> argparse.ArgumentParser:
     publish_options.add_options(_command(commands, "publish", publish_options.EXAMPLES, publish_options.NOTES))
     compare_options.add_options(_command(commands, "compare", compare_options.EXAMPLES, compare_options.NOTES))
     _add_exchange(commands)
-    standin_options.add_options(_command(commands, "standin", standin_options.EXAMPLES, standin_options.NOTES))
+    standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from tinylm.base.config import InputError, load_params
 from tinylm.cli.arguments import MODELS, VOCAB
-from tinylm.cli.record import without_stale
 from tinylm.compare.provenance import output_md5, revision, stale, uncommitted
 from tinylm.exchange.loading import load
 
@@ -14,6 +13,7 @@ from tinylm.exchange.loading import load
 def _run() -> tuple[Any, list[str], bool]:
     """(the run without what is of other parameters, what was left out and why, whether the report is of it)."""
     from tinylm.reporting.sources import read_run
+    from tinylm.studies.record import without_stale
 
     params = load_params()
     run, left_out = without_stale(read_run(".", params), ".")

@@ -1,158 +1,34 @@
 """tinylm record: the workspace's run into docs/runs, what is recorded, README's table and the ledger."""
 
 import argparse
-import dataclasses
-import re
-import time
-from pathlib import Path
-from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.base.files import write_json
-from tinylm.compare.provenance import revision, stale
-from tinylm.presets.write import Values, differences, flatten, names, preset_values
-
-NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-NOT_OF_THE_RUN = ("runtime", "report", "seeds")  # sections that change no result
-SEED = "train.seed"
-
-
-def _nearest(values: Values) -> tuple[str, list[str]]:
-    """(the preset with the fewest differing values, those that differ), the seed left aside."""
-
-    def differing(name: str) -> list[str]:
-        return differences(_of_the_run(preset_values(name)), values)
-
-    name = min(names(), key=lambda name: len(differing(name)))
-    return name, differing(name)
-
-
-def _of_the_run(values: Values) -> Values:
-    """The values that decide what a recorded seed shares with the others."""
-    return {key: value for key, value in values.items() if key.split(".")[0] not in NOT_OF_THE_RUN and key != SEED}
-
-
-def _commands(name: str, preset: str, differs: list[str], seed: int, stages: list[str]) -> list[str]:
-    edits = [f"{SEED}={seed}"] if seed != preset_values(preset).get(SEED) else []
-    for line in differs:
-        key, _, change = line.partition(": ")
-        edits.append(f"{key}={change.partition(' -> ')[2]}")
-    targets = "" if "report" in stages else " " + " ".join(stages)
-    first = [f"tinylm preset {preset}", *(f"edit {PARAMS_FILE}: {edit}" for edit in edits)]
-    return [*first, f"dvc repro{targets}".rstrip(), f"tinylm record {name}"]
-
-
-def without_stale(run: Any, folder: str | Path) -> tuple[Any, list[str]]:
-    """The run without what was not made with these parameters, and a line for each stage or file left out."""
-    from tinylm.reporting.sources import FILES
-
-    stages, files = stale(folder, run.params)
-    reasons = {
-        name: f"{stage}: {stages[stage]}; dvc repro {stage}" if stage in stages else f"{files[path]}; dvc repro {stage}"
-        for name, (path, stage) in FILES.items()
-        if name in run.found and (stage in stages or path in files)
-    }
-    kept = {name: value for name, value in run.found.items() if name not in reasons}
-    return dataclasses.replace(run, found=kept), list(dict.fromkeys(reasons.values()))
-
-
-def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what all seeds share, this seed's figures) of the run in `folder`. Raises InputError where there is none."""
-    from tinylm.reporting.recording import gather
-    from tinylm.reporting.sources import FILES, read_run
-
-    params = load_params(Path(folder) / PARAMS_FILE)
-    run, left_out = without_stale(read_run(folder, params), folder)
-    if "train" not in run.found:
-        raise InputError("; ".join(["no training run to record: run dvc repro train", *left_out]))
-    values = _of_the_run(flatten(params))
-    preset, differs = _nearest(values)
-    seed = params["train"]["seed"]
-    stages = list(dict.fromkeys(FILES[found][1] for found in run.found))
-    if not left_out and not run.problems:
-        stages.append("report")
-    shared = {
-        "name": name,
-        "preset": preset,
-        "differs": differs,
-        "params": {key: section for key, section in params.items() if key not in NOT_OF_THE_RUN},
-    }
-    entry = {
-        "seed": seed,
-        "date": time.strftime("%Y-%m-%d"),
-        "revision": revision(folder),
-        "commands": _commands(name, preset, differs, seed, stages),
-        "left_out": left_out,
-        **gather(run),
-    }
-    return shared, entry
-
-
-def merged(old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """The record with this seed beside those of before. Raises InputError where they are of other settings."""
-    seeds = {} if old is None else {key: value for key, value in old["seeds"].items() if key != str(entry["seed"])}
-    if old is not None and seeds:
-        before, after = (_of_the_run(flatten(record["params"])) for record in (old, shared))
-        changed = differences(before, after)
-        if changed:
-            raise InputError(
-                f"{shared['name']} holds seeds of other settings ({', '.join(changed[:5])}); record under another "
-                "name, or remove its file"
-            )
-    seeds[str(entry["seed"])] = entry
-    ordered = dict(sorted(seeds.items(), key=lambda item: int(item[0])))
-    return {**shared, "seeds": ordered}
-
-
-def _record(name: str) -> None:
-    from tinylm.reporting.library import RUNS, recorded_runs
-
-    if not NAME.fullmatch(name):
-        raise InputError(f"name {name!r}; allowed: small letters, digits and -")
-    shared, entry = make_entry(name)
-    record = merged(recorded_runs().get(name), shared, entry)
-    path = Path(RUNS) / f"{name}.json"
-    write_json(path, record)
-    for line in entry["left_out"]:
-        print(f"left out: {line}")
-    differs = f", {len(shared['differs'])} values differ from it" if shared["differs"] else ""
-    print(f"{path}: preset {shared['preset']}{differs}; seeds {', '.join(record['seeds'])}")
-
-
-def _list() -> None:
-    from tinylm.reporting.library import recorded_runs
-
-    records = recorded_runs()
-    if not records:
-        print("nothing is recorded; dvc repro, then tinylm record NAME")
-    for name, record in records.items():
-        entries = list(record["seeds"].values())
-        stages = ", ".join(stage for stage in entries[-1].get("metrics", {}) if not stage.endswith("_time"))
-        print(f"{name}: preset {record['preset']}, seeds {', '.join(record['seeds'])}, {entries[-1]['date']}: {stages}")
+from tinylm.base.config import InputError
 
 
 def _print_ledger() -> None:
-    from tinylm.reporting.ledger import counts, entries
-    from tinylm.reporting.library import library
+    from tinylm.reporting.library import counts
+    from tinylm.studies.ledger import renew
 
-    found = entries(".", library())
-    for entry in found:
+    ledger = renew()
+    for entry in ledger:
         print(f"{entry.name}: {entry.status}\n  {entry.claim}\n  {entry.evidence}".rstrip())
         print(f"  made by: {entry.command}")
-    print(", ".join(f"{number} {status}" for status, number in counts(found).items()), f"({len(found)} claims)")
+    print(counts(ledger), f"({len(ledger)} claims)")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Record the run, list the records, or print the table for README or the ledger."""
-    if arguments.list:
-        _list()
-    elif arguments.table:
-        from tinylm.reporting.references import results_table
+    """Record the run, list the records, print README's table, or write and print the ledger."""
+    from tinylm.reporting.references import results_table
+    from tinylm.studies import ledger, record
 
+    if arguments.list:
+        print("\n".join(record.listed()))
+    elif arguments.table:
         print(results_table())
     elif arguments.ledger:
         _print_ledger()
     elif arguments.name is None:
         raise InputError("no name; give one for the run, such as the preset's, or --list, --table or --ledger")
     else:
-        _record(arguments.name)
+        print("\n".join(record.record_run(arguments.name)))
+        ledger.renew()

@@ -8,10 +8,8 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.reporting.blocks import Blocks, fold, heading, joined, paragraph, table
-from tinylm.reporting.expressions import fill
-from tinylm.reporting.ledger import counts, entries, names_for
-from tinylm.reporting.library import SYSTEMS, library, recorded_studies
-from tinylm.reporting.references import COLUMNS, ReferenceTable, headlines, recorded_tables, run_tables
+from tinylm.reporting.library import SYSTEMS, Library, counts, library, read_ledger, recorded_studies
+from tinylm.reporting.references import COLUMNS, Table, headlines, tables
 from tinylm.reporting.sources import Run
 from tinylm.reporting.wording import ABSENT, count, many
 
@@ -25,7 +23,7 @@ def with_library(run: Run, folder: str | Path) -> Run:
     try:
         found[LIBRARY] = library(folder)
         found[STUDIES] = recorded_studies(folder)
-        found[ENTRIES] = entries(folder, found[LIBRARY])
+        found[ENTRIES] = read_ledger(folder)
     except InputError as error:
         problems[ENTRIES] = str(error).splitlines()[0]
     return dataclasses.replace(run, found=found, problems=problems)
@@ -33,40 +31,37 @@ def with_library(run: Run, folder: str | Path) -> Run:
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """A row's last cell is not said twice in a row."""
-    found: list[tuple[str, ...]] = []
+    shown: list[tuple[str, ...]] = []
     said = ""
     for *cells, last in rows:
-        found.append((*cells, AGAIN if last == said and last != ABSENT else last))
+        shown.append((*cells, AGAIN if last == said and last != ABSENT else last))
         said = last
-    return found
+    return shown
 
 
-def _tables(tables: list[ReferenceTable]) -> Blocks:
-    return joined(
-        table(part.title, COLUMNS, _rows(row.cells() for row in part.rows), prose=COLUMNS[-1:]) for part in tables
-    )
+def _tables(tables: list[Table]) -> Blocks:
+    return joined(table(part.title, COLUMNS, _rows(part.rows), prose=COLUMNS[-1:]) for part in tables)
 
 
-def _own(run: Run, known: Mapping[str, Any]) -> Blocks:
-    tables = run_tables(run, known)
-    if not tables:
+def _own(run: Run, known: Library) -> Blocks:
+    system = run.param("report", "compare")
+    if system not in SYSTEMS:
         return []
     note = "A dash stands where a figure was not printed, or not measured in this run."
-    return heading(f"This run beside the {tables[0].kind}") + paragraph(note) + _tables(tables)
+    kind = known.published[system].kind
+    return heading(f"This run beside the {kind}") + paragraph(note) + _tables(tables(system, known, run))
 
 
-def _recorded(known: Mapping[str, Any]) -> Blocks:
+def _recorded(known: Library) -> Blocks:
     heads = ("source", *COLUMNS)
-    rows = _rows((kind, *row.cells()) for kind, row in headlines(known))
-    board = table("Headline figures of the five", heads, rows, prose=("source", COLUMNS[0], COLUMNS[-1]))
+    board = table("Headline figures of the five", heads, _rows(headlines(known)), prose=("source", *COLUMNS[::3]))
     parts: Blocks = []
+    missing = known.unrecorded()
     for system in SYSTEMS:
-        preset = known["published"][system]["preset"]
-        if preset in known["runs"]:
-            tables = recorded_tables(system, known)
-            parts += fold(f"{tables[0].kind}, beside preset {preset}", _tables(tables))
-    missing = [s for s in SYSTEMS if known["published"][s]["preset"] not in known["runs"]]
-    note = f"Not recorded yet: {', '.join(known['published'][s]['preset'] for s in missing)}." if missing else ""
+        theirs = known.published[system]
+        if theirs.preset not in missing:
+            parts += fold(f"{theirs.kind}, beside preset {theirs.preset}", _tables(tables(system, known)))
+    note = f"Not recorded yet: {', '.join(missing)}." if missing else ""
     return (
         heading("The published systems beside our recorded runs")
         + paragraph("Ours is the mean over seeds, ± the standard deviation where there are several.", note)
@@ -91,14 +86,12 @@ def _study_rows(settings: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 
 def studies(run: Run) -> Blocks:
     """Every recorded study as a table, with its question, the published answer and the command."""
-    known = run.mapping(LIBRARY)
+    known = run.found.get(LIBRARY)
     heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "tokens", "failed")
     parts: Blocks = []
     for name, study in run.mapping(STUDIES).items():
         answer, system = study.get("answer"), study.get("system")
-        said = ""
-        if answer and system in known.get("published", {}):
-            said = f"Answer of the {known['published'][system]['kind']}: {fill(answer, names_for(system, known))}."
+        said = f"Answer of the {known.published[system].kind}: {answer}." if known and answer and system else ""
         measured = study["conditions"]
         how = (
             f"Preset {study['preset']}, {many(len(study['seeds']), 'seed')}, on {measured['cores']} cores with "
@@ -111,19 +104,18 @@ def studies(run: Run) -> Blocks:
 
 def published(run: Run) -> Blocks:
     """This run beside the system that it follows, all five beside our recorded runs, and the studies."""
-    known = run.mapping(LIBRARY)
+    known = run.found.get(LIBRARY)
     return _own(run, known) + _recorded(known) + studies(run) if known else []
 
 
 def ledger(run: Run) -> Blocks:
     """Claims with status, evidence and the command that makes it, by source."""
-    found = run.found.get(ENTRIES) or []
-    if not found:
+    entries = run.found.get(ENTRIES) or []
+    if not entries:
         return []
-    numbers = ", ".join(f"{number} {status}" for status, number in counts(found).items())
     note = (
-        f"{many(len(found), 'claim')} of the published systems: {numbers}. Every status follows from a rule over "
-        "recorded and published figures (docs/ledger.yaml), every number in the evidence is read from them."
+        f"{many(len(entries), 'claim')} of the published systems: {counts(entries)}. Every status follows from a rule "
+        "over recorded and published figures (docs/ledger.yaml), every number in the evidence is read from them."
     )
     heads = ("claim", "status", "evidence", "made by")
     parts = joined(
@@ -134,6 +126,6 @@ def ledger(run: Run) -> Blocks:
             prose=heads,
             stacked=True,
         )
-        for kind, group in groupby(found, key=lambda entry: entry.kind)
+        for kind, group in groupby(entries, key=lambda entry: entry.kind)
     )
     return paragraph(note) + parts

@@ -35,12 +35,12 @@ FOLDER = Path("runs/study")
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
 TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
 DATA = [TOKENIZER, EMBEDDING, *TOKENS]
-CODE = ["tinylm/model", "tinylm/training", "tinylm/text", "tinylm/studies/study.py"]
+CODE = ["tinylm/kernels", "tinylm/model", "tinylm/training", "tinylm/text", "tinylm/studies/study.py"]
 POINTS = 60  # of a curve that are kept
 
 
 def unigram_loss(train_ids: np.ndarray, held_out_ids: np.ndarray, vocab_size: int) -> float:
-    """Nats a token of held-out under the train split's counts, one added to each: what order-free guessing gives."""
+    """Held-out loss in nats per token under the train split's word counts, one added to each: word order left aside."""
     counts = np.bincount(train_ids, minlength=vocab_size).astype(np.float64) + 1
     return float(-np.log(counts / counts.sum())[np.asarray(held_out_ids[1:])].mean())
 
@@ -100,8 +100,8 @@ class Workbench:
         model, settings, embedding = self.settings(setting, seed)
         values = {f"embedding.{key}": value for key, value in embedding.items()}
         values["held_out_every"] = self.study.held_out_every
-        found = fingerprint({"model": model, "train": settings}, DATA, CODE)
-        return json.loads(json.dumps(found | values))
+        parts = fingerprint({"model": model, "train": settings}, DATA, CODE)
+        return json.loads(json.dumps(parts | values))
 
     def run(self, setting: str, seed: int) -> dict[str, Any]:
         """One run, or the result of an earlier one with the same settings, data and code."""
@@ -117,27 +117,27 @@ class Workbench:
     def _train(self, setting: str, seed: int, parts: dict[str, Any]) -> dict[str, Any]:
         model, settings, embedding = self.settings(setting, seed)
         matrix = torch.from_numpy(self._matrix(embedding, seed))
-        made = assemble(model, settings, matrix, self.stores, self.tokenizer.pad_id, self.device, self.threads)
+        assembly = assemble(model, settings, matrix, self.stores, self.tokenizer.pad_id, self.device, self.threads)
         snapshots = Snapshots(FOLDER / "snapshots", parts, self.runtime.snapshot_every_s)
         every, measured_on = self.study.held_out_every, conditions(self.device, self.threads)
 
         def held_out() -> Iterator[Batch]:
-            return itertools.islice(made.held_out(), 0, None, every)
+            return itertools.islice(assembly.held_out(), 0, None, every)
 
         figures: dict[str, Any]
         try:
             log_every_s = self.runtime.log_every_s
-            result = train(made.model, made.batches, held_out, settings, log_every_s, snapshots=snapshots)
-            figures = outcome(result, made)
+            result = train(assembly.model, assembly.batches, held_out, settings, log_every_s, snapshots=snapshots)
+            figures = outcome(result, assembly)
         except TrainingFailed as error:  # an answer too: this setting does not train
             figures = {"diverged": 1, "error": str(error)}
         snapshots.finish()  # not where the run is cut off
         return {**figures, "conditions": measured_on}
 
 
-def outcome(result: TrainResult, made: Assembly) -> dict[str, Any]:
-    """The figures of a finished run; losses in nats a token, held-out of the weights that would be saved."""
-    figures, curves = run_figures(result, made.batches), result.curves
+def outcome(result: TrainResult, assembly: Assembly) -> dict[str, Any]:
+    """The figures of a finished run; losses in nats per token, held-out of the weights that would be saved."""
+    figures, curves = run_figures(result, assembly.batches), result.curves
     epochs = figures.get("by_epoch", [])
     loss = result.best_held_out if result.kept_best else result.last_held_out
     stride = -(-len(curves.train) // POINTS)
@@ -150,7 +150,7 @@ def outcome(result: TrainResult, made: Assembly) -> dict[str, Any]:
         "updates": figures["updates"],
         "tokens": figures["tokens"],
         "epochs": figures["epochs"],
-        "parameters": sum(p.numel() for p in made.model.parameters()),
+        "parameters": sum(p.numel() for p in assembly.model.parameters()),
         "train_s": round(result.train_s, 3),
         "tokens_per_s": round(result.tokens / max(result.train_s, 1e-9), 1),
         "curve": [list(point) for point in zip(curves.updates, curves.tokens, curves.train)][stride - 1 :: stride],

@@ -1,20 +1,31 @@
-"""Studies: one question each, asked by training with several settings and seeds; what they are and what they found."""
+"""Studies: one question each, asked by training with several settings and seeds; what they are and what they found.
+
+docs/studies/NAME.json holds every figure of every run but its training curve, which no table or plot shows; that stays
+with the run in runs/study.
+"""
 
 import dataclasses
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError, load_params
+from tinylm.base.files import write_json
+from tinylm.compare.provenance import revision
 from tinylm.presets.write import flatten, names, preset_values
+from tinylm.reporting.figures import Figures
+from tinylm.reporting.library import STUDIES, published, recorded_studies
 
 FILE = Path(__file__).with_name("studies.yaml")
 NEEDED = ("preset", "question", "seeds")
 ALLOWED = (*NEEDED, "system", "answer", "held_out_every", "set", "vary", "settings")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
 FIGURES = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates", "tokens", "diverged")
+CURVE = "curve"  # of a run, the figure that docs/studies leaves out
 
 Values = dict[str, Any]  # "section.key" -> value
+Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> figures of the run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +39,8 @@ class Study:
     common: Values
     settings: dict[str, Values]
     system: str = ""  # the published system that asked or answered it
-    held_out_every: int = 1  # each so many-th batch of held-out is scored
-    answer: str = ""  # what it found, a template over its published figures
+    held_out_every: int = 1  # one batch of held-out in so many is scored
+    answer: str = ""  # what the system found
 
     def values(self, setting: str) -> Values:
         """Every value of the preset as this setting has it."""
@@ -78,7 +89,7 @@ def _study(name: str, row: Any, source: str) -> Study:
         _settings(row),
         row.get("system", ""),
         row.get("held_out_every", 1),
-        row.get("answer", ""),
+        row.get("answer", "").format(published=Figures(published())),
     )
     known = preset_values(study.preset)
     for key in {**study.common, **{key: 0 for values in study.settings.values() for key in values}}:
@@ -109,20 +120,77 @@ def workspace_problems(study: Study, params: dict[str, Any]) -> list[str]:
     return [f"{key} = {mine.get(key)}, wanted {wanted[key]}" for key in keys if mine.get(key) != wanted[key]]
 
 
-def summed_up(study: Study, runs: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs."""
-    found = {}
+def listed() -> str:
+    """A line for each study: its name, its question and what it costs."""
+    studies = read_studies()
+    width = max(map(len, studies))
+    return "\n".join(
+        f"{name:{width}}  {study.question} ({study.preset}, {len(study.settings) * len(study.seeds)} runs)"
+        for name, study in studies.items()
+    )
+
+
+def chosen_seeds(text: str | None, study: Study) -> tuple[int, ...]:
+    """The seeds of --seeds, of the study where it is not given. Raises InputError."""
+    if text is None:
+        return study.seeds
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words) or len({int(word) for word in words}) != len(words):
+        raise InputError(f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3")
+    return tuple(int(word) for word in words)
+
+
+def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
+    """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs' figures."""
+    rows = {}
     for setting, by_seed in runs.items():
         columns = {
             name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)] for name in FIGURES
         }
-        found[setting] = {
+        rows[setting] = {
             "values": study.settings[setting],
             "mean": {name: statistics.fmean(column) for name, column in columns.items() if column},
             "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
-            "runs": by_seed,
+            "runs": {seed: {k: v for k, v in run.items() if k != CURVE} for seed, run in by_seed.items()},
         }
-    return found
+    return rows
+
+
+def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, dict[str, Any]]:
+    """Write docs/studies/NAME.json; the file and what it holds."""
+    seeds = sorted({seed for by_seed in runs.values() for seed in by_seed}, key=int)
+    first = next(run for by_seed in runs.values() for run in by_seed.values())
+    record = {
+        "name": study.name,
+        "question": study.question,
+        "system": study.system,
+        "answer": study.answer,
+        "preset": study.preset,
+        "set": study.common,
+        "held_out_every": study.held_out_every,
+        "seeds": [int(seed) for seed in seeds],
+        "commands": [
+            f"tinylm preset {study.preset}",
+            "dvc repro vocab",
+            f"tinylm study {study.name} --seeds {','.join(seeds)}",
+        ],
+        "date": time.strftime("%Y-%m-%d"),
+        "revision": revision(),
+        "conditions": first["conditions"],
+        "data": data,
+        "settings": summed_up(study, runs),
+    }
+    path = Path(STUDIES) / f"{study.name}.json"
+    write_json(path, record)
+    return path, record
+
+
+def recorded(study: Study) -> dict[str, Any]:
+    """What docs/studies holds of a study. Raises InputError where it was not run."""
+    known = recorded_studies()
+    if study.name not in known:
+        raise InputError(f"study {study.name} is not in {STUDIES}; allowed: {' | '.join(known) or 'none yet'}")
+    return known[study.name]
 
 
 def _cell(row: dict[str, Any], name: str, form: str) -> str:
@@ -132,19 +200,19 @@ def _cell(row: dict[str, Any], name: str, form: str) -> str:
     return f"{row['mean'][name]:{form}}{spread}"
 
 
-def _beside(row: dict[str, Any], first: dict[str, Any]) -> str:
-    """Held-out loss less that of the first setting, seed by seed."""
+def _difference(row: dict[str, Any], first: dict[str, Any]) -> str:
+    """Held-out loss minus that of the first setting, seed by seed."""
     both = [(run, first["runs"][seed]) for seed, run in row["runs"].items() if seed in first["runs"]]
     name = "held_out_loss"
-    apart = [run[name] - other[name] for run, other in both if name in run and name in other]
-    if row is first or not apart:
+    by_seed = [run[name] - other[name] for run, other in both if name in run and name in other]
+    if row is first or not by_seed:
         return ""
-    spread = f" ± {statistics.stdev(apart):.4f}" if len(apart) > 1 else ""
-    return f"{statistics.fmean(apart):+.4f}{spread}"
+    spread = f" ± {statistics.stdev(by_seed):.4f}" if len(by_seed) > 1 else ""
+    return f"{statistics.fmean(by_seed):+.4f}{spread}"
 
 
 def table(settings: dict[str, dict[str, Any]]) -> str:
-    """The result in aligned columns: losses in nats a token with their standard deviation over seeds."""
+    """The result in aligned columns: losses in nats per token with their standard deviation over seeds."""
     first = next(iter(settings.values()))
     losses = ["held-out loss", "beside the first", "perplexity", "train loss"]
     heads = ["setting", "seeds", *losses, "updates", "tokens", ""]
@@ -153,7 +221,7 @@ def table(settings: dict[str, dict[str, Any]]) -> str:
             name,
             str(len(row["runs"])),
             _cell(row, "held_out_loss", ".4f"),
-            _beside(row, first),
+            _difference(row, first),
             _cell(row, "held_out_perplexity", ".2f"),
             _cell(row, "train_loss", ".4f"),
             f"{row['mean'].get('updates', 0):,.0f}",

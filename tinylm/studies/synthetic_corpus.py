@@ -1,14 +1,15 @@
-"""A corpus of nobody's words, as large as wanted, that costs what TinyStories costs to read, count and encode.
+"""A synthetic corpus, as large as wanted, that costs what TinyStories costs to read, count and encode.
 
-Each word is drawn for itself, from function words and made-up ones whose frequencies are those of the words of 17,628
-stories of TinyStories, rank by rank, and so are punctuation, the share of stories that are not ASCII and of those
-whose quotes were decoded wrongly. Stories are as many and on average as long as in the whole of it, lengths
-log-normal. Nothing is to be learned from it. A story depends on the seed and its block alone, so that any number of
+Words are drawn independently, from function words and made-up ones. Their frequencies, rank by rank, are those of the
+words in 17,628 stories of TinyStories, and so are punctuation, the share of stories that are not ASCII and of those
+whose quotes were decoded wrongly. There are as many stories as in all of TinyStories, on average as long; their lengths
+are log-normal. There is nothing to learn from it. A story depends on the seed and its block alone, so any number of
 processes writes the same bytes.
 """
 
 import functools
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.host.runtime import Progress
-from tinylm.host.workers import map_in_order
+from tinylm.host.workers import cores, map_in_order
 from tinylm.text.corpus.readers import END_OF_TEXT
 
 TRAIN_STORIES, VALIDATION_STORIES = 2_119_719, 21_990  # of TinyStories
@@ -45,7 +47,7 @@ _AS_MISREAD = {"“": "â€œ", "”": "â€\x9d"}
 
 @dataclass(frozen=True)
 class Block:
-    """Stories `first` to `last` of a split; new_words: share of words that stand nowhere else."""
+    """Stories `first` to `last` of a split; new_words: share of words that occur nowhere else."""
 
     seed: int
     split: int
@@ -72,7 +74,7 @@ def _forms() -> list[str]:
 
 
 @functools.cache
-def _cumulated() -> np.ndarray:
+def _cumulative() -> np.ndarray:
     ranks = np.arange(1, VOCABULARY + 1)
     chances = np.exp(np.interp(np.log(ranks), np.log(RANKS), np.log(SHARES)))
     return np.cumsum(chances) / chances.sum()
@@ -104,12 +106,12 @@ def _new_word(number: int) -> str:
     return "q" + "".join(letters)
 
 
-def _dressed(text: str, how: float) -> str:
-    """The story with curly quotes, decoded wrongly in some; how: a number drawn between 0 and 1."""
-    if how >= CURLY + MISREAD:
+def _with_quotes(text: str, draw: float) -> str:
+    """Some stories get curly quotes, a few of them wrongly decoded; draw: a number from 0 to 1."""
+    if draw >= CURLY + MISREAD:
         return text
     text = _QUOTES.sub("“\\1”", text)
-    if how < MISREAD:
+    if draw < MISREAD:
         for curly, misread in _AS_MISREAD.items():
             text = text.replace(curly, misread)
     return text
@@ -123,7 +125,7 @@ def block_of_stories(block: Block) -> bytes:
     borders = np.cumsum(lengths)
     ends = np.zeros(int(borders[-1]), dtype=bool)
     ends[borders - 1] = True
-    words = np.searchsorted(_cumulated(), rng.random(len(ends)))
+    words = np.searchsorted(_cumulative(), rng.random(len(ends)))
     parts = list(map(forms.__getitem__, (_places(rng, ends) * VOCABULARY + words).tolist()))
     if block.new_words:
         first = (block.first + TRAIN_STORIES * 100 * block.split) * 2000
@@ -131,9 +133,9 @@ def block_of_stories(block: Block) -> bytes:
             old = parts[place]
             parts[place] = old.replace(old.strip('", .!\n'), _new_word(first + place), 1)
     stories = ("".join(parts[start:end]) for start, end in itertools.pairwise([0, *borders.tolist()]))
-    how = rng.random(len(lengths)).tolist()
+    draws = rng.random(len(lengths)).tolist()
     mark = f"\n{END_OF_TEXT.decode()}\n"
-    return "".join(_dressed(text.strip(), own) + mark for text, own in zip(stories, how, strict=True)).encode()
+    return "".join(_with_quotes(text.strip(), draw) + mark for text, draw in zip(stories, draws, strict=True)).encode()
 
 
 def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[Block]:
@@ -141,7 +143,7 @@ def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[B
         yield Block(seed, split, first, min(first + BLOCK_STORIES, stories), new_words)
 
 
-def write_standin(
+def write_corpus(
     folder: str | Path, train: int, validation: int, new_words: float, seed: int, workers: int, every_s: float = 5.0
 ) -> dict[str, int]:
     """Write train.txt and validation.txt, laid out as TinyStories' own; the bytes of each."""
@@ -156,3 +158,21 @@ def write_standin(
                     progress.advance(block.last - block.first)
                 sizes[name] = handle.tell()
     return sizes
+
+
+def write_checked(folder: str, stories: int | None, new_words: float, seed: int, workers: int | None) -> dict[str, int]:
+    """`write_corpus` with validation in TinyStories' proportion. InputError for bad values or where a corpus is."""
+    train = TRAIN_STORIES if stories is None else stories
+    validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
+    processes = cores() if workers is None else workers
+    for name, value, least in (("stories", train, 1), ("workers", processes, 1), ("seed", seed, 0)):
+        if value < least:
+            raise InputError(f"--{name} {value}; allowed: a whole number >= {least}")
+    if not 0 <= new_words <= 1:
+        raise InputError(f"--new-words {new_words:g}; allowed: a share from 0 to 1")
+    if not folder or (os.path.lexists(folder) and not os.path.isdir(folder)):
+        raise InputError(f"{folder!r}: no folder; allowed: the name of a folder or of one to be made")
+    for path in (f"{folder}/{name}.txt" for name in ("train", "validation")):
+        if os.path.lexists(path):
+            raise InputError(f"{path} is there already; allowed: a folder without it, so that no corpus is lost")
+    return write_corpus(folder, train, validation, new_words, seed, processes)
