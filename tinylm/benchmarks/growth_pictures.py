@@ -14,18 +14,15 @@ from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, 
 
 def figure(found: Mapping[str, Any]) -> Figure:
     """Seconds over the axis's values."""
-    xs = [point["x"] for point in found["points"]]
-    medians = [point["seconds"]["median"] for point in found["points"]]
+    xs, limits = ([point[key] for point in found["points"]] for key in ("x", "limit_s"))
+    lows, medians, highs = ([point["seconds"][key] for point in found["points"]] for key in ("low", "median", "high"))
     title = f"{found['title']}\nseconds ~ x^{found['exponent']:.2f}"
     drawing, axes = new_axes(title, found["x"], "seconds")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    lows = [point["seconds"]["low"] for point in found["points"]]
-    highs = [point["seconds"]["high"] for point in found["points"]]
     axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.22, linewidth=0)
     axes.plot(xs, medians, color=SERIES[0], marker="o", markersize=4)
     ends = [(xs[-1], medians[-1], "measured", SERIES[0])]
-    limits = [point["limit_s"] for point in found["points"]]
     if None not in limits:
         axes.plot(xs, limits, color=SOFT, linestyle=(0, (4, 3)))
         ends.append((xs[-1], limits[-1], "counted limit", SOFT))

@@ -1,4 +1,4 @@
-"""The data of the line `loss`: tokens of ../shared/tinystories as both sides read them, or of the storybook.
+"""The data of the line `loss`: tokens of ../shared/tinystories as both contenders read them, or of the storybook.
 
 All words of train are ids, lower-case, without punctuation, quotes as published; <sos> and <eos> stand in the stream
 and are scored. Two per cent of the train stories are held out, to choose by; nothing trains on them.
@@ -6,20 +6,17 @@ and are scored. Two per cent of the train stories are held out, to choose by; no
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import parse_yaml, read_section
 from tinylm.base.files import atomic_write, read_json, write_json
 from tinylm.benchmarks.checkpoint import WORDS
 from tinylm.benchmarks.interleaved import ROOT
 from tinylm.benchmarks.options import Options
-from tinylm.benchmarks.shape import PAD_ID, Shape, of_size
-from tinylm.presets.write import BASE, preset_text
-from tinylm.text.batches import Batch, scoring_batches
+from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.text.corpus.splits import DataSettings, write_stories
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.stores.token_store import write_store
 from tinylm.text.stories.stories import SPLITS, read_stories
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
@@ -34,7 +31,6 @@ def default_corpus() -> str:
 
 
 def _settings(corpus: str, size: str) -> DataSettings:
-    values: dict[str, Any] = parse_yaml(preset_text(BASE), BASE)["data"]
     own: dict[str, Any] = {"held_out_share": 0.02, "repair_quotes": False, "evaluation_stories": 500}
     if corpus == "tinystories":
         own |= {"source": "local", "path": str((ROOT / SHARED).resolve()), "train_stories": None}
@@ -42,7 +38,7 @@ def _settings(corpus: str, size: str) -> DataSettings:
         own |= {"train_stories": STORIES[size]}
     if size == "tiny":
         own |= {"train_stories": STORIES["tiny"], "evaluation_stories": 5}
-    return read_section({"data": values | own}, "data", DataSettings)
+    return section("data", DataSettings, own)
 
 
 def _write(folder: Path, corpus: str, size: str) -> int:
@@ -69,15 +65,3 @@ def prepare(options: Options, corpus: str) -> tuple[Path, Shape]:
     if not ready.exists():
         write_json(ready, {"vocab": _write(folder, corpus, options.size)})
     return folder, dataclasses.replace(of_size(options.size), vocab=read_json(ready)["vocab"])
-
-
-def losses(folder: Path, shape: Shape, sum_of_nats: Callable[[Batch], float]) -> dict[str, float]:
-    """Nats a token of held-out and of evaluation in non-overlapping windows; `sum_of_nats` is a side's own model."""
-    found = {}
-    for split in ("held_out", "evaluation"):
-        nats = tokens = 0.0
-        for batch in scoring_batches(TokenStore(folder / "tokens", split), "stream", 32, shape.context, PAD_ID):
-            nats += sum_of_nats(batch)
-            tokens += batch.tokens
-        found[split] = nats / tokens
-    return found
