@@ -38,7 +38,7 @@ def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[st
     settings = ckpt.CkptBenchSettings(
         depths=(shape.layers,), batch_size=shape.batch, repeats=1 if options.inline else 3
     )
-    found: dict[str, list[dict[str, dict[str, Any]]]] = {name: [] for name in VARIANTS}
+    measured: dict[str, list[dict[str, dict[str, Any]]]] = {name: [] for name in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:  # vectors and tokens as stage vocab leaves them
         save_matrix(Path(folder, "vocab/embedding.safetensors"), random_vectors(shape).numpy())
         pieces = np.array_split(stream(shape, 8 * shape.step_tokens), 8)
@@ -51,8 +51,8 @@ def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[st
                 chosen = [task for task in tasks if task.recompute in variant.modes]
                 results = ckpt.run([dataclasses.replace(task, **changes) for task in chosen])
                 ckpt.compare(results)
-                found[name].append({result["recompute"]: result for result in results})
-    return found
+                measured[name].append({result["recompute"]: result for result in results})
+    return measured
 
 
 def checkpointing(options: Options) -> list[Row]:

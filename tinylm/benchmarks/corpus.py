@@ -51,22 +51,22 @@ def pipeline(folder: Path, data: Path, threads: int) -> None:
 
 def _stages(options: Options, data: Path) -> dict[str, tuple[float, float]]:
     """(seconds, peak MiB) of each stage, from its command to its end."""
-    found = {}
+    measured = {}
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         pipeline(Path(work), data, options.threads)
         for stage in ("download", "vocab"):
-            found[stage] = run_command(f"stages.{stage}", folder=Path(work), sampled=True)
-            print(f"{stage}: {found[stage][0]:.1f} s, {found[stage][1]:,.0f} MiB", flush=True)
-    return found
+            measured[stage] = run_command(f"stages.{stage}", folder=Path(work), sampled=True)
+            print(f"{stage}: {measured[stage][0]:.1f} s, {measured[stage][1]:,.0f} MiB", flush=True)
+    return measured
 
 
-def _rows(what: str, found: Mapping[str, tuple[float, float]]) -> list[Row]:
-    seconds, peak = sum(time for time, _ in found.values()), max(mib for _, mib in found.values())
-    each = ", ".join(f"{name} {time:.1f} s" for name, (time, _) in found.items())
+def _rows(what: str, stages: Mapping[str, tuple[float, float]]) -> list[Row]:
+    seconds, peak = sum(time for time, _ in stages.values()), max(mib for _, mib in stages.values())
+    each = ", ".join(f"{name} {time:.1f} s" for name, (time, _) in stages.items())
     return [
         Row(f"{what}: text to ids, quotes mended", "s", spread([seconds]), figure=seconds, figure_unit="s", must=60,
             stretch=40, higher=False, note=f"{each}; start-ups included"),
-        Row(f"{what}: counted and encoded (stage vocab)", "s", spread([found["vocab"][0]])),
+        Row(f"{what}: counted and encoded (stage vocab)", "s", spread([stages["vocab"][0]])),
         Row(f"{what}: largest size of all processes together", "MiB", spread([peak]), figure=peak, figure_unit="MiB",
             must=1000, higher=False),
     ]  # fmt: skip
@@ -85,12 +85,12 @@ def _peers(options: Options, data: Path, rate: float) -> list[Row]:
         entries = {name: Entry(f"text:{target}", setup, True, needs) for name, (target, needs) in PEERS.items()}
         entries["tinylm clean_text"] = Entry("text:our_cleaning", setup)
         with options.contenders(entries) as contenders:
-            found = rates(trials(contenders, min(options.trials, 3), warm_up=0), "mb")
+            rate_of = rates(trials(contenders, min(options.trials, 3), warm_up=0), "mb")
     what = "text to ids, against words counted and encoded by"
-    counting = [name for name in list(PEERS)[:2] if name in found]
-    rows = [Row(what, "MB/s", spread([rate]), found[name], name, rate / found[name]["median"]) for name in counting]
-    what, ours, peer = "quotes mended, one core", found["tinylm clean_text"], "ftfy.fix_text"
-    return [*rows, against(what, "MB/s", ours, found[peer], peer) if peer in found else Row(what, "MB/s", ours)]
+    counting = [name for name in list(PEERS)[:2] if name in rate_of]
+    rows = [Row(what, "MB/s", spread([rate]), rate_of[name], name, rate / rate_of[name]["median"]) for name in counting]
+    what, ours, peer = "quotes mended, one core", rate_of["tinylm clean_text"], "ftfy.fix_text"
+    return [*rows, against(what, "MB/s", ours, rate_of[peer], peer) if peer in rate_of else Row(what, "MB/s", ours)]
 
 
 def corpus(options: Options) -> list[Row]:
@@ -100,7 +100,7 @@ def corpus(options: Options) -> list[Row]:
     for kind, share in list(NEW_WORDS.items())[: 1 if options.tiny else None]:
         data = synthetic(options, share)
         size = (data / "train.txt").stat().st_size / 1e6
-        found = _stages(options, data)
-        rate = rate or size / sum(seconds for seconds, _ in found.values())
-        rows += _rows(f"{size:,.0f} MB, words {kind}", found)
+        stages = _stages(options, data)
+        rate = rate or size / sum(seconds for seconds, _ in stages.values())
+        rows += _rows(f"{size:,.0f} MB, words {kind}", stages)
     return rows + _peers(options, synthetic(options, 0.0), rate)

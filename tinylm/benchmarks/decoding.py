@@ -114,14 +114,14 @@ def twenty_prompts(options: Options) -> list[Row]:
     """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers."""
     with options.contenders(_entries(options, sorted({1, options.threads}))) as contenders:
         table = Table(options, contenders, None)
-        rate = {"greedy": table.measure("greedy")} | {f"beam {width}": table.measure(width) for width in BEAMS}
+        methods = {"greedy": table.measure("greedy")} | {f"beam {width}": table.measure(width) for width in BEAMS}
     rows = []
-    for what, found in rate.items():
+    for what, rate in methods.items():
         int8 = "CTranslate2 int8"
-        note = "; ".join(filter(None, (table.changed(best(found, name)) for name in ("tinylm", int8))))
+        note = "; ".join(filter(None, (table.changed(best(rate, name)) for name in ("tinylm", int8))))
         goal = {"must": 2.0, "stretch": 3.0} if what == "greedy" else {"must": 1.5, "stretch": 2.0}
-        rows += row(what, found, int8, note=note, **goal)
-        rows += row(what, found, "CTranslate2 fp32") + row(what, found, "transformers")
-        rows += table.each(what, found)
-    greedy, five = (rate[what][best(rate[what], "tinylm")] for what in ("greedy", "beam 5"))
+        rows += row(what, rate, int8, note=note, **goal)
+        rows += row(what, rate, "CTranslate2 fp32") + row(what, rate, "transformers")
+        rows += table.each(what, rate)
+    greedy, five = (methods[what][best(methods[what], "tinylm")] for what in ("greedy", "beam 5"))
     return [*rows, against("beam 5 as a share of greedy", UNIT, five, greedy, "greedy", must=0.5)]

@@ -70,16 +70,16 @@ def _steps(update: Callable[[], object], wanted_s: float, device: torch.device) 
 
 def limits(device: torch.device, sizes: Sizes) -> dict[str, float]:
     """TFLOP/s of square products and GB/s of reading memory: the best of some repeats."""
-    found = {}
+    rates = {}
     for name in ("bf16", "tf32", "fp32"):
         dtype = torch.bfloat16 if name == "bf16" else torch.float32
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         a, b = (torch.randn(sizes.square, sizes.square, device=device).to(dtype) for _ in range(2))
         best = min(_seconds(lambda a=a, b=b: a @ b, device) for _ in range(8))  # type: ignore[misc]
-        found[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
+        rates[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
     block = torch.ones(sizes.square**2, device=device)
-    found["memory read, GB/s"] = block.nbytes / min(_seconds(block.sum, device) for _ in range(8)) / 1e9
-    return found
+    rates["memory read, GB/s"] = block.nbytes / min(_seconds(block.sum, device) for _ in range(8)) / 1e9
+    return rates
 
 
 def _forget_peak(device: torch.device) -> None:
@@ -157,23 +157,23 @@ def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, flo
 def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
     """All figures, printed as they come."""
     start = time.perf_counter()
-    found: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes)}
-    print(found["conditions"], found["limits"], sep="\n", flush=True)
-    found["training"] = []
+    results: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes)}
+    print(results["conditions"], results["limits"], sep="\n", flush=True)
+    results["training"] = []
     for row in training(device, sizes):
-        found["training"].append(row)
+        results["training"].append(row)
         print(f"word-50k, bf16: {row}", flush=True)
-    found["one_prompt"] = one_prompt(device, sizes)
-    print(f"one prompt: {found['one_prompt']}", flush=True)
+    results["one_prompt"] = one_prompt(device, sizes)
+    print(f"one prompt: {results['one_prompt']}", flush=True)
     left = max(5.0, BUDGET_S - (time.perf_counter() - start))
-    found["report_d"] = report_d(device, sizes, left)
-    print(f"D's 5,000 iterations: {found['report_d']}", flush=True)
-    found["seconds"] = round(time.perf_counter() - start, 1)
-    best = max((row["tokens_per_s"] for row in found["training"] if "tokens_per_s" in row), default=0.0)
-    figures = (best, found["one_prompt"]["tokens_per_s"], found["report_d"]["seconds"])
+    results["report_d"] = report_d(device, sizes, left)
+    print(f"D's 5,000 iterations: {results['report_d']}", flush=True)
+    results["seconds"] = round(time.perf_counter() - start, 1)
+    best = max((row["tokens_per_s"] for row in results["training"] if "tokens_per_s" in row), default=0.0)
+    figures = (best, results["one_prompt"]["tokens_per_s"], results["report_d"]["seconds"])
     for (name, goal), figure in zip(GOALS.items(), figures, strict=True):
         print(f"{name}: {figure:,.0f}; counted goal for an H200: {goal:,.0f}", flush=True)
-    return found
+    return results
 
 
 def main() -> None:
@@ -185,10 +185,10 @@ def main() -> None:
         device = pick_device(given.device)
     except InputError:
         raise InputError("make bench-gpu: torch sees no CUDA device here; nothing was measured") from None
-    found = run(device, FULL if given.device == "cuda" else TINY)
+    results = run(device, FULL if given.device == "cuda" else TINY)
     earlier = read_json(given.results) if given.results.exists() else []
-    kept = [row for row in earlier if row["conditions"]["device"] != found["conditions"]["device"]]
-    write_json(given.results, [*kept, found])
+    kept = [row for row in earlier if row["conditions"]["device"] != results["conditions"]["device"]]
+    write_json(given.results, [*kept, results])
 
 
 if __name__ == "__main__":

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from tinylm.base.files import read_json, write_json
-from tinylm.benchmarks import growth_pictures
+from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.benchmarks.interleaved import spread
 from tinylm.benchmarks.options import Entry, Options, add_options, known, options_of
 from tinylm.benchmarks.record import GROWTH, in_words, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
 from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
+from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
 RESULTS = Path("docs/growth.json")
 HEAD = ("| What | Against | Seconds, median | Limit over measured | Exponent |", "|---|---|---|---|---|")
@@ -101,15 +104,19 @@ def measure(name: str, options: Options) -> dict[str, Any]:
     return {"title": axis.title, "x": axis.x, "points": points, "exponent": exponent, "limit": axis.limit}
 
 
-def _limit(kind: str, told: Mapping[str, float], before: list[dict[str, Any]]) -> float | None:
+def _limit(kind: str, counted: Mapping[str, float], before: list[dict[str, Any]]) -> float | None:
     """Seconds that the counted work takes at the measured rate of the machine."""
     if kind == "flop":
-        return told["flop"] / told["flop_per_s"]
+        return counted["flop"] / counted["flop_per_s"]
     if kind == "bytes":
-        return max(told["bytes"] / told["bytes_per_s"], told["flop"] / told["flop_per_s"])
+        return max(counted["bytes"] / counted["bytes_per_s"], counted["flop"] / counted["flop_per_s"])
     if kind == "cores":  # as fast as one core, times the cores
         first = before[0] if before else None
-        return told["flop"] / told["flop_per_s"] if first is None else first["limit_s"] * first["x"] / told["threads"]
+        return (
+            counted["flop"] / counted["flop_per_s"]
+            if first is None
+            else first["limit_s"] * first["x"] / counted["threads"]
+        )
     return None
 
 
@@ -128,25 +135,27 @@ def main() -> None:
 
 def grow(axes: list[str], options: Options) -> None:
     """Measure the axes, keep them beside those measured earlier, draw each."""
-    found = read_json(options.results) if options.results.exists() else {}
+    results = read_json(options.results) if options.results.exists() else {}
     for name in axes:
-        told = conditions(None, options.threads) | {"load": load_average()}
-        print(f"{name}: {in_words(told)}", flush=True)
-        found[name] = measure(name, options) | {"conditions": told}
-        write_json(options.results, found)
-        growth_pictures.draw(name, found[name], options.results.parent / "pictures")
-        print(f"{name}: grows as {AXES[name].x} ^ {found[name]['exponent']}", flush=True)
+        measured_on = conditions(None, options.threads) | {"load": load_average()}
+        print(f"{name}: {in_words(measured_on)}", flush=True)
+        results[name] = measure(name, options) | {"conditions": measured_on}
+        write_json(options.results, results)
+        with rc_context(STYLE):
+            picture = to_png(settle(_picture(results[name])))
+        write_bytes(options.results.parent / f"pictures/growth_{name}.png", picture)
+        print(f"{name}: grows as {AXES[name].x} ^ {results[name]['exponent']}", flush=True)
         if options.page.exists() and not options.tiny:
-            put(options.page, GROWTH, table(found))
+            put(options.page, GROWTH, table(results))
 
 
-def table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The axes measured so far as Markdown: the table, the conditions of each, the pictures."""
-    names = [name for name in AXES if name in found]
-    rows = [_cells(found[name]) for name in names]
-    said = [f"- `{name}`: {in_words(found[name]['conditions'])}" for name in names]
-    pictures = [f"![{found[name]['title']}](pictures/growth_{name}.png)" for name in names]
-    return "\n".join([*HEAD, *rows, "", "Conditions:", "", *said, "", *pictures])
+    names = [name for name in AXES if name in results]
+    rows = [_cells(results[name]) for name in names]
+    notes = [f"- `{name}`: {in_words(results[name]['conditions'])}" for name in names]
+    pictures = [f"![{results[name]['title']}](pictures/growth_{name}.png)" for name in names]
+    return "\n".join([*HEAD, *rows, "", "Conditions:", "", *notes, "", *pictures])
 
 
 def _cells(axis: Mapping[str, Any]) -> str:
@@ -156,6 +165,29 @@ def _cells(axis: Mapping[str, Any]) -> str:
     shares = [point["limit_s"] and f"{point['limit_s'] / point['seconds']['median']:.0%}" for point in points]
     limit = "–" if None in shares else " / ".join(shares)
     return f"| {axis['title']} | {axis['x']}: {values} | {seconds} | {limit} | {axis['exponent']:.2f} |"
+
+
+def _picture(axis: Mapping[str, Any]) -> Figure:
+    """Measured seconds over the axis's values, the counted limit, the fitted power; both scales logarithmic."""
+    xs, limits = ([point[key] for point in axis["points"]] for key in ("x", "limit_s"))
+    lows, medians, highs = ([point["seconds"][key] for point in axis["points"]] for key in ("low", "median", "high"))
+    title = f"{axis['title']}\nseconds ~ x^{axis['exponent']:.2f}"
+    drawing, axes = new_axes(title, axis["x"], "seconds")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.22, linewidth=0)
+    axes.plot(xs, medians, color=SERIES[0], marker="o", markersize=4)
+    ends = [(xs[-1], medians[-1], "measured", SERIES[0])]
+    if None not in limits:
+        axes.plot(xs, limits, color=SOFT, linestyle=(0, (4, 3)))
+        ends.append((xs[-1], limits[-1], "counted limit", SOFT))
+    axes.set_xticks(xs, [f"{x:,}" for x in xs])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for one in (axes.xaxis, axes.yaxis):
+        one.set_minor_locator(NullLocator())
+    label_ends(axes, ends)
+    return drawing
 
 
 if __name__ == "__main__":

@@ -24,15 +24,15 @@ def line(name: str) -> Run:
 
 def run_line(name: str, options: Options, run: Run) -> None:
     """Run one line, print and keep its rows, and write the page anew where there is one."""
-    said: dict[str, Any] = conditions(None, options.threads)
-    said |= {"load": record.load_average(), "turns": options.trials}
+    measured_on: dict[str, Any] = conditions(None, options.threads)
+    measured_on |= {"load": record.load_average(), "turns": options.trials}
     if options.tiny:
-        said |= {"size": "tiny: no figure of this line means anything"}
-    print(f"{name}: {record.in_words(said)}", flush=True)
+        measured_on |= {"size": "tiny: no figure of this line means anything"}
+    print(f"{name}: {record.in_words(measured_on)}", flush=True)
     rows = run(options)
     peers = record.in_words(versions(options.python))
-    said |= {"load_after": record.load_average(), "peers": peers, "written": record.stamp()}
-    results = record.keep(options.results, name, rows, said)
+    measured_on |= {"load_after": record.load_average(), "peers": peers, "written": record.stamp()}
+    results = record.keep(options.results, name, rows, measured_on)
     print(record.table(results, [name]), flush=True)
     if options.page.exists() and not options.tiny:
         record.put(options.page, record.RESULTS, record.table(results, list(LINES)))

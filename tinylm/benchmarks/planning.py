@@ -88,8 +88,8 @@ def machines(a: Assumptions, wide: bool) -> list[Machine]:
 
 def word_model(a: Assumptions) -> Model:
     """The shape of word-50k with all the corpus's words, counted part by part."""
-    told = summary(untrained(dataclasses.replace(WORD_50K, vocab=a.vocabulary)))
-    return Model(f"word-50k, {a.vocabulary:,} words", told["parameters"], told["training_flop_per_token"], False)
+    costs = summary(untrained(dataclasses.replace(WORD_50K, vocab=a.vocabulary)))
+    return Model(f"word-50k, {a.vocabulary:,} words", costs["parameters"], costs["training_flop_per_token"], False)
 
 
 def grown_model(a: Assumptions, tokens: float) -> Model:
@@ -158,8 +158,8 @@ def rows(a: Assumptions) -> Iterator[str]:
 
 def table(a: Assumptions) -> str:
     """Table and assumptions as Markdown."""
-    told = [f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`" for field in dataclasses.fields(a)]
-    return "\n".join([*HEAD, *rows(a), "", f"Assumptions: {', '.join(told)}."])
+    assumed = [f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`" for field in dataclasses.fields(a)]
+    return "\n".join([*HEAD, *rows(a), "", f"Assumptions: {', '.join(assumed)}."])
 
 
 def main() -> None:

@@ -75,15 +75,15 @@ def load(path: Path) -> dict[str, Any]:
 
 def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Put a line's rows in place of its earlier ones; other lines, and other parts, stay. Returns all results."""
-    found = load(path)
+    results = load(path)
     shown = [dataclasses.asdict(row) | {"reached": row.reached()} for row in rows]
     parts = {row.part for row in rows}
-    earlier = found.get(line, {}).get("rows", [])
+    earlier = results.get(line, {}).get("rows", [])
     shown += [row for row in earlier if row.get("part") is not None and row["part"] not in parts]
     shown.sort(key=lambda row: row["part"] or 0.0)
-    found[line] = {"rows": shown, "conditions": dict(conditions)}
-    write_json(path, found)
-    return found
+    results[line] = {"rows": shown, "conditions": dict(conditions)}
+    write_json(path, results)
+    return results
 
 
 def load_average() -> float:
@@ -118,12 +118,12 @@ def _cells(line: str, row: Mapping[str, Any]) -> str:
     return f"| {line} | {what} | {_spread(row['ours'], row['unit'])} | {peer} | {figure} | {goal} | {row['reached']} |"
 
 
-def table(found: Mapping[str, Any], order: Sequence[str]) -> str:
+def table(results: Mapping[str, Any], order: Sequence[str]) -> str:
     """All results as Markdown: the table, then each line's conditions."""
-    lines = [line for line in order if line in found]
-    rows = [_cells(line, row) for line in lines for row in found[line]["rows"]]
-    said = [f"- `{line}`: {in_words(found[line]['conditions'])}" for line in lines]
-    return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *said])
+    lines = [line for line in order if line in results]
+    rows = [_cells(line, row) for line in lines for row in results[line]["rows"]]
+    notes = [f"- `{line}`: {in_words(results[line]['conditions'])}" for line in lines]
+    return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *notes])
 
 
 def in_words(conditions: Mapping[str, Any]) -> str:

@@ -59,9 +59,9 @@ def decode(setup: Mapping[str, Any]) -> Step:
     run = our_decode(model, decoder, new)
 
     def limit() -> dict[str, float]:
-        told, rows, bf16 = summary(model), len(prompts) * (beams or 1), decoder.precision == "bf16"
-        weights = told["weight_bytes"] / (2 if bf16 else 1)
-        work = {"flop": told["forward_flop_per_token"] * rows * new, "bytes": weights * new}
+        costs, rows, bf16 = summary(model), len(prompts) * (beams or 1), decoder.precision == "bf16"
+        weights = costs["weight_bytes"] / (2 if bf16 else 1)
+        work = {"flop": costs["forward_flop_per_token"] * rows * new, "bytes": weights * new}
         return work | {"flop_per_s": flop_per_s(setup["tiny"], bf16), "bytes_per_s": bytes_per_s(weights)}
 
     return _step(lambda: run(prompts, beams or "greedy"), limit)

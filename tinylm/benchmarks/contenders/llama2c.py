@@ -73,8 +73,8 @@ def make(setup: Mapping[str, Any]) -> Step:
     def rate(seed: int) -> float:
         """Tokens a second of one text; 0 where it does not say."""
         made = subprocess.run([*command, "-s", str(seed)], capture_output=True, env=environment, check=True)
-        told = _RATE.search(made.stderr.decode(errors="replace"))
-        return float(told[1]) if told else 0.0
+        match = _RATE.search(made.stderr.decode(errors="replace"))
+        return float(match[1]) if match else 0.0
 
     def step(_: Mapping[str, Any]) -> dict[str, Any]:
         rates = [each for seed in range(1, setup["texts"] + 1) if (each := rate(seed)) > 0]
