@@ -157,9 +157,8 @@ def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, flo
 def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
     """All figures, printed as they come."""
     start = time.perf_counter()
-    results: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes)}
+    results: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes), "training": []}
     print(results["conditions"], results["limits"], sep="\n", flush=True)
-    results["training"] = []
     for row in training(device, sizes):
         results["training"].append(row)
         print(f"word-50k, bf16: {row}", flush=True)

@@ -17,10 +17,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from tinylm.base.files import read_json, write_bytes, write_json
+from tinylm.base.files import write_bytes, write_json
 from tinylm.benchmarks.interleaved import spread
 from tinylm.benchmarks.options import Entry, Options, add_options, known, options_of
-from tinylm.benchmarks.record import GROWTH, in_words, load_average, number, put
+from tinylm.benchmarks.record import GROWTH, in_words, load, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
 from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
@@ -135,7 +135,7 @@ def main() -> None:
 
 def grow(axes: list[str], options: Options) -> None:
     """Measure the axes, keep them beside those measured earlier, draw each."""
-    results = read_json(options.results) if options.results.exists() else {}
+    results = load(options.results)
     for name in axes:
         measured_on = conditions(None, options.threads) | {"load": load_average()}
         print(f"{name}: {in_words(measured_on)}", flush=True)

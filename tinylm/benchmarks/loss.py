@@ -6,6 +6,10 @@
 3. Race: both chosen runs again, in turn, one pair a seed; nanoGPT in each of its modes. These times count.
 
 Every run is kept in a JSON when it ends; called again, only what is missing runs. The full thing takes hours.
+
+The data, tokens of ../shared/tinystories as both contenders read them, or of the storybook: all words of train are
+ids, lower-case, without punctuation, quotes as published; <sos> and <eos> stand in the stream and are scored. Two per
+cent of the train stories are held out, to choose by; nothing trains on them.
 """
 
 import argparse
@@ -14,22 +18,27 @@ import itertools
 import json
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import atomic_write, read_json, write_json
 from tinylm.benchmarks import record
-from tinylm.benchmarks.interleaved import spread
+from tinylm.benchmarks.checkpoint import WORDS
+from tinylm.benchmarks.interleaved import ROOT, spread
 from tinylm.benchmarks.lines import run_line
-from tinylm.benchmarks.loss_data import CORPORA, default_corpus, prepare
 from tinylm.benchmarks.options import Entry, Options, add_options, options_of
 from tinylm.benchmarks.record import Row, against
-from tinylm.benchmarks.shape import Shape
+from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.host.command import guard
 from tinylm.presets.write import FOLDER
+from tinylm.text.corpus.splits import DataSettings, write_stories
+from tinylm.text.stores.token_store import write_store
+from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 TUNED_IN = "bf16+compile"
 RECIPE = "tinystories-2m"  # chosen on held-out alone
@@ -41,6 +50,9 @@ _OF_THE_SIZE = (
     "layout", "tokens", "validate_every", "sample_every", "layers", "heads", "feed_forward", "context", "width",
 )  # fmt: skip
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
+SHARED = Path("../shared/tinystories")
+STORIES = {"full": 12_000, "tiny": 60}  # of the storybook, where there is no ../shared
+CORPORA = ("tinystories", "storybook")
 Task = dict[str, Any]
 
 
@@ -52,8 +64,8 @@ def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
     """
     params = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
     trained = {
-        section: {key: value for key, value in params[section].items() if key not in _OF_THE_SIZE}
-        for section in ("train", "model", "embedding")
+        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE}
+        for part in ("train", "model", "embedding")
     }
     random = trained | {"embedding": {"source": "random", "std": RANDOM_STD}}
     return trained, random, *(random | {"train": random["train"] | rates} for rates in (SHORT, LONGER))
@@ -80,12 +92,54 @@ TINY = Plan(
 )  # fmt: skip
 
 
+def default_corpus() -> str:
+    """tinystories where ../shared is at hand."""
+    return "tinystories" if (ROOT / SHARED).exists() else "storybook"
+
+
+def _settings(corpus: str, size: str) -> DataSettings:
+    own: dict[str, Any] = {"held_out_share": 0.02, "repair_quotes": False, "evaluation_stories": 500}
+    if corpus == "tinystories":
+        own |= {"source": "local", "path": str((ROOT / SHARED).resolve()), "train_stories": None}
+    else:
+        own |= {"train_stories": STORIES[size]}
+    if size == "tiny":
+        own |= {"train_stories": STORIES["tiny"], "evaluation_stories": 5}
+    return section("data", DataSettings, own)
+
+
+def _write(folder: Path, corpus: str, size: str) -> int:
+    """Token stores, vocabulary and the train split's words as plain text; how many ids there are."""
+    with tempfile.TemporaryDirectory() as stories:
+        write_stories(_settings(corpus, size), Path(stories))
+
+        def texts(*splits: str) -> Iterable[str]:
+            return (row["text"] for split in splits for row in read_stories(stories, split))
+
+        words: WordTokenizer = build_tokenizer(count_words(texts("train", "held_out"), WORDS), WORDS)
+        words.save(folder / "tokenizer.json")
+        for split in SPLITS:
+            write_store(folder / "tokens", split, map(words.encode_story, texts(split)), len(words))
+        with atomic_write(folder / "train.txt") as handle:
+            handle.writelines(text.replace("\n", " ") + "\n" for text in texts("train"))
+    return len(words)
+
+
+def prepare(options: Options, corpus: str) -> tuple[Path, Shape]:
+    """(the data's folder, made where it is not there yet; word-50k's shape with its vocabulary)."""
+    folder = (options.work / f"loss-{corpus}-{options.size}").absolute()
+    ready = folder / "ready.json"
+    if not ready.exists():
+        write_json(ready, {"vocab": _write(folder, corpus, options.size)})
+    return folder, dataclasses.replace(of_size(options.size), vocab=read_json(ready)["vocab"])
+
+
 class Runs:
     """All runs so far, in a file; `do` runs what is not there yet."""
 
     def __init__(self, path: Path, options: Options, folder: Path, shape: Shape) -> None:
         self.path, self.options, self.folder, self.shape = path, options, folder, shape
-        self.results: dict[str, dict[str, Any]] = read_json(path) if path.exists() else {}
+        self.results: dict[str, dict[str, Any]] = record.load(path)
 
     def do(self, task: Task) -> dict[str, Any]:
         """The result of a task, from the file where it is there."""
