@@ -41,7 +41,7 @@ kills: setup
 cost: setup
 	python -m tests.faults.cost
 
-# The peers' environment sees ours, so that both sides run the same torch, and holds what ours lacks.
+# The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
 
 .venv-peers/.ready: tinylm/benchmarks/requirements.txt .venv/.ready

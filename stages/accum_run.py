@@ -6,7 +6,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import accum, measure
-from tinylm.bench.sweep import AccumSettings
+from tinylm.bench.settings import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.settings import ModelSettings
@@ -39,17 +39,10 @@ def main() -> None:
     print(f"conditions: {measured_on}", flush=True)
 
     task = accum.Task(
-        accumulation=accumulation,
-        sweep=sweep,
-        model=model,
-        train=train,
-        pad_id=pad_id,
-        embedding="data/vocab/embedding.safetensors",
-        tokens="data/tokens",
-        device=runtime.device,
-        threads=runtime.threads,
-        log_every_s=runtime.log_every_s,
-    )
+        accumulation=accumulation, sweep=sweep, model=model, train=train, pad_id=pad_id,
+        embedding="data/vocab/embedding.safetensors", tokens="data/tokens", device=runtime.device,
+        threads=runtime.threads, log_every_s=runtime.log_every_s,
+    )  # fmt: skip
     result = measure.in_own_process(accum.measure_run, task)
     if result.get("error") not in (None, measure.OOM):  # only a lack of memory is a result that a sweep may keep
         raise CommandFailed(f"accumulation {accumulation}: {result['error']}")

@@ -6,13 +6,14 @@ import time
 from tinylm.base.config import read_section
 from tinylm.base.files import keep_only, read_json, write_json
 from tinylm.bench import sweep, tables
+from tinylm.bench.settings import AccumSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.presets.sections import stage_params
 
 
 def main() -> None:
     start = time.perf_counter()
-    settings = read_section(stage_params(), "accum_sweep", sweep.AccumSettings)
+    settings = read_section(stage_params(), "accum_sweep", AccumSettings)
     keep_only("data/accum", set(map(str, settings.settings)))
     runs = [read_json(f"data/accum/{number}.json", f"accum_run@{number}") for number in sorted(settings.settings)]
     measured, failed = tables.split_failures("accum_sweep", runs)
@@ -20,17 +21,10 @@ def main() -> None:
     merged = sweep.merge(by_number)
     write_json("metrics/accum_sweep.json", merged)
     for axis, rows in sweep.curves(by_number).items():
-        name = {"micro_step": "micro_steps", "update": "updates"}.get(axis, axis)
-        tables.write_csv(f"plots/accum_{name}.csv", (axis, "series", "value"), rows)
+        tables.write_csv(f"plots/accum_{axis.removesuffix('s')}s.csv", (axis, "series", "value"), rows)
     costs, missing = sweep.costs(by_number)
-    stage_time(
-        "accum_sweep",
-        start,
-        measured[0]["conditions"],
-        settings=costs,
-        not_measured=failed + missing,
-        measured=sweep.MEASURED,
-    )
+    known = {"settings": costs, "not_measured": failed + missing, "measured": sweep.MEASURED}
+    stage_time("accum_sweep", start, measured[0]["conditions"], **known)
     for answer in merged["answers"]:
         print(answer)
 

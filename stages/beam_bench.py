@@ -36,14 +36,9 @@ def main() -> None:
     print(f"conditions: {measured_on}", flush=True)
 
     tasks = beam.make_tasks(
-        settings,
-        decode,
-        prompts=[prompt.ids for prompt in prompts],
-        model="models",
-        tokenizer="data/vocab/tokenizer.json",
-        device=runtime.device,
-        threads=runtime.threads,
-    )
+        settings, decode, prompts=[prompt.ids for prompt in prompts], model="models",
+        tokenizer="data/vocab/tokenizer.json", device=runtime.device, threads=runtime.threads,
+    )  # fmt: skip
     measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
     stated = beam.conditions(settings, decode)
@@ -51,29 +46,19 @@ def main() -> None:
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
     tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
     write_sums("data/beam_bench")
-    write_json(
-        "metrics/beam_bench.json", {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    )
+    figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
+    write_json("metrics/beam_bench.json", figures)
     rows, missing = tables.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
-    tables.write_csv(
-        "plots/beam_bench_time.csv",
-        ("method", "width", "series", "value"),
-        [
-            (name, widths[name], series, row[figure])
-            for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
-            for name, row in speeds.items()
-        ],
-    )
-    stage_time(
-        "beam_bench",
-        start,
-        measured_on,
-        methods=speeds,
-        not_measured=failed + missing,
-        measured=beam.measured(settings),
-    )
+    plotted = [
+        (name, widths[name], series, row[figure])
+        for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
+        for name, row in speeds.items()
+    ]
+    tables.write_csv("plots/beam_bench_time.csv", ("method", "width", "series", "value"), plotted)
+    known = {"methods": speeds, "not_measured": failed + missing, "measured": beam.measured(settings)}
+    stage_time("beam_bench", start, measured_on, **known)
 
 
 if __name__ == "__main__":

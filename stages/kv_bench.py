@@ -33,24 +33,15 @@ def main() -> None:
     print(f"conditions: {measured_on}")
 
     tasks = kv.make_tasks(
-        settings,
-        model=model,
-        decode=decode,
-        prompts=prompts,
-        eos_id=tokenizer.eos_id,
-        embedding="data/vocab/embedding.safetensors",
-        device=runtime.device,
-        threads=runtime.threads,
-    )
+        settings, model=model, decode=decode, prompts=prompts, eos_id=tokenizer.eos_id,
+        embedding="data/vocab/embedding.safetensors", device=runtime.device, threads=runtime.threads,
+    )  # fmt: skip
     measured, failed = tables.split_failures("kv_bench", kv.run(tasks))
     lengths, ties = kv.compare(measured, tasks[0])
     rows, missing = tables.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
     write_json("metrics/kv_bench.json", {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
-    tables.write_csv(
-        "plots/kv_bench_time.csv",
-        ("new_tokens", "series", "value"),
-        [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows],
-    )
+    plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
+    tables.write_csv("plots/kv_bench_time.csv", ("new_tokens", "series", "value"), plotted)
     stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)
 
 

@@ -9,27 +9,28 @@ from typing import Any
 from tinylm.base.config import read_section
 from tinylm.base.files import check_sums, keep_only, read_json, require, write_json
 from tinylm.bench import seeds, tables
+from tinylm.bench.settings import SeedSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.presets.sections import stage_params
 
 
 def held_out_curve() -> list[tuple[float, float, float]]:
-    """(update, tokens, nats a token) of stage train."""
+    """(update, tokens, nats per token) of stage train."""
     with open(require("plots/loss.csv", "train"), encoding="utf-8", newline="") as handle:
         rows = [row for row in csv.DictReader(handle) if row["series"] == "held-out"]
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
 def held_out_loss(figures: dict[str, Any]) -> float:
-    """Nats a token of the weights that were saved."""
+    """Nats per token of the weights that were saved."""
     return math.log(figures["held_out_perplexity"])
 
 
 def main() -> None:
     start = time.perf_counter()
     params = stage_params()
-    more = read_section(params, "seeds", seeds.SeedSettings).more
+    more = read_section(params, "seeds", SeedSettings).more
     runtime = read_section(params, "runtime", RuntimeSettings)
     trained = read_json("metrics/train.json", "train")
     first = trained["seed"]

@@ -5,7 +5,8 @@ import pytest
 
 from stages import accum_run, accum_sweep
 from tinylm.base.config import InputError, read_section
-from tinylm.bench import accum, measure, sweep
+from tinylm.bench import accum, measure
+from tinylm.bench.settings import AccumSettings
 from tinylm.host.command import CommandFailed
 from tinylm.text.batches import TrainBatches
 from tinylm.text.stores.token_store import TokenStore
@@ -25,7 +26,7 @@ def read(path):
 def task(folder, params, model_settings):
     return accum.Task(
         accumulation=1,
-        sweep=read_section(params, "accum_sweep", sweep.AccumSettings),
+        sweep=read_section(params, "accum_sweep", AccumSettings),
         model=model_settings,
         train=read_section(params, "train", TrainSettings),
         pad_id=2,
@@ -146,7 +147,8 @@ def test_a_killed_run_is_no_result(folder, monkeypatch):
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
-    assert sweep.AccumSettings((1, 2, 8), 2, 100, 1).problems() == []
-    assert sweep.AccumSettings((3, 4), 2, 100, 1).problems() == [
+    known = {"batch_size": 2, "tokens": 100, "held_out_batches": 1}
+    assert AccumSettings(settings=(1, 2, 8), **known).problems() == []
+    assert AccumSettings(settings=(3, 4), **known).problems() == [
         "settings = [3, 4]; allowed: numbers that divide the largest, 4"
     ]

@@ -16,6 +16,11 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
 
+def settings_of(**given):
+    usual = {"widths": (1,), "prompts": 2, "prompt_tokens": 2, "new_tokens": 6, "cache": True, "stop_at_eos": False}
+    return beam.BeamBenchSettings(**usual | {"repeats": 1} | given)
+
+
 @pytest.fixture
 def trained(folder, model_settings):
     model = new_model(model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors")))
@@ -78,15 +83,18 @@ def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
 def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
     seconds = iter([1.0, 1.0, 4.0, 3.0])
 
-    def median_seconds(work, repeats, device, warm_up):
+    def median_seconds(work, *, repeats, device, warm_up):
         for _ in range(repeats):
             work()
         return next(seconds)
 
     monkeypatch.setattr(measure, "median_seconds", median_seconds)
-    settings = beam.BeamBenchSettings((1,), 3, 2, 9, True, True, 2)
+    settings = settings_of(repeats=2, stop_at_eos=True)
     prompts = [[0, 4], [0, 4, 5], [0, 4, 5, 6]]
-    task = beam.Task("greedy", None, None, settings, prompts, "", "", "cpu", 1)
+    task = beam.Task(
+        name="greedy", width=None, decode=None, settings=settings, prompts=prompts, model="", tokenizer="",
+        device="cpu", threads=1,
+    )  # fmt: skip
     found = beam.speed(lambda prompts: [prompt[1:] for prompt in prompts], task, None)
     assert found == {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
 
@@ -111,20 +119,20 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
 
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
-    settings = beam.BeamBenchSettings((3,), 2, 2, 6, True, False, 1)
+    settings = settings_of(widths=(3,))
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     prompts = [[0, 5], [0, 9]]
     shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
     model, _ = beam.load_model("models", "cpu")
     for task in beam.make_tasks(settings, decode, prompts=prompts, **shared):
-        found = beam.continue_prompts(task, prepare(model, "fp32", "plain"), tokenizer, prompts, False)
+        found = beam.continue_prompts(task, prepare(model, "fp32", "plain"), tokenizer, prompts, stop_at_eos=False)
         assert [len(ids) for ids, _ in found] == [6, 6]
 
 
 def test_references_are_the_stories_own_next_tokens(trained):
     store = beam.TokenStore("data/tokens", "evaluation")
-    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, True, False, 1), 0)
+    prompts = beam.story_prompts(store, settings_of(prompts=4, prompt_tokens=3, new_tokens=5), 0)
     stories = [store.story(index).tolist() for index in range(len(store))]
     for prompt in prompts:
         assert (len(prompt.ids), prompt.ids[0]) == (4, 0)
@@ -132,7 +140,7 @@ def test_references_are_the_stories_own_next_tokens(trained):
 
 
 def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
-    settings = beam.BeamBenchSettings((1, 40), 3, 2, 7, True, False, 1)
+    settings = settings_of(widths=(1, 40))
     with pytest.raises(InputError, match=r"beam_bench\.widths = \[40\]; allowed: at most the vocabulary's 35"):
         beam.check_widths(settings, 35)
     change(params, "beam_bench", prompt_tokens=50)
@@ -142,16 +150,9 @@ def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
 
 def test_greedy_takes_no_penalty(params):
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
-    settings = beam.BeamBenchSettings((2,), 2, 2, 6, True, False, 1)
-    tasks = beam.make_tasks(
-        settings,
-        dataclasses.replace(decode, repetition_penalty=1.5, temperature_end=1.2),
-        prompts=[],
-        model="",
-        tokenizer="",
-        device="cpu",
-        threads=1,
-    )
+    decode = dataclasses.replace(decode, repetition_penalty=1.5, temperature_end=1.2)
+    shared = {"prompts": [], "model": "", "tokenizer": "", "device": "cpu", "threads": 1}
+    tasks = beam.make_tasks(settings_of(widths=(2,)), decode, **shared)
     assert [(task.name, task.width, task.decode.repetition_penalty) for task in tasks] == [
         ("sampling", None, 1.5), ("greedy", None, 1.0), ("beam 2", 2, 1.5)
     ]  # fmt: skip

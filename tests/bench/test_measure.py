@@ -90,5 +90,5 @@ def test_median_leaves_the_warm_up_out(monkeypatch):
     clock = iter([0.0, 200.0, 201.0, 300.0, 302.0, 400.0, 409.0])  # the warm-up is not stopped
     monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     calls = []
-    assert measure.median_seconds(lambda: calls.append(1), 3, CPU) == 2.0
+    assert measure.median_seconds(lambda: calls.append(1), repeats=3, device=CPU) == 2.0
     assert len(calls) == 4

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError, read_section
-from tinylm.bench.seeds import FIGURES, SeedSettings, curves, merge
+from tinylm.bench.seeds import FIGURES, curves, merge
+from tinylm.bench.settings import SeedSettings
 
 
 def figures(value: float) -> dict:

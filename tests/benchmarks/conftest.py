@@ -50,6 +50,6 @@ def work(tmp_path_factory):
 @pytest.fixture
 def options(work, tmp_path):
     return Options(
-        turns=1, size="tiny", threads=1, work=work, results=tmp_path / "results.json", page=tmp_path / "page.md",
+        trials=1, size="tiny", threads=1, work=work, results=tmp_path / "results.json", page=tmp_path / "page.md",
         nanogpt=work, inline=True,
     )  # fmt: skip

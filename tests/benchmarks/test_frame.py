@@ -1,4 +1,4 @@
-"""Turns, records, verdicts, planning, fits: what the lines rest on."""
+"""Trials, records, verdicts, planning, fits: what the lines rest on."""
 
 import argparse
 import json
@@ -12,63 +12,70 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.benchmarks import bin_file, gpu, growth, record, watched
+from tinylm.benchmarks import gpu, growth, planning, record, vectors, watched
 from tinylm.benchmarks.contenders import nanogpt
-from tinylm.benchmarks.interleaved import Side, in_turn, spread
-from tinylm.benchmarks.options import Options, add_options, clone, options_of
+from tinylm.benchmarks.interleaved import Contender, spread, trials
+from tinylm.benchmarks.options import Entry, Options, add_options, clone, options_of
 from tinylm.benchmarks.record import Row
-from tinylm.cost import planning
+from tinylm.benchmarks.shape import TINY
 from tinylm.host.command import CommandFailed
 
 ONE = {"median": 2.0, "low": 1.0, "high": 3.0, "turns": 3}
 
 
 def counting(setup):
-    """A side for tests: counts its turns."""
+    """A contender for tests: counts its trials."""
     if setup.get("bad"):
         raise ValueError("no such peer")
-    state = {"turns": setup["from"]}
+    state = {"trials": setup["from"]}
 
     def step(request):
         print("chatter", flush=True)
         if request.get("die"):
             os._exit(3)
-        state["turns"] += 1
-        return {"turns": state["turns"]} if request else {}
+        state["trials"] += 1
+        return {"trials": state["trials"]} if request else {}
 
     return step
 
 
 @pytest.fixture
 def target(tmp_path, monkeypatch):
-    (tmp_path / "counting_side.py").write_text(
+    (tmp_path / "counting.py").write_text(
         "import os\n\n" + "".join(map(str, __import__("inspect").getsourcelines(counting)[0]))
     )
-    monkeypatch.setattr(
-        "tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{growth.__file__.partition('/tinylm/')[0]}"
-    )
-    return "counting_side:counting"
+    monkeypatch.setattr("tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}")
+    return "counting:counting"
 
 
-def test_a_side_answers_from_a_process_of_its_own_whatever_it_prints(target):
-    with Side("peer", target, {"from": 4}) as side:
-        assert side.turn(again=1) == {"turns": 5}
-        assert side.turn() == {}  # an empty answer is an answer
-        assert side.turn(again=1) == {"turns": 7}
+def test_a_contender_answers_from_a_process_of_its_own_whatever_it_prints(target):
+    with Contender("peer", target, {"from": 4}) as contender:
+        assert contender.measure(again=1) == {"trials": 5}
+        assert contender.measure() == {}  # an empty answer is an answer
+        assert contender.measure(again=1) == {"trials": 7}
         with pytest.raises(CommandFailed, match=r"(?s)peer: its process ended \(3\); it said: .*chatter"):
-            side.turn(die=True)
+            contender.measure(die=True)
 
 
-def test_a_side_that_cannot_be_prepared_says_why(target):
+def test_a_contender_that_cannot_be_prepared_says_why(target):
     with pytest.raises(CommandFailed, match="peer: ValueError: no such peer"):
-        Side("peer", target, {"bad": True})
+        Contender("peer", target, {"bad": True})
 
 
-def test_the_sides_take_turns():
+def test_trials_are_interleaved():
     order = []
-    found = in_turn({name: lambda name=name: order.append(name) or {"n": len(order)} for name in "ab"}, 2, warm_up=1)
+
+    class Named:
+        def __init__(self, name):
+            self.name = name
+
+        def measure(self, **request):
+            order.append(self.name)
+            return {"n": len(order), **request}
+
+    found = trials({name: Named(name) for name in "ab"}, 2, warm_up=1, asked=7)
     assert "".join(order) == "ababab"
-    assert found == {"a": [{"n": 3}, {"n": 5}], "b": [{"n": 4}, {"n": 6}]}
+    assert found == {name: [{"n": n, "asked": 7} for n in each] for name, each in (("a", (3, 5)), ("b", (4, 6)))}
 
 
 def test_spread():
@@ -140,25 +147,19 @@ def test_the_peers_learning_rate_ends_with_the_horizon():
 
 
 def test_the_peers_windows_are_shifted_by_one(work):
-    shape = replace(gpu_shape(), context=5, batch=3)
+    shape = replace(TINY, context=5, batch=3)
     inputs, targets = nanogpt.NanoGPT(str(work), shape, "fp32").windows(np.arange(50))
     assert inputs.shape == (3, 5)
     assert torch.equal(inputs + 1, targets)
 
 
-def gpu_shape():
-    from tinylm.benchmarks.shape import TINY
-
-    return TINY
-
-
 def test_a_bin_file_is_as_long_as_its_header_says_and_asks_for_unknown_words_too(tmp_path):
-    asked = bin_file.asked_words(300, 40)
+    asked = vectors.asked_words(300, 40)
     assert len(set(asked)) == 40
     assert sum(word.endswith("x") for word in asked) == 8
-    bin_file.write(tmp_path / "a.bin", 12, 300, 50, 7, asked)
+    vectors.write_bin(tmp_path / "a.bin", 12, 300, 50, 7, asked)
     content = (tmp_path / "a.bin").read_bytes()
-    entries = sum(len(bin_file.spelled(n)) + 10 for n in range(300))
+    entries = sum(len(vectors.spelled(n)) + 10 for n in range(300))
     assert len(content) == 8 + 56 + 28 + entries + 2 * 17 + 4 * 7 * (350 + 300)
     assert struct.unpack_from("<i", content, 8) == (7,)
 
@@ -167,10 +168,11 @@ def test_fit_finds_the_exponent():
     assert growth.fit([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2.0)
 
 
-def test_an_axis_chooses_its_own_threads(monkeypatch):
-    monkeypatch.setattr("tinylm.benchmarks.options.Side", lambda name, target, setup, *_: setup)
-    assert Options(threads=4).side("cores", "growth:train", {"threads": 1}) == {"threads": 1}
-    assert Options(threads=4).side("width", "growth:train", {}) == {"threads": 4}
+def test_an_axis_chooses_its_own_threads(monkeypatch, tmp_path):
+    monkeypatch.setattr("tinylm.benchmarks.options.Contender", lambda name, target, setup, *_: setup)
+    made = Options(threads=4, work=tmp_path).contender
+    assert made("cores", Entry("growth:train", {"threads": 1})) == {"threads": 1}
+    assert made("width", Entry("growth:train", {})) == {"threads": 4}
 
 
 @pytest.mark.parametrize("name", ["depth", "cores", "beams", "data"])
@@ -178,7 +180,7 @@ def test_growth_runs_and_draws(name, options, tmp_path):
     told = replace(options, results=tmp_path / "growth.json")
     growth.grow([name], told)
     found = json.loads(told.results.read_text())[name]
-    assert [point["x"] for point in found["points"]] == list(growth.AXES[name].values["tiny"])
+    assert [point["x"] for point in found["points"]] == list(growth.AXES[name].tiny)
     assert (tmp_path / f"pictures/growth_{name}.png").read_bytes()[:4] == b"\x89PNG"
 
 
@@ -230,12 +232,12 @@ def test_the_gpu_script_refuses_in_one_line_without_a_card(monkeypatch):
 
 
 def test_a_watched_command_tells_time_and_memory(tmp_path):
-    code = "import time; kept = b'x' * 50_000_000; time.sleep(0.6)"
-    seconds, peak = watched.watch([sys.executable, "-c", code], tmp_path)
+    (tmp_path / "holds.py").write_text("import time; kept = b'x' * 50_000_000; time.sleep(0.6)")
+    seconds, peak = watched.run_command("holds", folder=tmp_path, sampled=True)
     assert seconds > 0.6
     assert 50 < peak < 200
-    with pytest.raises(CommandFailed, match="broken"):
-        watched.watch([sys.executable, "-c", "raise SystemExit('broken')"], tmp_path)
+    with pytest.raises(CommandFailed, match=r"tinylm\.no_such"):
+        watched.run_command("tinylm.no_such", folder=tmp_path)
 
 
 @pytest.mark.parametrize("results", [Options.results, growth.RESULTS])

@@ -1,19 +1,23 @@
 """Every line of `make bench` runs, once, at tiny size; no time is asserted."""
 
-import importlib
 import json
 import sys
 from dataclasses import replace
 
 import pytest
 
-from tinylm.benchmarks import loss, one_prompt, repro, start
-from tinylm.benchmarks import options as peers_options
+from tinylm.benchmarks import commands, decoding, loss
+from tinylm.benchmarks import options as options_module
+from tinylm.benchmarks.lines import LINES, line, run_line
 from tinylm.benchmarks.loss import Plan
-from tinylm.benchmarks.options import LINES, run_line
 from tinylm.host.command import CommandFailed
 
 SLOW = {"start", "repro"}  # they are commands of their own, whose start is what is measured
+
+
+def plan_of(**given):
+    usual = {"horizons": (200,), "lrs": (2e-3,), "dropouts": (0.1,), "seeds": (1,), "shares": (0.25, 0.5, 1.0)}
+    return Plan(**usual | {"modes": ("bf16",)} | given)
 
 
 @pytest.fixture
@@ -24,9 +28,7 @@ def alone(monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name in LINES if name not in SLOW])
 def test_a_line_runs(name, options, alone):
-    line = importlib.import_module(f"tinylm.benchmarks.{name}")
-    assert name == line.NAME
-    run_line(name, line.run, options)
+    run_line(name, options, line(name))
     kept = json.loads(options.results.read_text())[name]
     assert kept["conditions"]["cpu"]
     assert "load" in kept["conditions"]
@@ -39,36 +41,33 @@ def test_a_line_runs(name, options, alone):
 def test_the_start_of_generate_is_timed(options, monkeypatch):
     """The command is the real one elsewhere; here a stand-in that speaks as it does."""
     spoken = "import time; print('once upon a time', end='', flush=True); time.sleep(0.05); print(' there', flush=True)"
-    monkeypatch.setattr(start, "command_of", lambda made: [sys.executable, "-c", spoken])
-    (row,) = start.run(options)
+    monkeypatch.setattr(commands, "generate_command", lambda made: [sys.executable, "-c", spoken])
+    (row,) = commands.start(options)
     assert row.ours["low"] > 0.05
 
 
 def test_a_generate_that_says_nothing_is_an_error(options, monkeypatch):
-    monkeypatch.setattr(start, "command_of", lambda made: [sys.executable, "-c", "raise SystemExit('no model')"])
+    monkeypatch.setattr(
+        commands, "generate_command", lambda made: [sys.executable, "-c", "raise SystemExit('no model')"]
+    )
     with pytest.raises(CommandFailed, match="no model"):
-        start.run(options)
+        commands.start(options)
 
 
 def test_the_pipelines_line(options, monkeypatch):
-    commands = []
-    monkeypatch.setattr(repro, "clone", lambda folder: folder)
-    monkeypatch.setattr(repro, "seconds", lambda folder, *command: commands.append(command) or 7.0)
-    whole, again = repro.run(replace(options, size="full", turns=2))
-    assert commands == [("dvc", "repro")] * 3
+    run = []
+    monkeypatch.setattr(commands, "clone", lambda folder: folder)
+    monkeypatch.setattr(commands, "run_command", lambda *command, folder: run.append(command) or (7.0, 0.0))
+    whole, again = commands.repro(replace(options, size="full", trials=2))
+    assert run == [("dvc", "repro")] * 3
     assert (whole.reached(), again.reached()) == ("must", "no")
-
-
-def test_a_failing_command_of_the_pipeline_is_an_error(tmp_path):
-    with pytest.raises(CommandFailed, match=r"tinylm\.no_such"):
-        repro.seconds(tmp_path, "tinylm.no_such")
 
 
 def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
     """Losses are made up: ours reaches the target at the second share."""
     asked = []
 
-    def made_up(task, where):
+    def made_up(runs, name, task):
         asked.append((task["side"], task["tokens"], task["seed"], task.get("race", False)))
         nats = 3.0 if task["side"] == "nanoGPT" else 4.0 - task["tokens"] / 100
         return {
@@ -77,8 +76,8 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
             "evaluation": nats,
         }
 
-    monkeypatch.setattr("tinylm.benchmarks.loss_runs.here", made_up)
-    plan = Plan((200,), (2e-3, 1e-3), (0.1,), (1, 2), (0.25, 0.5, 1.0), ("bf16",), ({},))
+    monkeypatch.setattr(loss.Runs, "run", made_up)
+    plan = plan_of(lrs=(2e-3, 1e-3), seeds=(1, 2), recipes=({},))
     (row,) = loss.measure(options, "storybook", plan)
     assert row.figure == pytest.approx(0.25)
     assert row.reached() == "must"
@@ -93,7 +92,7 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
 def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monkeypatch):
     """Random vectors need twice the tokens here and half the time; a third recipe never gets there."""
 
-    def made_up(task, where):
+    def made_up(runs, name, task):
         if task["side"] == "nanoGPT":
             return {"seconds": 30.0, "held_out": 1.0, "evaluation": 3.0}
         source = task["embedding"]["source"]
@@ -101,9 +100,9 @@ def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monke
         seconds = task["tokens"] / 100 + (8.0 if source == "skipgram" else 0.0)
         return {"seconds": seconds, "held_out": 1.0, "evaluation": 3.0 if task["tokens"] >= need else 4.0}
 
-    monkeypatch.setattr("tinylm.benchmarks.loss_runs.here", made_up)
+    monkeypatch.setattr(loss.Runs, "run", made_up)
     recipes = tuple({"embedding": {"source": source}} for source in ("skipgram", "random", "file"))
-    plan = Plan((200,), (2e-3,), (0.1,), (1,), (0.25, 0.5, 1.0), ("bf16",), recipes)
+    plan = plan_of(recipes=recipes)
     (row,) = loss.measure(options, "storybook", plan)
     assert "vectors random" in row.note
     assert row.figure == pytest.approx(1.0 / 30.0)
@@ -111,16 +110,17 @@ def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monke
 
 def test_a_loss_that_is_not_reached_is_said(options, monkeypatch):
     monkeypatch.setattr(
-        "tinylm.benchmarks.loss_runs.here",
-        lambda task, where: {"seconds": 1.0, "held_out": 1.0, "evaluation": float(task["side"] == "tinylm")},
+        loss.Runs,
+        "run",
+        lambda runs, name, task: {"seconds": 1.0, "held_out": 1.0, "evaluation": float(task["side"] == "tinylm")},
     )
-    (row,) = loss.measure(options, "storybook", Plan((100,), seeds=(1,), shares=(1.0,), modes=("bf16",), recipes=({},)))
+    (row,) = loss.measure(options, "storybook", plan_of(recipes=({},)))
     assert (row.ours, row.reached(), row.note) == (None, "no", "not reached")
 
 
 def test_peers_that_are_not_there_are_left_out_and_named(options, monkeypatch, capsys):
-    monkeypatch.setattr(peers_options, "versions", lambda python: {})
-    rows = one_prompt.run(replace(options, nanogpt=None))
+    monkeypatch.setattr(options_module, "versions", lambda python: {})
+    rows = decoding.one_prompt(replace(options, nanogpt=None))
     assert rows
     assert all(row.peer is None for row in rows)
     assert "ctranslate2 is not installed" in capsys.readouterr().out

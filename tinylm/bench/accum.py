@@ -9,7 +9,7 @@ import torch
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.sweep import AccumSettings
+from tinylm.bench.settings import AccumSettings
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
 from tinylm.model.settings import ModelSettings
@@ -22,7 +22,7 @@ from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainSettings
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
     """One run, complete, for a process of its own."""
 

@@ -8,8 +8,8 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
-from tinylm.bench.beam_settings import BeamBenchSettings
 from tinylm.bench.precision_changes import changes
+from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
@@ -23,7 +23,7 @@ from tinylm.text.stores.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
     """One method, complete, for a process of its own: a beam search of `width`, or token by token where it is None."""
 
@@ -50,25 +50,22 @@ def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: An
     methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode)]
     methods += [("greedy", None, decode.greedy())]
     methods += [(f"beam {width}", width, decode) for width in settings.widths]
-    return [Task(name, width, chosen, settings, **shared) for name, width, chosen in methods]
+    return [Task(name=name, width=width, decode=how, settings=settings, **shared) for name, width, how in methods]
 
 
 def continue_prompts(
-    task: Task, decoder: ModelDecoder, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], stop_at_eos: bool
+    task: Task, decoder: ModelDecoder, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], *, stop_at_eos: bool
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
-    banned, new_tokens = unspeakable(tokenizer), task.settings.new_tokens
+    shared: dict[str, Any] = {
+        "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": unspeakable(tokenizer),
+        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "decoder": decoder,
+    }  # fmt: skip
     if task.width is None:
-        rows = generate(
-            decoder.model, prompts, task.decode, new_tokens, tokenizer.eos_id,
-            banned=banned, with_log_probs=True, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
-        )  # fmt: skip
+        rows = generate(decoder.model, prompts, settings=task.decode, with_log_probs=True, **shared)
         return [(row.ids, sum(row.log_probs)) for row in rows]
-    found = beam_search(
-        decoder.model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
-        slide=task.decode.slide, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
-    )  # fmt: skip
-    return [(best.ids, best.log_prob) for best, *_ in found]
+    shared |= {"length_penalty": task.decode.length_penalty, "slide": task.decode.slide}
+    return [(best.ids, best.log_prob) for best, *_ in beam_search(decoder.model, prompts, width=task.width, **shared)]
 
 
 def measure_task(task: Task) -> dict[str, Any]:
@@ -79,10 +76,10 @@ def measure_task(task: Task) -> dict[str, Any]:
     tokenizer = open_tokenizer(task.tokenizer)
     decoder = decoder_of(model, task.decode)
 
-    def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool) -> list[tuple[list[int], float]]:
-        return continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos)
+    def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool = True) -> list[tuple[list[int], float]]:
+        return continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos=stop_at_eos)
 
-    found = decode(task.prompts, True)
+    found = decode(task.prompts)
     texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
     against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
     return {
@@ -97,7 +94,9 @@ def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, devi
 
     def timed(prompts: list[list[int]], repeats: int) -> tuple[int, float]:
         found: list[list[int]] = []
-        seconds = measure.median_seconds(lambda: found.extend(decode(prompts)), repeats, device, warm_up=0)
+        seconds = measure.median_seconds(
+            lambda: found.extend(decode(prompts)), repeats=repeats, device=device, warm_up=0
+        )
         return sum(map(len, found)) // repeats, seconds
 
     decode(task.prompts[:1])  # warm-up
@@ -132,12 +131,8 @@ def measured(settings: BeamBenchSettings) -> str:
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Measure each method in a process of its own, one after the other, and print its speed."""
-    results = []
-    for task in tasks:
-        result = {"setting": task.name} | measure.in_own_process(measure_task, task)
-        results.append(result)
-        print(f"{task.name}: {result.get('error') or format(result['tokens_per_s'], ',.0f') + ' tokens/s'}", flush=True)
-    return results
+    named = [({"setting": task.name}, task) for task in tasks]
+    return measure.run_tasks(measure_task, named, lambda result: f"{result['tokens_per_s']:,.0f} tokens/s")
 
 
 def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | None) -> list[Prompt]:

@@ -9,7 +9,7 @@ import torch
 
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.ckpt_settings import CkptBenchSettings
+from tinylm.bench.settings import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
@@ -105,7 +105,7 @@ def measure_task(task: Task) -> dict[str, Any]:
 
     nats = step()  # right behind the seed, so that dropout draws the same either way
     digests = gradient_digests(model)
-    seconds = measure.median_seconds(step, task.repeats, device, warm_up=0)
+    seconds = measure.median_seconds(step, repeats=task.repeats, device=device, warm_up=0)
     process = own_peak_mib()
     model.zero_grad(set_to_none=True)
     return {

@@ -10,7 +10,7 @@ import torch
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.kv_settings import KvBenchSettings
+from tinylm.bench.settings import KvBenchSettings
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
@@ -33,7 +33,7 @@ MEASURED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
     """One setting, complete, for a process of its own."""
 
@@ -78,7 +78,7 @@ def measure_task(task: Task) -> dict[str, Any]:
         measure.synchronize(device)
         start = time.perf_counter()
         found = generate(
-            model, prompts, decode, new_tokens, task.eos_id,
+            model, prompts, settings=decode, max_new_tokens=new_tokens, eos_id=task.eos_id,
             banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False, decoder=decoder,
         )  # fmt: skip
         measure.synchronize(device)
@@ -147,18 +147,16 @@ def make_tasks(settings: KvBenchSettings, **shared: Any) -> list[Task]:
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Measure each task in a process of its own, one after the other, and print what it gave."""
-    results = []
-    for task in tasks:
+
+    def known(task: Task) -> dict[str, Any]:
         setting = f"{task.new_tokens} new tokens, {'cache' if task.cache else 'no cache'}"
         past = len(task.prompts[0]) + task.new_tokens - 1 > task.model.context  # of the last step's window
-        known = {"setting": setting, "new_tokens": task.new_tokens, "cache": task.cache, "past_context": past}
-        result = known | measure.in_own_process(measure_task, task)
-        results.append(result)
-        figures = (
-            result.get("error") or f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
-        )
-        print(f"{setting}: {figures}", flush=True)
-    return results
+        return {"setting": setting, "new_tokens": task.new_tokens, "cache": task.cache, "past_context": past}
+
+    def figures(result: dict[str, Any]) -> str:
+        return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
+
+    return measure.run_tasks(measure_task, [(known(task), task) for task in tasks], figures)
 
 
 def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], list[dict[str, Any]]]:
@@ -193,7 +191,7 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], l
 
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
-    """How far apart the logits of two next tokens lie behind a prefix, without a cache."""
+    """How far apart the logits of two next tokens lie after a prefix, without a cache."""
     decoder = decoder_of(untrained_model(task), task.decode)
     logits = decoder.session([prefix], task.decode.slide, False, None).next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

@@ -11,7 +11,7 @@ import signal
 import statistics
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -63,6 +63,21 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
     return answer if kind == _DONE else {"error": answer}
 
 
+def run_tasks(
+    function: Callable[..., dict[str, Any]], tasks: Iterable[tuple[dict[str, Any], Any]], figures: Callable[[dict], str]
+) -> list[dict[str, Any]]:
+    """function(task) of each task in a process of its own, one after the other.
+
+    Tasks are pairs of what is known of a setting (its name under "setting") and the task. The results hold both that
+    and the answer; what `figures` says of each is printed.
+    """
+    results = []
+    for known, task in tasks:
+        results.append(known | in_own_process(function, task))
+        print(f"{known['setting']}: {results[-1].get('error') or figures(results[-1])}", flush=True)
+    return results
+
+
 def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, and the parent ends this process
     try:
@@ -84,7 +99,7 @@ def synchronize(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def median_seconds(step: Callable[[], object], repeats: int, device: Any, warm_up: int = 1) -> float:
+def median_seconds(step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1) -> float:
     """Median wall time of step() in seconds over `repeats` runs, after `warm_up` that do not count."""
     times = []
     for number in range(warm_up + repeats):

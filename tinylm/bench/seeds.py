@@ -1,6 +1,5 @@
 """What runs that differ in nothing but their seed say together; needs no torch."""
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -8,27 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.base.config import setting
-
 FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss")
 # 97.5 % points of Student's t by degrees of freedom
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 _Z = 1.959964  # of the normal distribution
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
-
-
-@dataclasses.dataclass(frozen=True)
-class SeedSettings:
-    """Section `seeds`: those trained beside `train.seed`."""
-
-    more: tuple[int, ...] = setting(low=0)
-
-    def problems(self) -> list[str]:
-        """Rules between the fields."""
-        if len(set(self.more)) < len(self.more):
-            return [f"more = {list(self.more)}; allowed: all different"]
-        return []
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
@@ -62,16 +46,14 @@ def _t(freedom: int) -> float:
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
-    """plots/seeds.csv: held-out losses as (step, tokens, series, nats a token), a series a seed.
+    """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), a series a seed.
 
     With several seeds three more series: mean, lowest and highest of all of them at the first seed's validations, up
     to where the shortest run ends; the others' losses between two of their validations are taken on a straight line
     over the tokens.
     """
     rows = [
-        (int(step), int(tokens), f"seed {seed}", value)
-        for seed, curve in by_seed.items()
-        for step, tokens, value in curve
+        (int(at), int(tokens), f"seed {seed}", value) for seed, curve in by_seed.items() for at, tokens, value in curve
     ]
     if len(by_seed) < 2:
         return rows

@@ -1,10 +1,7 @@
 """What the runs of the accumulation sweep say together; needs no torch."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
-
-from tinylm.base.config import setting
 
 TAIL_TOKENS = 0.1  # share of the budget over whose end the train loss is averaged
 MEASURED = (
@@ -14,25 +11,8 @@ MEASURED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class AccumSettings:
-    """Section `accum_sweep`."""
-
-    settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
-    batch_size: int = setting(low=1, high=1_000_000)
-    tokens: int = setting(low=1)
-    held_out_batches: int = setting(low=1, high=1_000_000)
-
-    def problems(self) -> list[str]:
-        """Rules between the fields: only divisors of the largest setting end at the same token as it does."""
-        largest = max(self.settings)
-        if any(largest % number for number in self.settings):
-            return [f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"]
-        return []
-
-
 def held_out_at(run: Mapping[str, Any], update: int) -> float:
-    """Held-out nats a token which a run measured after `update`."""
+    """Held-out nats per token which a run measured after `update`."""
     return next(nats for _, at, _, nats in run["held_out"] if at == update)
 
 
@@ -94,14 +74,10 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
 
 
 def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:
-    """Train loss of all runs as (x, series, nats a token) for each of micro_step, update and tokens."""
+    """Train loss of all runs as (x, series, nats per token) for each of micro_step, update and tokens."""
     axes = ("micro_step", "update", "tokens")
     return {
-        axis: [
-            (point[column], f"accumulation {number}", point[3])
-            for number, run in runs.items()
-            for point in run["curve"]
-        ]
+        axis: [(point[column], f"accumulation {n}", point[3]) for n, run in runs.items() for point in run["curve"]]
         for column, axis in enumerate(axes)
     }
 
@@ -115,8 +91,6 @@ def costs(runs: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, dict[str, An
     }
     missing = [
         {"setting": f"accumulation {number}", "figure": name, "reason": run.get("error", "not recorded")}
-        for number, run in runs.items()
-        for name in names
-        if run.get(name) is None
-    ]
+        for number, run in runs.items() for name in names if run.get(name) is None
+    ]  # fmt: skip
     return table, missing

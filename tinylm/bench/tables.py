@@ -15,11 +15,8 @@ def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[
     Raises CommandFailed where nothing was measured.
     """
     results = list(results)
-    failed = [
-        {"setting": result["setting"], "figure": "all", "reason": result["error"]}
-        for result in results
-        if "error" in result
-    ]
+    errors = {result["setting"]: result["error"] for result in results if "error" in result}
+    failed = [{"setting": setting, "figure": "all", "reason": error} for setting, error in errors.items()]
     if results and len(failed) == len(results):
         raise CommandFailed(f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}")
     return [result for result in results if "error" not in result], failed

@@ -1,10 +1,10 @@
 """`make bench`: every line of the list, or those named, one after the other; earlier results of other lines stay."""
 
 import argparse
-import importlib
 import sys
 
-from tinylm.benchmarks.options import LINES, add_options, options_of, run_line
+from tinylm.benchmarks.lines import LINES, line, run_line
+from tinylm.benchmarks.options import add_options, known, options_of
 from tinylm.host.command import CommandFailed, guard
 
 
@@ -13,14 +13,10 @@ def main() -> None:
     parser.add_argument("lines", nargs="*", metavar="LINE", help=f"default: all: {' '.join(LINES)}")
     add_options(parser)
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.lines) - set(LINES))
-    if unknown:
-        parser.error(f"{' '.join(unknown)}: no such line; allowed: {' '.join(LINES)}")
     options, failed = options_of(arguments), []
-    for name in arguments.lines or LINES:
-        line = importlib.import_module(f"tinylm.benchmarks.{name}")
+    for name in known(arguments.lines, LINES, "line"):
         try:
-            run_line(name, line.run, options)
+            run_line(name, options, line(name))
         except CommandFailed as error:  # the other lines can still be measured
             failed.append(f"{name}: {error}")
             print(f"{failed[-1]}; the other lines go on", file=sys.stderr, flush=True)

@@ -1,19 +1,15 @@
-"""A model to decode with, made once and kept: trained for some minutes, exported, so that all sides say the same."""
+"""The model that all contenders decode with: trained for some minutes, exported, made once and kept."""
 
 import dataclasses
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from tinylm.base.files import sha256, write_json
-from tinylm.benchmarks.interleaved import ROOT
 from tinylm.benchmarks.options import Options
-from tinylm.benchmarks.shape import PAD_ID, Shape, model_settings, new_trainer_on, of_size, train_settings
-from tinylm.host.command import CommandFailed
+from tinylm.benchmarks.shape import PAD_ID, Shape, new_trainer, of_size, train_settings
+from tinylm.benchmarks.watched import run_command
 from tinylm.model.checkpoint import save_model
 from tinylm.text.stores.token_store import write_store
 from tinylm.text.storybook import corpus
@@ -23,44 +19,25 @@ from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 STORIES = {"full": 4000, "tiny": 30}
 UPDATES = {"full": 300, "tiny": 1}
 PROMPTS, PROMPT_TOKENS = 20, 5
-WORDS = VocabSettings("words", True, "drop", 1, None, "", None, None)
-
-
-@dataclasses.dataclass(frozen=True)
-class Speaker:
-    """Where a prepared model lies, and what it is asked."""
-
-    folder: Path
-    prompts: list[list[int]]
-    new_tokens: int
-
-    @property
-    def models(self) -> str:
-        return str(self.folder / "models")
-
-    @property
-    def vocab(self) -> str:
-        return str(self.folder / "vocab/tokenizer.json")
-
-    @property
-    def export(self) -> str:
-        return str(self.folder / "export")
+WORDS = VocabSettings(
+    tokenizer="words", lower_case=True, punctuation="drop", min_count=1, max_size=None, path="", hub_id=None,
+    hub_revision=None,
+)  # fmt: skip
 
 
 def padded_tokenizer(texts: Iterable[str], size: int) -> WordTokenizer:
-    """The stories' words, and made-up ones behind them until there are `size` ids; at most so many."""
+    """The stories' words, followed by made-up ones until there are `size` ids; at most so many."""
     known = build_tokenizer(count_words(texts, WORDS), WORDS)
-    words = known.tokens[len(known.specials) :][: size - len(known.specials)]
     fill = (f"word{number:06d}" for number in itertools.count())
-    words += itertools.islice(fill, size - len(known.specials) - len(words))
-    return WordTokenizer(words, known.split)
+    words = itertools.chain(known.tokens[len(known.specials) :], fill)
+    return WordTokenizer(list(itertools.islice(words, size - len(known.specials))), known.split)
 
 
 def _train(folder: Path, shape: Shape, options: Options, tokenizer: WordTokenizer, texts: list[str]) -> None:
     write_store(folder / "tokens", "train", (tokenizer.encode_story(text) for text in texts), shape.vocab)
     updates = UPDATES[options.size]
     settings = train_settings(shape, tokens=updates * shape.step_tokens, precision="bf16")
-    trainer = new_trainer_on(folder / "tokens", shape, model_settings(shape), settings, options.threads)
+    trainer = new_trainer(shape, settings, options.threads, folder=folder / "tokens")
     for number in range(updates):
         nats, _, _ = trainer.update(trainer.next_batches())
         if number % 50 == 0 or number + 1 == updates:
@@ -69,25 +46,22 @@ def _train(folder: Path, shape: Shape, options: Options, tokenizer: WordTokenize
     save_model(folder / "models", trainer.model, tokenizer_sha256=sha256(folder / "vocab/tokenizer.json"))
 
 
-def _export(folder: Path) -> None:
-    command = [sys.executable, "-m", "tinylm.cli", "export", str(folder / "export"), "--models", str(folder / "models")]
-    command += ["--vocab", str(folder / "vocab/tokenizer.json")]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise CommandFailed(f"tinylm export: {made.stderr.strip()}")
+def checkpoint(options: Options) -> dict[str, Any]:
+    """{models, vocab, export: where they lie; prompts, new_tokens}: the set-up that all contenders share.
 
-
-def speaker(options: Options) -> Speaker:
-    """The prepared model at the options' size: read where it lies, else trained and exported first."""
+    Read where it lies at the options' size, else trained and exported first.
+    """
     shape = of_size(options.size)
     folder = (options.work / f"speaker-{options.size}").absolute()
     stories, held = corpus.generate(STORIES[options.size], PROMPTS, 1)
     texts = [story.text for story in stories]
     tokenizer = padded_tokenizer(texts, shape.vocab)
+    places = {"models": str(folder / "models"), "vocab": str(folder / "vocab/tokenizer.json")}
+    export = str(folder / "export")
     if not (folder / "ready.json").exists():
         _train(folder, shape, options, tokenizer, texts)
-        _export(folder)
+        run_command("tinylm.cli", "export", export, "--models", places["models"], "--vocab", places["vocab"])
         write_json(folder / "ready.json", {"updates": UPDATES[options.size], "shape": dataclasses.asdict(shape)})
     prompts = [tokenizer.encode_story(story.text)[:PROMPT_TOKENS] for story in held]
-    assert not np.any([PAD_ID in prompt for prompt in prompts])
-    return Speaker(folder, prompts, shape.context - PROMPT_TOKENS - 4)
+    assert not any(PAD_ID in prompt for prompt in prompts)
+    return places | {"export": export, "prompts": prompts, "new_tokens": shape.context - PROMPT_TOKENS - 4}

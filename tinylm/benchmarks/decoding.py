@@ -1,94 +1,127 @@
-"""What the lines `one_prompt` and `twenty_prompts` share: sides over one model, turns, shares of changed tokens."""
+"""Decoding the same weights: the lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2, llama2.c.
 
-import contextlib
+Beside each lower precision stands which share of the greedy tokens it changes.
+"""
+
 import dataclasses
-import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tinylm.benchmarks.checkpoint import Speaker
-from tinylm.benchmarks.contenders.our_decoding import MODES
-from tinylm.benchmarks.interleaved import Side, in_turn, rates, spread
-from tinylm.benchmarks.options import Options
-from tinylm.benchmarks.record import Row, against
+from tinylm.benchmarks.checkpoint import checkpoint
+from tinylm.benchmarks.contenders.decoding import MODES
+from tinylm.benchmarks.interleaved import Contender, rates, trials
+from tinylm.benchmarks.options import Entry, Options
+from tinylm.benchmarks.record import Row, against, best
+from tinylm.benchmarks.shape import of_size
 
+ALONE = {"full": 4, "tiny": 1}  # prompts of a trial, where each is decoded by itself
+TEXTS = {"full": 10, "tiny": 1}  # of a trial of llama2.c
+BEAMS = (5, 10)
+UNIT = "tokens/s"
 Rates = Mapping[str, Mapping[str, float]]
 
 
-def our_sides(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
-    return {f"tinylm {mode}": options.side("tinylm", "our_decoding:make", asked | {"mode": mode}) for mode in MODES}
-
-
-def ct2_sides(options: Options, asked: dict[str, Any], workers: Sequence[int]) -> dict[str, Side]:
-    """CTranslate2 in both precisions, with so many workers each."""
-    found: dict[str, Side] = {}
-    for quantization in (None, "int8") if options.has("ctranslate2") else ():
+def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
+    """tinylm in each mode, transformers, CTranslate2 in both precisions with so many workers each."""
+    made = checkpoint(options)
+    entries = {f"tinylm {mode}": Entry("decoding:ours", made | {"mode": mode}) for mode in MODES}
+    entries["transformers"] = Entry("decoding:transformers", made, peer=True, needs="transformers")
+    for quantization in (None, "int8"):
         for number in workers:
             name = f"CTranslate2 {quantization or 'fp32'}" + (f", {number} workers" if number > 1 else "")
-            more = {"quantization": quantization, "workers": number}
-            found[name] = options.side(name, "peer_decoding:ct2", asked | more, peer=True)
-    return found
+            setup = made | {"quantization": quantization, "workers": number}
+            entries[name] = Entry("decoding:ctranslate2", setup, peer=True, needs="ctranslate2")
+    return entries
 
 
-def asked_of(made: Speaker) -> dict[str, Any]:
-    """The set-up that all sides over the prepared model share."""
+def _llama2c(options: Options) -> dict[str, Entry]:
+    """llama2.c in fp32 and int8, each on one core and on all."""
+    if options.llama2c is None:
+        print("LLAMA2C is not set: llama2.c was not measured", flush=True)
+        return {}
+    setup: dict[str, Any] = {"clone": str(options.llama2c), "folder": str((options.work / "llama2c").absolute())}
+    setup |= {"shape": dataclasses.asdict(of_size(options.size)), "texts": TEXTS[options.size]}
     return {
-        "models": made.models, "export": made.export, "vocab": made.vocab, "prompts": made.prompts,
-        "new_tokens": made.new_tokens,
-    }  # fmt: skip
+        f"llama2.c {precision}, {cores} core{'s' * (cores > 1)}": Entry(
+            "llama2c:make", setup | {"precision": precision, "cores": cores}, peer=True
+        )
+        for precision in ("fp32", "int8")
+        for cores in sorted({1, options.threads})
+    }
 
 
 @dataclasses.dataclass
 class Table:
-    """Sides and what each gave, by method."""
+    """Rates of the contenders by method, and what each wrote greedily."""
 
     options: Options
-    sides: dict[str, Side]
-    alone: int | None  # prompts of a turn, one at a time; None: all at once
+    contenders: Mapping[str, Contender]
+    alone: int | None  # prompts of a trial, one at a time; None: all at once
     ids: dict[str, list[list[int]]] = dataclasses.field(default_factory=dict)
 
-    def measure(self, method: str | int, only: Sequence[str] = ()) -> dict[str, dict[str, float]]:
-        """Tokens a second of every side (whose name begins with one of `only`), in turn."""
-        asked: dict[str, Any] = {"method": method} | ({} if self.alone is None else {"alone": self.alone})
-        names = [name for name in self.sides if not only or name.startswith(tuple(only))]
-        found = in_turn({name: functools.partial(self.sides[name].turn, **asked) for name in names}, self.options.turns)
+    def measure(self, method: str | int, only: tuple[str, ...] = ("tinylm", "transformers", "CTranslate2")) -> Rates:
+        """Tokens a second of every contender whose name begins with one of `only`, in interleaved trials."""
+        chosen = {name: contender for name, contender in self.contenders.items() if name.startswith(only)}
+        answers = trials(chosen, self.options.trials, method=method, alone=self.alone)
         if method == "greedy":
-            self.ids |= {name: turns[-1]["ids"] for name, turns in found.items()}
-        for name, turns in found.items():
-            print(f"{method} {name}: {spread(rates(turns))['median']:,.0f} tokens/s", flush=True)
-        return {name: spread(rates(turns)) for name, turns in found.items()}
+            self.ids |= {name: trial[-1]["ids"] for name, trial in answers.items()}
+        rate = rates(answers)
+        for name, figures in rate.items():
+            print(f"{method} {name}: {figures['median']:,.0f} tokens/s", flush=True)
+        return rate
 
     def changed(self, name: str) -> str:
-        """Which share of the greedy tokens differs from our fp32, up to each text's first difference included."""
-        mine, theirs = self.ids.get("tinylm fp32"), self.ids.get(name)
-        if not mine or not theirs or name == "tinylm fp32":
+        """Which share of the greedy tokens differs from our fp32's, place by place."""
+        ours, theirs = self.ids.get("tinylm fp32"), self.ids.get(name)
+        if not ours or not theirs or name == "tinylm fp32":
             return ""
-        share = sum(a != b for one, other in zip(mine, theirs) for a, b in zip(one, other)) / sum(map(len, mine))
+        share = sum(a != b for one, other in zip(ours, theirs) for a, b in zip(one, other)) / sum(map(len, ours))
         return f"{share:.2%} of greedy tokens changed ({name})"
 
-
-def best(found: Rates, prefix: str) -> str:
-    """The fastest side whose name begins so; "" where none does."""
-    names = (name for name in found if name.startswith(prefix))
-    return max(names, key=lambda name: found[name]["median"], default="")
-
-
-def row(what: str, found: Rates, prefix: str, **goal: Any) -> list[Row]:
-    """Our fastest side against the fastest of a peer's; nothing where the peer was not measured."""
-    mine, peer = best(found, "tinylm"), best(found, prefix)
-    return [against(f"{what} ({mine})", "tokens/s", found[mine], found[peer], peer, **goal)] if peer else []
+    def each(self, what: str, rate: Rates) -> list[Row]:
+        """A row for each of our modes."""
+        ours = (name for name in rate if name.startswith("tinylm"))
+        return [Row(f"{what} ({name})", UNIT, rate[name], note=self.changed(name)) for name in ours]
 
 
-def transformers_side(options: Options, asked: dict[str, Any]) -> dict[str, Side]:
-    if not options.has("transformers"):
-        return {}
-    return {"transformers": options.side("transformers", "peer_decoding:transformers", asked, peer=True)}
+def row(what: str, rate: Rates, prefix: str, **goal: Any) -> list[Row]:
+    """Our fastest mode against a peer's fastest; nothing where the peer was not measured."""
+    ours, peer = best(rate, "tinylm"), best(rate, prefix)
+    return [against(f"{what} ({ours})", UNIT, rate[ours], rate[peer], peer, **goal)] if peer else []
 
 
-@contextlib.contextmanager
-def opened(sides: dict[str, Side]) -> Iterator[None]:
-    """Close the sides at the end."""
-    with contextlib.ExitStack() as stack:
-        for side in sides.values():
-            stack.enter_context(side)
-        yield
+def one_prompt(options: Options) -> list[Row]:
+    """One prompt: sampling, beam 5 and beam 10 against transformers, CTranslate2 and llama2.c (LLAMA2C)."""
+    with options.contenders(_entries(options, [1]) | _llama2c(options)) as contenders:
+        table = Table(options, contenders, ALONE[options.size])
+        table.measure("greedy", ("tinylm", "CTranslate2 int8"))
+        sampling = table.measure("sample", ("tinylm", "transformers", "CTranslate2", "llama2.c"))
+        beams = {f"beam {width}": table.measure(width) for width in BEAMS}
+    note = table.changed(best(sampling, "tinylm"))
+    rows = row("sampling", sampling, "transformers", must=4.0, stretch=6.0, note=note)
+    rows += row("sampling", sampling, "llama2.c fp32", must=1.0, note=note)
+    rows += row("sampling", sampling, "llama2.c int8", stretch=1.0, note=note)
+    rows += table.each("sampling", sampling)
+    for what, rate in beams.items():
+        note = table.changed(best(rate, "tinylm"))
+        rows += row(what, rate, "transformers", must=4.0, stretch=6.0, note=note)
+        rows += row(what, rate, "CTranslate2 fp32", must=4.0, note=note)
+        rows += row(what, rate, "CTranslate2 int8", note=note)
+    return rows
+
+
+def twenty_prompts(options: Options) -> list[Row]:
+    """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers."""
+    with options.contenders(_entries(options, sorted({1, options.threads}))) as contenders:
+        table = Table(options, contenders, None)
+        methods = {"greedy": table.measure("greedy")} | {f"beam {width}": table.measure(width) for width in BEAMS}
+    rows = []
+    for what, rate in methods.items():
+        int8 = "CTranslate2 int8"
+        note = "; ".join(filter(None, (table.changed(best(rate, name)) for name in ("tinylm", int8))))
+        goal = {"must": 2.0, "stretch": 3.0} if what == "greedy" else {"must": 1.5, "stretch": 2.0}
+        rows += row(what, rate, int8, note=note, **goal)
+        rows += row(what, rate, "CTranslate2 fp32") + row(what, rate, "transformers")
+        rows += table.each(what, rate)
+    greedy, five = (methods[what][best(methods[what], "tinylm")] for what in ("greedy", "beam 5"))
+    return [*rows, against("beam 5 as a share of greedy", UNIT, five, greedy, "greedy", must=0.5)]

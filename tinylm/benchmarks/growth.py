@@ -10,38 +10,34 @@ import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tinylm.base.files import read_json, write_json
-from tinylm.benchmarks import growth_pictures
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from tinylm.base.files import write_bytes, write_json
 from tinylm.benchmarks.interleaved import spread
-from tinylm.benchmarks.options import Options, add_options, options_of
-from tinylm.benchmarks.record import GROWTH, in_words, load_average, number, put
+from tinylm.benchmarks.options import Entry, Options, add_options, known, options_of
+from tinylm.benchmarks.record import GROWTH, in_words, load, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
 from tinylm.host.command import guard
 from tinylm.host.runtime import conditions
+from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
 RESULTS = Path("docs/growth.json")
 HEAD = ("| What | Against | Seconds, median | Limit over measured | Exponent |", "|---|---|---|---|---|")
 
 
-@dataclasses.dataclass(frozen=True)
-class Axis:
-    """What is measured over which values; `cost` names the figure, `counted` what the limit is made of."""
-
-    title: str
-    x: str
-    values: Mapping[str, tuple[int, ...]]  # by size
-    target: str
-    setup: Callable[[Shape, int, Options], dict[str, Any]]
-    limit: str = "flop"  # flop: operations over the rate of products; bytes: or of reading, if later; cores; none
+Setup = Callable[[Shape, int], dict[str, Any]]
 
 
-def _shape(**fixed: Any) -> Callable[[Shape, int, Options], dict[str, Any]]:
-    """The set-up with one number of the shape replaced, tokens a step kept where the context grows."""
+def _shape(**factors: int) -> Setup:
+    """The set-up with numbers of the shape replaced by so many times the value, tokens a step kept over contexts."""
 
-    def setup(shape: Shape, value: int, _: Options) -> dict[str, Any]:
-        changed = {name: value if number is None else number * value for name, number in fixed.items()}
+    def setup(shape: Shape, value: int) -> dict[str, Any]:
+        changed = {name: factor * value for name, factor in factors.items()}
         if "context" in changed:
             changed["batch"] = max(1, shape.step_tokens // value)
         return {"shape": dataclasses.asdict(dataclasses.replace(shape, **changed))}
@@ -49,65 +45,83 @@ def _shape(**fixed: Any) -> Callable[[Shape, int, Options], dict[str, Any]]:
     return setup
 
 
-def _same(key: str) -> Callable[[Shape, int, Options], dict[str, Any]]:
-    return lambda shape, value, _: {"shape": dataclasses.asdict(shape), key: value}
+def _same(key: str) -> Setup:
+    return lambda shape, value: {"shape": dataclasses.asdict(shape), key: value}
 
 
-TRAIN, DECODE, DATA = "growth:train", "growth:decode", "growth:data"
+class Axis(NamedTuple):
+    """What is measured over which values.
+
+    limit: what the counted one is made of: flop: operations over the rate of products; bytes: or of reading them, if
+    that takes longer; cores: one thread's limit over the threads; none.
+    """
+
+    title: str
+    x: str
+    full: tuple[int, ...]
+    tiny: tuple[int, ...]
+    setup: Setup
+    target: str = "train"
+    limit: str = "flop"
+
+    def values(self, size: str) -> tuple[int, ...]:
+        return self.tiny if size == "tiny" else self.full
+
+
 AXES = {
-    "width": Axis("Training against width", "width D", {"full": (96, 192, 300, 384, 576, 768), "tiny": (12, 24)}, TRAIN,
-                  _shape(width=None, feed_forward=4)),
-    "depth": Axis("Training against depth", "layers", {"full": (1, 2, 4, 8, 12), "tiny": (1, 2)}, TRAIN,
-                  _shape(layers=None)),
-    "context": Axis("Training against context, 2,048 tokens a step", "context T",
-                    {"full": (32, 64, 128, 256, 512, 1024), "tiny": (8, 16)}, TRAIN, _shape(context=None)),
-    "vocabulary": Axis("Training against vocabulary", "words V",
-                       {"full": (1000, 4000, 14_886, 30_000, 60_000), "tiny": (50, 90)}, TRAIN, _shape(vocab=None)),
-    "cores": Axis("Training against cores", "threads", {"full": (1, 2), "tiny": (1, 2)}, TRAIN,
-                  _same("threads"), "cores"),
-    "length": Axis("Greedy decoding against length, one prompt", "new tokens",
-                   {"full": (16, 32, 59, 118, 236), "tiny": (3, 6)}, DECODE, _same("new_tokens"), "bytes"),
-    "batch": Axis("Greedy decoding against batch", "prompts", {"full": (1, 2, 5, 10, 20, 50, 100), "tiny": (1, 2)},
-                  DECODE, _same("batch"), "bytes"),
-    "beams": Axis("Beam search against width, one prompt", "beams K",
-                  {"full": (1, 2, 5, 10, 20, 50), "tiny": (1, 2)}, DECODE, _same("beams"), "bytes"),
-    "data": Axis("Words counted and encoded against size", "MB of text",
-                 {"full": (1, 2, 5, 10, 20, 50), "tiny": (1, 2)}, DATA, _same("megabytes"), "none"),
+    "width": Axis("Training against width", "width D", (96, 192, 300, 384, 576, 768), (12, 24),
+                  _shape(width=1, feed_forward=4)),
+    "depth": Axis("Training against depth", "layers", (1, 2, 4, 8, 12), (1, 2), _shape(layers=1)),
+    "context": Axis("Training against context, 2,048 tokens a step", "context T", (32, 64, 128, 256, 512, 1024),
+                    (8, 16), _shape(context=1)),
+    "vocabulary": Axis("Training against vocabulary", "words V", (1000, 4000, 14_886, 30_000, 60_000), (50, 90),
+                       _shape(vocab=1)),
+    "cores": Axis("Training against cores", "threads", (1, 2), (1, 2), _same("threads"), limit="cores"),
+    "length": Axis("Greedy decoding against length, one prompt", "new tokens", (16, 32, 59, 118, 236), (3, 6),
+                   _same("new_tokens"), "decode", "bytes"),
+    "batch": Axis("Greedy decoding against batch", "prompts", (1, 2, 5, 10, 20, 50, 100), (1, 2), _same("batch"),
+                  "decode", "bytes"),
+    "beams": Axis("Beam search against width, one prompt", "beams K", (1, 2, 5, 10, 20, 50), (1, 2), _same("beams"),
+                  "decode", "bytes"),
+    "data": Axis("Words counted and encoded against size", "MB of text", (1, 2, 5, 10, 20, 50), (1, 2),
+                 _same("megabytes"), "data", "none"),
 }  # fmt: skip
 
 
 def measure(name: str, options: Options) -> dict[str, Any]:
-    """{x, seconds, limit_s} of every value of an axis, the values in turn, and the fitted exponent."""
+    """{x, seconds, limit_s} of every value of an axis, one after the other, and the fitted exponent."""
     axis, shape = AXES[name], of_size(options.size)
-    points: list[dict[str, Any]] = []
-    for value in axis.values[options.size]:
-        setup = {"tiny": options.tiny} | axis.setup(shape, value, options)
-        with options.side(name, axis.target, setup) as side:
-            side.turn()  # compiled, in the cache
-            turns = [side.turn() for _ in range(options.turns)]
-            limit = _limit(axis.limit, side.turn(limit=True), points)
-        points.append({"x": value, "seconds": spread(turn["seconds"] for turn in turns), "limit_s": limit})
-        print(f"{name} {value}: {points[-1]['seconds']['median']:.4g} s, limit {limit or 0:.4g} s", flush=True)
-    exponent = fit(axis.values[options.size], [point["seconds"]["median"] for point in points])
+    values, points = axis.values(options.size), list[dict[str, Any]]()
+    for value in values:
+        entry = Entry(f"growth:{axis.target}", {"tiny": options.tiny} | axis.setup(shape, value))
+        with options.contender(name, entry) as contender:
+            contender.measure()  # compiled, in the cache
+            seconds = spread(contender.measure()["seconds"] for _ in range(options.trials))
+            limit = _limit(axis.limit, contender.measure(limit=True), points)
+        points.append({"x": value, "seconds": seconds, "limit_s": limit})
+        print(f"{name} {value}: {seconds['median']:.4g} s, limit {limit or 0:.4g} s", flush=True)
+    exponent = fit(values, [point["seconds"]["median"] for point in points])
     return {"title": axis.title, "x": axis.x, "points": points, "exponent": exponent, "limit": axis.limit}
 
 
-def _limit(kind: str, told: Mapping[str, float], before: list[dict[str, Any]]) -> float | None:
+def _limit(kind: str, counted: Mapping[str, float], before: list[dict[str, Any]]) -> float | None:
     """Seconds that the counted work takes at the measured rate of the machine."""
     if kind == "flop":
-        return told["flop"] / told["flop_per_s"]
+        return counted["flop"] / counted["flop_per_s"]
     if kind == "bytes":
-        return max(told["bytes"] / told["bytes_per_s"], told["flop"] / told["flop_per_s"])
+        return max(counted["bytes"] / counted["bytes_per_s"], counted["flop"] / counted["flop_per_s"])
     if kind == "cores":  # as fast as one core, times the cores
         first = before[0] if before else None
-        return told["flop"] / told["flop_per_s"] if first is None else first["limit_s"] * first["x"] / told["threads"]
+        return (
+            counted["flop"] / counted["flop_per_s"]
+            if first is None
+            else first["limit_s"] * first["x"] / counted["threads"]
+        )
     return None
 
 
 def fit(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Exponent p of y = c x^p by least squares over logarithms."""
-    import numpy as np
-
     return round(float(np.polyfit(np.log(xs), np.log(ys), 1)[0]), 3)
 
 
@@ -116,33 +130,32 @@ def main() -> None:
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"default: all: {' '.join(AXES)}")
     add_options(parser, RESULTS)
     given = parser.parse_args()
-    unknown = sorted(set(given.axes) - set(AXES))
-    if unknown:
-        parser.error(f"{' '.join(unknown)}: no such axis; allowed: {' '.join(AXES)}")
-    grow(given.axes or list(AXES), options_of(given))
+    grow(known(given.axes, AXES, "axis"), options_of(given))
 
 
 def grow(axes: list[str], options: Options) -> None:
     """Measure the axes, keep them beside those measured earlier, draw each."""
-    found = read_json(options.results) if options.results.exists() else {}
+    results = load(options.results)
     for name in axes:
-        told = conditions(None, options.threads) | {"load": load_average()}
-        print(f"{name}: {in_words(told)}", flush=True)
-        found[name] = measure(name, options) | {"conditions": told}
-        write_json(options.results, found)
-        growth_pictures.draw(name, found[name], options.results.parent / "pictures")
-        print(f"{name}: grows as {AXES[name].x} ^ {found[name]['exponent']}", flush=True)
+        measured_on = conditions(None, options.threads) | {"load": load_average()}
+        print(f"{name}: {in_words(measured_on)}", flush=True)
+        results[name] = measure(name, options) | {"conditions": measured_on}
+        write_json(options.results, results)
+        with rc_context(STYLE):
+            picture = to_png(settle(_picture(results[name])))
+        write_bytes(options.results.parent / f"pictures/growth_{name}.png", picture)
+        print(f"{name}: grows as {AXES[name].x} ^ {results[name]['exponent']}", flush=True)
         if options.page.exists() and not options.tiny:
-            put(options.page, GROWTH, table(found))
+            put(options.page, GROWTH, table(results))
 
 
-def table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """The axes measured so far as Markdown: the table, the conditions of each, the pictures."""
-    names = [name for name in AXES if name in found]
-    rows = [_cells(found[name]) for name in names]
-    said = [f"- `{name}`: {in_words(found[name]['conditions'])}" for name in names]
-    pictures = [f"![{found[name]['title']}](pictures/growth_{name}.png)" for name in names]
-    return "\n".join([*HEAD, *rows, "", "Conditions:", "", *said, "", *pictures])
+    names = [name for name in AXES if name in results]
+    rows = [_cells(results[name]) for name in names]
+    notes = [f"- `{name}`: {in_words(results[name]['conditions'])}" for name in names]
+    pictures = [f"![{results[name]['title']}](pictures/growth_{name}.png)" for name in names]
+    return "\n".join([*HEAD, *rows, "", "Conditions:", "", *notes, "", *pictures])
 
 
 def _cells(axis: Mapping[str, Any]) -> str:
@@ -152,6 +165,29 @@ def _cells(axis: Mapping[str, Any]) -> str:
     shares = [point["limit_s"] and f"{point['limit_s'] / point['seconds']['median']:.0%}" for point in points]
     limit = "–" if None in shares else " / ".join(shares)
     return f"| {axis['title']} | {axis['x']}: {values} | {seconds} | {limit} | {axis['exponent']:.2f} |"
+
+
+def _picture(axis: Mapping[str, Any]) -> Figure:
+    """Measured seconds over the axis's values, the counted limit, the fitted power; both scales logarithmic."""
+    xs, limits = ([point[key] for point in axis["points"]] for key in ("x", "limit_s"))
+    lows, medians, highs = ([point["seconds"][key] for point in axis["points"]] for key in ("low", "median", "high"))
+    title = f"{axis['title']}\nseconds ~ x^{axis['exponent']:.2f}"
+    drawing, axes = new_axes(title, axis["x"], "seconds")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.fill_between(xs, lows, highs, color=SERIES[0], alpha=0.22, linewidth=0)
+    axes.plot(xs, medians, color=SERIES[0], marker="o", markersize=4)
+    ends = [(xs[-1], medians[-1], "measured", SERIES[0])]
+    if None not in limits:
+        axes.plot(xs, limits, color=SOFT, linestyle=(0, (4, 3)))
+        ends.append((xs[-1], limits[-1], "counted limit", SOFT))
+    axes.set_xticks(xs, [f"{x:,}" for x in xs])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for one in (axes.xaxis, axes.yaxis):
+        one.set_minor_locator(NullLocator())
+    label_ends(axes, ends)
+    return drawing
 
 
 if __name__ == "__main__":

@@ -6,27 +6,40 @@
 3. Race: both chosen runs again, in turn, one pair a seed; nanoGPT in each of its modes. These times count.
 
 Every run is kept in a JSON when it ends; called again, only what is missing runs. The full thing takes hours.
+
+The data, tokens of ../shared/tinystories as both contenders read them, or of the storybook: all words of train are
+ids, lower-case, without punctuation, quotes as published; <sos> and <eos> stand in the stream and are scored. Two per
+cent of the train stories are held out, to choose by; nothing trains on them.
 """
 
 import argparse
 import dataclasses
 import itertools
 import json
+import statistics
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml
-from tinylm.benchmarks.interleaved import spread
-from tinylm.benchmarks.loss_data import CORPORA, default_corpus, prepare
-from tinylm.benchmarks.loss_runs import Runs, Task
-from tinylm.benchmarks.options import Options, add_options, options_of, run_line
+from tinylm.base.files import atomic_write, read_json, write_json
+from tinylm.benchmarks import record
+from tinylm.benchmarks.checkpoint import WORDS
+from tinylm.benchmarks.interleaved import ROOT, spread
+from tinylm.benchmarks.lines import run_line
+from tinylm.benchmarks.options import Entry, Options, add_options, options_of
 from tinylm.benchmarks.record import Row, against
+from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.host.command import guard
 from tinylm.presets.write import FOLDER
+from tinylm.text.corpus.splits import DataSettings, write_stories
+from tinylm.text.stores.token_store import write_store
+from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
-NAME = "loss"
 TUNED_IN = "bf16+compile"
 RECIPE = "tinystories-2m"  # chosen on held-out alone
 RANDOM_STD = 0.02  # of 0.02, 0.05 and 0.2 the best on held-out
@@ -34,41 +47,34 @@ RANDOM_STD = 0.02  # of 0.02, 0.05 and 0.2 the best on held-out
 SHORT = {"muon_lr": 0.08, "muon_beta": 0.8, "beta1": 0.7}
 LONGER = {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8, "batch_size": 32}
 _OF_THE_SIZE = (
-    "layout",
-    "tokens",
-    "validate_every",
-    "sample_every",
-    "layers",
-    "heads",
-    "feed_forward",
-    "context",
-    "width",
-)
+    "layout", "tokens", "validate_every", "sample_every", "layers", "heads", "feed_forward", "context", "width",
+)  # fmt: skip
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
+SHARED = Path("../shared/tinystories")
+STORIES = {"full": 12_000, "tiny": 60}  # of the storybook, where there is no ../shared
+CORPORA = ("tinystories", "storybook")
+Task = dict[str, Any]
 
 
 def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
-    """A preset's recipe with its vectors trained first, with random ones, which cost no time and more tokens, and with
-    these at the rates that suit some hundred updates, and some hundred more: ours are tuned to the horizon as nanoGPT's
-    is."""
-    trained = recipe_of(preset)
+    """What a preset says of how to train, in sections train, model and embedding; size and budget left out.
+
+    Four recipes: with its vectors trained first; with random ones, which cost no time and more tokens; and with these
+    at the rates that suit some hundred updates, and some hundred more. Ours are tuned to the horizon as nanoGPT's is.
+    """
+    params = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
+    trained = {
+        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE}
+        for part in ("train", "model", "embedding")
+    }
     random = trained | {"embedding": {"source": "random", "std": RANDOM_STD}}
     return trained, random, *(random | {"train": random["train"] | rates} for rates in (SHORT, LONGER))
 
 
-def recipe_of(preset: str) -> dict[str, Any]:
-    """What a preset says of how to train, in sections train, model and embedding; size and budget left out."""
-    said = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
-    return {
-        section: {key: value for key, value in said[section].items() if key not in _OF_THE_SIZE}
-        for section in ("train", "model", "embedding")
-    }
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     """horizons: tokens; lrs, dropouts: tried for nanoGPT; modes: of nanoGPT in the race, tuned in the first of them;
-    recipes: changes of the complete preset's sections train, model, embedding on our side, each tried."""
+    recipes: our changes of the complete preset's sections train, model, embedding, each tried."""
 
     horizons: tuple[int, ...] = (500_000, 1_000_000, 2_000_000, 4_000_000)
     lrs: tuple[float, ...] = (1e-3, 2e-3, 4e-3)
@@ -80,25 +86,94 @@ class Plan:
     race: bool = True
 
 
-TINY = Plan((96,), (1e-3, 2e-3), (0.1,), (1,), (1.0,), ("bf16",), ({"embedding": {"source": "random"}},))
+TINY = Plan(
+    horizons=(96,), lrs=(1e-3, 2e-3), dropouts=(0.1,), seeds=(1,), shares=(1.0,), modes=("bf16",),
+    recipes=({"embedding": {"source": "random"}},),
+)  # fmt: skip
 
 
-def _peer(plan: Plan, horizon: int, lr: float, dropout: float, seed: int) -> Task:
-    asked = {"side": "nanoGPT", "tokens": horizon, "lr": lr, "dropout": dropout, "seed": seed}
-    return asked | {"mode": plan.modes[0]}
+def default_corpus() -> str:
+    """tinystories where ../shared is at hand."""
+    return "tinystories" if (ROOT / SHARED).exists() else "storybook"
+
+
+def _settings(corpus: str, size: str) -> DataSettings:
+    own: dict[str, Any] = {"held_out_share": 0.02, "repair_quotes": False, "evaluation_stories": 500}
+    if corpus == "tinystories":
+        own |= {"source": "local", "path": str((ROOT / SHARED).resolve()), "train_stories": None}
+    else:
+        own |= {"train_stories": STORIES[size]}
+    if size == "tiny":
+        own |= {"train_stories": STORIES["tiny"], "evaluation_stories": 5}
+    return section("data", DataSettings, own)
+
+
+def _write(folder: Path, corpus: str, size: str) -> int:
+    """Token stores, vocabulary and the train split's words as plain text; how many ids there are."""
+    with tempfile.TemporaryDirectory() as stories:
+        write_stories(_settings(corpus, size), Path(stories))
+
+        def texts(*splits: str) -> Iterable[str]:
+            return (row["text"] for split in splits for row in read_stories(stories, split))
+
+        words: WordTokenizer = build_tokenizer(count_words(texts("train", "held_out"), WORDS), WORDS)
+        words.save(folder / "tokenizer.json")
+        for split in SPLITS:
+            write_store(folder / "tokens", split, map(words.encode_story, texts(split)), len(words))
+        with atomic_write(folder / "train.txt") as handle:
+            handle.writelines(text.replace("\n", " ") + "\n" for text in texts("train"))
+    return len(words)
+
+
+def prepare(options: Options, corpus: str) -> tuple[Path, Shape]:
+    """(the data's folder, made where it is not there yet; word-50k's shape with its vocabulary)."""
+    folder = (options.work / f"loss-{corpus}-{options.size}").absolute()
+    ready = folder / "ready.json"
+    if not ready.exists():
+        write_json(ready, {"vocab": _write(folder, corpus, options.size)})
+    return folder, dataclasses.replace(of_size(options.size), vocab=read_json(ready)["vocab"])
+
+
+class Runs:
+    """All runs so far, in a file; `do` runs what is not there yet."""
+
+    def __init__(self, path: Path, options: Options, folder: Path, shape: Shape) -> None:
+        self.path, self.options, self.folder, self.shape = path, options, folder, shape
+        self.results: dict[str, dict[str, Any]] = record.load(path)
+
+    def do(self, task: Task) -> dict[str, Any]:
+        """The result of a task, from the file where it is there."""
+        name = json.dumps(task, sort_keys=True)
+        if name not in self.results:
+            answer = self.run(name, task)
+            self.results[name] = answer | {"load": record.load_average(), "at": record.stamp()}
+            write_json(self.path, self.results)
+            print(f"{name}: {answer['seconds']:.1f} s, evaluation {answer['evaluation']:.4f}", flush=True)
+        return self.results[name]
+
+    def run(self, name: str, task: Task) -> dict[str, Any]:
+        """{seconds from the start of a process of its own to the end of training, held_out, evaluation}"""
+        shape = vars(self.shape) | ({"dropout": task["dropout"]} if "dropout" in task else {})
+        setup = task | {"folder": str(self.folder), "shape": shape, "clone": str(self.options.nanogpt)}
+        target = "loss:nanogpt" if task["side"] == "nanoGPT" else "loss:ours"
+        start = time.perf_counter()
+        with self.options.contender(f"loss: {name}", Entry(target, setup)) as trained:
+            seconds = round(time.perf_counter() - start, 2)
+            return {"seconds": seconds} | trained.measure()
+
+    def seconds(self, tasks: Sequence[Task]) -> dict[str, float]:
+        return spread(self.do(task)["seconds"] for task in tasks)
+
+    def mean(self, tasks: Iterable[Task], figure: str) -> float:
+        return statistics.fmean(self.do(task)[figure] for task in tasks)
 
 
 def tune(runs: Runs, plan: Plan, horizon: int) -> list[Task]:
     """nanoGPT's tasks over the seeds, at the learning rate and dropout whose first seed is best on held-out."""
-    first = [_peer(plan, horizon, *pair, plan.seeds[0]) for pair in itertools.product(plan.lrs, plan.dropouts)]
+    fixed = {"side": "nanoGPT", "tokens": horizon, "seed": plan.seeds[0], "mode": plan.modes[0]}
+    first: list[Task] = [fixed | {"lr": lr, "dropout": p} for lr, p in itertools.product(plan.lrs, plan.dropouts)]
     best = min(first, key=lambda task: runs.do(task)["held_out"])
     return [best | {"seed": seed} for seed in plan.seeds]
-
-
-def search(runs: Runs, plan: Plan, horizon: int, target: float) -> list[Task] | None:
-    """Our tasks over the seeds that reach the target in the least time; None where no recipe does."""
-    found = [tasks for recipe in plan.recipes if (tasks := fewest(runs, plan, recipe, horizon, target))]
-    return min(found, key=lambda tasks: runs.mean(tasks, "seconds"), default=None)
 
 
 def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target: float) -> list[Task] | None:
@@ -114,20 +189,19 @@ def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target:
     return None
 
 
-def race(runs: Runs, plan: Plan, theirs: list[Task], ours: list[Task]) -> tuple[dict[str, Any], dict[str, Any], str]:
+def race(
+    runs: Runs, plan: Plan, theirs: list[Task], ours: list[Task]
+) -> tuple[dict[str, float], dict[str, float], str]:
     """(our times, the peer's in its fastest mode, that mode's name); without a race the times of the search."""
     if not plan.race:
-        return spread(_seconds(runs, ours)), spread(_seconds(runs, theirs)), f"nanoGPT {plan.modes[0]}"
-    times: dict[str, list[float]] = {}
+        return runs.seconds(ours), runs.seconds(theirs), f"nanoGPT {plan.modes[0]}"
+    times: dict[str, list[Task]] = {}
     for mine, his in zip(ours, theirs, strict=True):
         for name, task in [("tinylm", mine), *((mode, his | {"mode": mode}) for mode in plan.modes)]:
-            times.setdefault(name, []).append(runs.do(task | {"race": True})["seconds"])
-    fastest = min(plan.modes, key=lambda mode: spread(times[mode])["median"])
-    return spread(times["tinylm"]), spread(times[fastest]), f"nanoGPT {fastest}"
-
-
-def _seconds(runs: Runs, tasks: Sequence[Task]) -> list[float]:
-    return [runs.do(task)["seconds"] for task in tasks]
+            times.setdefault(name, []).append(task | {"race": True})
+            runs.do(times[name][-1])
+    fastest = min(plan.modes, key=lambda mode: runs.seconds(times[mode])["median"])
+    return runs.seconds(times["tinylm"]), runs.seconds(times[fastest]), f"nanoGPT {fastest}"
 
 
 def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
@@ -136,14 +210,15 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
     chosen = f"lr {theirs[0]['lr']:g}, dropout {theirs[0]['dropout']:g}"
     what = f"wall time to nanoGPT's evaluation loss after {horizon / 1e6:g} M tokens, {target:.3f} ({chosen})"
     goal: dict[str, Any] = {"must": 1 / 3, "stretch": 1 / 5, "higher": False, "part": float(horizon)}
-    ours = search(runs, plan, horizon, target)
-    if ours is None:
-        return Row(what, "s", None, spread(_seconds(runs, theirs)), "nanoGPT", note="not reached", **goal)
+    reached = [tasks for recipe in plan.recipes if (tasks := fewest(runs, plan, recipe, horizon, target))]
+    if not reached:
+        return Row(what, "s", None, runs.seconds(theirs), "nanoGPT", note="not reached", **goal)
+    ours = min(reached, key=lambda tasks: runs.mean(tasks, "seconds"))
     mine, peer, name = race(runs, plan, theirs, ours)
     vectors = ours[0].get("embedding", {}).get("source", "trained")
     tokens = f"{ours[0]['tokens'] / 1e6:.3g} M, vectors {vectors}"
-    reached = f"ours {runs.mean(ours, 'evaluation'):.3f} after {tokens}; seeds: {len(ours)}"
-    return against(what, "s", mine, peer, name, note=reached, **goal)
+    note = f"ours {runs.mean(ours, 'evaluation'):.3f} after {tokens}; seeds: {len(ours)}"
+    return against(what, "s", mine, peer, name, note=note, **goal)
 
 
 def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
@@ -156,7 +231,7 @@ def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
     return [_row(runs, plan, horizon) for horizon in plan.horizons]
 
 
-def run(options: Options) -> list[Row]:
+def loss(options: Options) -> list[Row]:
     """Wall time to nanoGPT's loss, with the plan as it stands in this file; nothing without NANOGPT."""
     if options.nanogpt is None:
         print("NANOGPT is not set: wall time to its loss was not measured", flush=True)
@@ -173,23 +248,17 @@ def main() -> None:
     parser.add_argument("--lrs", nargs="+", type=float, default=plan.lrs)
     parser.add_argument("--dropouts", nargs="+", type=float, default=plan.dropouts)
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
-    parser.add_argument("--shares", nargs="+", type=float, default=plan.shares, help="of the horizon, for our side")
+    parser.add_argument("--shares", nargs="+", type=float, default=plan.shares, help="of the horizon, for tinylm")
     parser.add_argument("--modes", nargs="+", default=plan.modes, help="of nanoGPT: bf16+compile, bf16, fp32")
-    parser.add_argument(
-        "--recipe",
-        type=Path,
-        nargs="+",
-        help="JSON: changes of sections train, model and embedding, our side, each tried",
-    )
+    changes = "JSON: changes of tinylm's sections train, model and embedding, each tried"
+    parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
     parser.add_argument("--no-race", dest="race", action="store_false", help="no timed pairs: times of the search")
     given = parser.parse_args()
     recipes = tuple(json.loads(path.read_text(encoding="utf-8")) for path in given.recipe or ()) or plan.recipes
-    chosen = Plan(
-        tuple(round(tokens) for tokens in given.horizons), tuple(given.lrs), tuple(given.dropouts),
-        tuple(given.seeds), tuple(given.shares), tuple(given.modes), recipes, given.race,
-    )  # fmt: skip
-    options = options_of(given)
-    run_line(NAME, lambda _: measure(options, given.corpus, chosen), options)
+    tried = {name: tuple(getattr(given, name)) for name in ("lrs", "dropouts", "seeds", "shares", "modes")}
+    horizons = tuple(round(tokens) for tokens in given.horizons)
+    chosen = Plan(horizons=horizons, recipes=recipes, race=given.race, **tried)
+    run_line("loss", options_of(given), lambda options: measure(options, given.corpus, chosen))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tinylm.base.config import InputError
 from tinylm.benchmarks import record
+from tinylm.benchmarks.shape import WORD_50K, untrained
+from tinylm.cost.describe import summary
 from tinylm.host.command import guard
 
 SCALES = (1, 10, 1000)
@@ -24,33 +27,36 @@ HEAD = (
 )
 
 
+def _assumed(value: float, note: str) -> Any:
+    return dataclasses.field(default=value, metadata={"help": note})
+
+
 @dataclasses.dataclass(frozen=True)
 class Assumptions:
-    """Numbers that the table rests on; flop and bytes are a second and a device."""
+    """Numbers that the table rests on; flop and bytes are per second and device."""
 
-    corpus_gb: float = dataclasses.field(default=1.9, metadata={"help": "text of the full corpus"})
-    bytes_per_token: float = dataclasses.field(default=4.96, metadata={"help": "measured on 14 MB of TinyStories"})
-    vocabulary: int = dataclasses.field(default=50_000, metadata={"help": "words kept"})
-    tokens_per_parameter: float = dataclasses.field(default=20.0, metadata={"help": "of the growing model"})
-    bytes_per_parameter: float = dataclasses.field(default=16.0, metadata={"help": "weight, gradient, Adam's two"})
-    gradient_bytes: float = dataclasses.field(default=4.0, metadata={"help": "sent for each parameter and step"})
-    tokens_per_step: int = dataclasses.field(default=131_072, metadata={"help": "and device, on GPUs"})
-    laptop_flop: float = dataclasses.field(default=8.5e11, metadata={"help": "measured: bf16 products, 2 cores"})
-    laptop_share: float = dataclasses.field(default=0.6, metadata={"help": "of it that training reaches"})
-    laptop_gb: float = dataclasses.field(default=16.0, metadata={"help": "memory"})
-    laptop_mb_per_s: float = dataclasses.field(default=40.0, metadata={"help": "text to ids, 2 cores"})
-    gpu_flop: float = dataclasses.field(default=9.9e14, metadata={"help": "H200, dense bf16, data sheet"})
-    gpu_share: float = dataclasses.field(default=0.2, metadata={"help": "of it that training of small widths reaches"})
-    gpu_share_wide: float = dataclasses.field(default=0.4, metadata={"help": "the same, of widths above 2,000"})
-    gpu_gb: float = dataclasses.field(default=141.0, metadata={"help": "memory"})
-    node_mb_per_s: float = dataclasses.field(default=400.0, metadata={"help": "text to ids, cores of one node"})
-    nvlink: float = dataclasses.field(default=4.5e11, metadata={"help": "bytes a second between GPUs of a node"})
-    network: float = dataclasses.field(default=5e10, metadata={"help": "bytes a second and GPU between nodes"})
-    node: int = dataclasses.field(default=8, metadata={"help": "GPUs"})
+    corpus_gb: float = _assumed(1.9, "text of the full corpus")
+    bytes_per_token: float = _assumed(4.96, "measured on 14 MB of TinyStories")
+    vocabulary: int = _assumed(50_000, "words kept")
+    tokens_per_parameter: float = _assumed(20.0, "of the growing model")
+    bytes_per_parameter: float = _assumed(16.0, "weight, gradient, Adam's two")
+    gradient_bytes: float = _assumed(4.0, "sent for each parameter and step")
+    tokens_per_step: int = _assumed(131_072, "and device, on GPUs")
+    laptop_flop: float = _assumed(8.5e11, "measured: bf16 products, 2 cores")
+    laptop_share: float = _assumed(0.6, "of it that training reaches")
+    laptop_gb: float = _assumed(16.0, "memory")
+    laptop_mb_per_s: float = _assumed(40.0, "text to ids, 2 cores")
+    gpu_flop: float = _assumed(9.9e14, "H200, dense bf16, data sheet")
+    gpu_share: float = _assumed(0.2, "of it that training of small widths reaches")
+    gpu_share_wide: float = _assumed(0.4, "the same, of widths above 2,000")
+    gpu_gb: float = _assumed(141.0, "memory")
+    node_mb_per_s: float = _assumed(400.0, "text to ids, cores of one node")
+    nvlink: float = _assumed(4.5e11, "bytes a second between GPUs of a node")
+    network: float = _assumed(5e10, "bytes a second and GPU between nodes")
+    node: int = _assumed(8, "GPUs")
 
 
-@dataclasses.dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     name: str
     devices: int
     flop: float
@@ -59,8 +65,7 @@ class Machine:
     mb_per_s: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """parameters; flop: of training, a token; wide: whether its products fill a GPU."""
 
     name: str
@@ -83,11 +88,8 @@ def machines(a: Assumptions, wide: bool) -> list[Machine]:
 
 def word_model(a: Assumptions) -> Model:
     """The shape of word-50k with all the corpus's words, counted part by part."""
-    from tinylm.benchmarks.shape import WORD_50K, untrained
-    from tinylm.cost.describe import summary
-
-    told = summary(untrained(dataclasses.replace(WORD_50K, vocab=a.vocabulary)))
-    return Model(f"word-50k, {a.vocabulary:,} words", told["parameters"], told["training_flop_per_token"], False)
+    costs = summary(untrained(dataclasses.replace(WORD_50K, vocab=a.vocabulary)))
+    return Model(f"word-50k, {a.vocabulary:,} words", costs["parameters"], costs["training_flop_per_token"], False)
 
 
 def grown_model(a: Assumptions, tokens: float) -> Model:
@@ -144,23 +146,20 @@ def rows(a: Assumptions) -> Iterator[str]:
         for model in (word_model(a), grown_model(a, tokens)):
             for machine in machines(a, model.wide):
                 seconds, limit = epoch(a, model, machine, tokens)
-                memory = _memory(a, model, machine)
+                memory, taken = _memory(a, model, machine), _duration(seconds)
                 if memory.endswith("fit"):
                     taken, limit = "–", "memory"
-                else:
-                    taken = _duration(seconds)
                 cells = [
                     f"{scale:,} x: {_short(tokens)} tokens", model.name, machine.name,
-                    _duration(size / 1e6 / machine.mb_per_s), f"{_short(2 * tokens)}B", memory,
-                    taken, limit,
+                    _duration(size / 1e6 / machine.mb_per_s), f"{_short(2 * tokens)}B", memory, taken, limit,
                 ]  # fmt: skip
                 yield f"| {' | '.join(cells)} |"
 
 
 def table(a: Assumptions) -> str:
     """Table and assumptions as Markdown."""
-    told = [f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`" for field in dataclasses.fields(a)]
-    return "\n".join([*HEAD, *rows(a), "", f"Assumptions: {', '.join(told)}."])
+    assumed = [f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`" for field in dataclasses.fields(a)]
+    return "\n".join([*HEAD, *rows(a), "", f"Assumptions: {', '.join(assumed)}."])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the lines of `make bench` found: rows with goals and verdicts, one JSON file, one Markdown table."""
+"""The results of `make bench`: rows with goals and verdicts, one JSON file, one Markdown table."""
 
 import dataclasses
 import os
@@ -23,9 +23,9 @@ HEAD = (
 class Row:
     """One figure of a line.
 
-    ours, peer: {median, low, high, turns} in `unit`; figure: what the goal is about (a ratio, or our own median);
-    must, stretch: the goal, None where there is none; higher: whether more is better; note: what a reader must know
-    (share of changed tokens, what is extrapolated); part: of a line that can be run in parts, which one this is.
+    ours, peer: {median, low, high, turns (how many trials)} in `unit`; figure: what the goal is about (a ratio, or our
+    own median); must, stretch: the goal, None where there is none; higher: whether more is better; note: what a reader
+    must know (share of changed tokens, what is extrapolated); part: which one of a line that can be run in parts.
     """
 
     what: str
@@ -62,6 +62,12 @@ def against(
     return Row(what, unit, ours, peer, peer_name, ours["median"] / peer["median"], **goal)
 
 
+def best(rates: Mapping[str, Mapping[str, float]], prefix: str) -> str:
+    """The fastest contender whose name begins so; "" where none does."""
+    names = (name for name in rates if name.startswith(prefix))
+    return max(names, key=lambda name: rates[name]["median"], default="")
+
+
 def load(path: Path) -> dict[str, Any]:
     """The results so far, by line; empty where there are none."""
     return read_json(path) if path.exists() else {}
@@ -69,15 +75,15 @@ def load(path: Path) -> dict[str, Any]:
 
 def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Put a line's rows in place of its earlier ones; other lines, and other parts, stay. Returns all results."""
-    found = load(path)
+    results = load(path)
     shown = [dataclasses.asdict(row) | {"reached": row.reached()} for row in rows]
     parts = {row.part for row in rows}
-    earlier = found.get(line, {}).get("rows", [])
+    earlier = results.get(line, {}).get("rows", [])
     shown += [row for row in earlier if row.get("part") is not None and row["part"] not in parts]
     shown.sort(key=lambda row: row["part"] or 0.0)
-    found[line] = {"rows": shown, "conditions": dict(conditions)}
-    write_json(path, found)
-    return found
+    results[line] = {"rows": shown, "conditions": dict(conditions)}
+    write_json(path, results)
+    return results
 
 
 def load_average() -> float:
@@ -90,34 +96,34 @@ def stamp() -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits that count, thousands parted."""
+    """Three significant digits, or all before the point; thousands separated."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _side(side: Mapping[str, float] | None, unit: str) -> str:
-    if side is None:
+def _spread(figures: Mapping[str, float] | None, unit: str) -> str:
+    if figures is None:
         return "–"
-    low, high = number(side["low"]), number(side["high"])
+    low, high = number(figures["low"]), number(figures["high"])
     around = "" if low == high else f" ({low}–{high})"
-    return f"{number(side['median'])}{around} {unit}"
+    return f"{number(figures['median'])}{around} {unit}"
 
 
 def _cells(line: str, row: Mapping[str, Any]) -> str:
     goal = f"{number(row['must'])} / {number(row['stretch'])}" if row["must"] or row["stretch"] else "–"
     figure = "–" if row["figure"] is None else f"{number(row['figure'])} {row['figure_unit']}"
-    peer = "–" if row["peer"] is None else f"{row['peer_name']}: {_side(row['peer'], row['unit'])}"
+    peer = "–" if row["peer"] is None else f"{row['peer_name']}: {_spread(row['peer'], row['unit'])}"
     what = row["what"] + (f"; {row['note']}" if row["note"] else "")
-    return f"| {line} | {what} | {_side(row['ours'], row['unit'])} | {peer} | {figure} | {goal} | {row['reached']} |"
+    return f"| {line} | {what} | {_spread(row['ours'], row['unit'])} | {peer} | {figure} | {goal} | {row['reached']} |"
 
 
-def table(found: Mapping[str, Any], order: Sequence[str]) -> str:
+def table(results: Mapping[str, Any], order: Sequence[str]) -> str:
     """All results as Markdown: the table, then each line's conditions."""
-    lines = [line for line in order if line in found]
-    rows = [_cells(line, row) for line in lines for row in found[line]["rows"]]
-    said = [f"- `{line}`: {in_words(found[line]['conditions'])}" for line in lines]
-    return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *said])
+    lines = [line for line in order if line in results]
+    rows = [_cells(line, row) for line in lines for row in results[line]["rows"]]
+    notes = [f"- `{line}`: {in_words(results[line]['conditions'])}" for line in lines]
+    return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *notes])
 
 
 def in_words(conditions: Mapping[str, Any]) -> str:

@@ -1,9 +1,9 @@
-"""One side of a comparison in a process of its own: prepared once, then one turn for each line it is sent.
+"""One contender in a process of its own: prepared once, then one trial for each line it is sent.
 
 `python -m tinylm.benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the set-up as JSON, which
-FUNCTION turns into a step; each further line is a request, and step(request) a turn. Answers go out as JSON lines;
-whatever libraries print goes to standard error. Nothing but the standard library is imported before the side itself,
-so that any environment can serve.
+FUNCTION turns into a step; each further line is a request, and step(request) a trial. Answers go out as JSON lines;
+whatever libraries print goes to standard error. Nothing but the standard library is imported before the contender, so
+that any environment can serve.
 """
 
 import importlib
@@ -24,32 +24,28 @@ def prepare(target: str, setup: Mapping[str, Any]) -> Step:
     return getattr(importlib.import_module(module), function)(setup)
 
 
-def main() -> None:
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
     start = time.perf_counter()
-    answers = os.dup(1)
-    os.dup2(2, 1)
+    work()
+    return time.perf_counter() - start
 
-    def answer(make: Callable[[], dict[str, Any]]) -> bool:
-        """Send what make() gives, or what went wrong; whether it went well."""
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    step: Step | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
         try:
-            made = make()
+            if step is None:
+                step, answer = prepare(sys.argv[1], request), {}
+            else:
+                answer = step(request)
         except Exception as error:
             traceback.print_exc()
-            made = {"error": f"{type(error).__name__}: {error}"}
-        rest = (json.dumps(made) + "\n").encode()
-        while rest:  # a pipe may take less than it is given
-            rest = rest[os.write(answers, rest) :]
-        return "error" not in made
-
-    step: list[Step] = []
-
-    def ready() -> dict[str, Any]:
-        step.append(prepare(sys.argv[1], json.loads(sys.stdin.readline())))
-        return {"ready_s": time.perf_counter() - start}
-
-    if answer(ready):
-        for line in sys.stdin:
-            answer(lambda line=line: step[0](json.loads(line)))  # type: ignore[misc]
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

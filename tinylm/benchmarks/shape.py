@@ -1,4 +1,4 @@
-"""The shape at which both sides are measured, and our side of it: settings, data, models."""
+"""The shape at which all contenders are measured, and ours at it: settings, data, models."""
 
 import dataclasses
 import tempfile
@@ -34,6 +34,7 @@ AS_PRESET = AS_NANOGPT | {
     "positions": "sinusoids", "activation": "relu", "feed_forward_bias": True, "tied_output": False,
     "output_bias": True, "embedding": "frozen",
 }  # fmt: skip
+ADAMW_BF16 = {"optimizer": "adamw", "precision": "bf16"}  # of section train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,15 +64,15 @@ def of_size(size: str) -> Shape:
     return TINY if size == "tiny" else WORD_50K
 
 
-def section(name: str, cls: type, changes: Mapping[str, Any]) -> Any:
-    """A section of the complete preset with some values changed."""
-    params = parse_yaml(preset_text(BASE), BASE)
-    return read_section({name: params[name] | dict(changes)}, name, cls, f"{BASE}.yaml")
+def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE) -> Any:
+    """A section of a preset, by default of the complete one, with some values changed."""
+    params = parse_yaml(preset_text(preset), preset)
+    return read_section({name: params[name] | dict(changes)}, name, cls, f"{preset}.yaml")
 
 
-def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT) -> ModelSettings:
+def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT, preset: str = BASE) -> ModelSettings:
     own = {name: getattr(shape, name) for name in ("layers", "heads", "feed_forward", "context", "dropout")}
-    return section("model", ModelSettings, own | dict(form))
+    return section("model", ModelSettings, own | dict(form), preset)
 
 
 def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
@@ -80,53 +81,37 @@ def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
     return section("train", TrainSettings, own | changes)
 
 
-def random_vectors(shape: Shape, seed: int = 1) -> torch.Tensor:
+def random_vectors(shape: Shape) -> torch.Tensor:
     """(V, D) float32"""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(1)
     return torch.randn(shape.vocab, shape.width, generator=generator) * 0.02
 
 
-def untrained(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT) -> TinyLM:
+def untrained(shape: Shape) -> TinyLM:
     """A model with fresh weights over random vectors."""
-    return new_model(model_settings(shape, form), random_vectors(shape))
+    return new_model(model_settings(shape), random_vectors(shape))
 
 
-def stream(shape: Shape, tokens: int, seed: int = 1) -> np.ndarray:
+def stream(shape: Shape, tokens: int) -> np.ndarray:
     """Ids as words come, the k-th most frequent one 1 / k as often as the first (Zipf).  -> (tokens,) int64"""
-    rng = np.random.default_rng(derive_seed(seed, "stream"))
+    rng = np.random.default_rng(derive_seed(1, "stream"))
     weights = 1.0 / np.arange(1, shape.vocab - SPECIALS + 1)
     return SPECIALS + rng.choice(len(weights), size=tokens, p=weights / weights.sum())
 
 
-def new_trainer_on(
-    folder: str | Path, shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any = "cpu"
-) -> Trainer:
-    """The real Trainer over the token store's split `train`."""
+def new_trainer(
+    shape: Shape, settings: TrainSettings, threads: int, *,
+    model: ModelSettings | None = None, device: Any = "cpu", folder: Path | None = None,
+) -> Trainer:  # fmt: skip
+    """The real Trainer over random vectors and the token store in `folder`, or else a stream of words.
+
+    model: by default nanoGPT's architecture.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as made:  # it may go: the map keeps the file
+            write_store(made, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
+            return new_trainer(shape, settings, threads, model=model, device=device, folder=Path(made))
     seed_everything(1, threads)
     batches = TrainBatches(TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1)
-    return Trainer(training_model(model, settings, random_vectors(shape), torch.device(device)), batches, settings)
-
-
-def new_trainer_on_stream(
-    shape: Shape, model: ModelSettings, settings: TrainSettings, threads: int, device: Any
-) -> Trainer:
-    """The real Trainer over random vectors and a stream of words."""
-    with tempfile.TemporaryDirectory() as folder:  # it may go: the map keeps the file
-        write_store(folder, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
-        return new_trainer_on(folder, shape, model, settings, threads, device)
-
-
-def new_trainer(shape: Shape, setup: Mapping[str, Any], device: Any = "cpu") -> Trainer:
-    """Our side of a training step, over a stream of words; `setup`: threads, form, settings."""
-    form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
-    settings = train_settings(shape, **setup.get("settings", {}))
-    return new_trainer_on_stream(shape, model_settings(shape, form), settings, setup["threads"], device)
-
-
-def of_preset(name: str, shape: Shape) -> tuple[ModelSettings, TrainSettings]:
-    """Sections model and train of a preset, with the shape's numbers."""
-    params = parse_yaml(preset_text(name), name)
-    own = {key: getattr(shape, key) for key in ("layers", "heads", "feed_forward", "context", "dropout")}
-    model = read_section({"model": params["model"] | own}, "model", ModelSettings, name)
-    train = read_section({"train": params["train"] | {"batch_size": shape.batch}}, "train", TrainSettings, name)
-    return model, train
+    form = model or model_settings(shape)
+    return Trainer(training_model(form, settings, random_vectors(shape), torch.device(device)), batches, settings)

@@ -1,12 +1,15 @@
 """A command, its wall time and the largest size of all its processes together."""
 
+import os
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+from tinylm.benchmarks.interleaved import ROOT
 from tinylm.host.command import CommandFailed
 
 EVERY_S = 0.2
@@ -23,19 +26,33 @@ def tree_mib(process: psutil.Process) -> float:
     return total / (1 << 20)
 
 
-def watch(command: Sequence[str], folder: Path) -> tuple[float, float]:
-    """(seconds, MiB at the peak) of a command run in a folder. Raises CommandFailed where it fails."""
-    start, peak = time.perf_counter(), 0.0
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        own = psutil.Process(process.pid)
-        while process.poll() is None:
-            try:
+def run_command(*command: str, folder: Path = ROOT, sampled: bool = False) -> tuple[float, float]:
+    """Run `python -m command` in a folder, this repository's code at hand; CommandFailed where it fails.
+
+    -> (seconds, MiB at the peak of all its processes where `sampled`, else 0)
+    """
+    peak, ended = 0.0, threading.Event()
+
+    def sample(pid: int) -> None:
+        nonlocal peak
+        try:
+            own = psutil.Process(pid)
+            while not ended.is_set():
                 peak = max(peak, tree_mib(own))
-            except psutil.Error:
-                break
-            time.sleep(EVERY_S)
-        _, said = process.communicate()
-        seconds = time.perf_counter() - start
+                ended.wait(EVERY_S)
+        except psutil.Error:  # the process itself has ended
+            pass
+
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    if sampled:
+        threading.Thread(target=sample, args=[process.pid], daemon=True).start()
+    _, errors = process.communicate()
+    seconds = time.perf_counter() - start
+    ended.set()
     if process.returncode:
-        raise CommandFailed(f"{' '.join(command)}: {said.strip()[-400:]}")
+        raise CommandFailed(f"{' '.join(command)}: {errors.strip()[-400:]}")
     return seconds, peak

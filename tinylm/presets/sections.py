@@ -12,11 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section
-from tinylm.bench.beam_settings import BeamBenchSettings
-from tinylm.bench.ckpt_settings import CkptBenchSettings
-from tinylm.bench.kv_settings import KvBenchSettings
-from tinylm.bench.seeds import SeedSettings
-from tinylm.bench.sweep import AccumSettings
+from tinylm.bench.settings import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings

@@ -4,103 +4,78 @@ A request with `limit` tells what was counted: operations, bytes, and the machin
 """
 
 import itertools
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tinylm.benchmarks.serve import Step
+import torch
+
+from tinylm.benchmarks.checkpoint import WORDS
+from tinylm.benchmarks.contenders.decoding import our_decode
+from tinylm.benchmarks.serve import Step, seconds
+from tinylm.benchmarks.shape import ADAMW_BF16, Shape, new_trainer, train_settings, untrained
+from tinylm.cost.describe import summary
+from tinylm.kernels.decoding.decoder import prepare
+from tinylm.text.storybook import corpus
+from tinylm.text.tokens.words import build_tokenizer, count_words
 
 
-def flop_per_s(tiny: bool, low: bool) -> float:
-    """Operations a second of a large matrix product; `low`: in bf16."""
-    import torch
-
+def flop_per_s(tiny: bool, bf16: bool) -> float:
+    """Operations a second of a large matrix product."""
     rows, inner, columns = (64, 32, 64) if tiny else (2048, 1200, 1200)
-    dtype = torch.bfloat16 if low else torch.float32
+    dtype = torch.bfloat16 if bf16 else torch.float32
     a, b = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
-    return 2 * rows * inner * columns / min(_seconds(lambda: a @ b) for _ in range(50))
+    return 2 * rows * inner * columns / min(seconds(lambda: a @ b) for _ in range(50))
 
 
 def bytes_per_s(size: float) -> float:
     """Bytes a second at which `size` bytes are read again and again, out of a cache where they fit one."""
-    import torch
-
     block = torch.ones(max(1, int(size) // 4))
-    return block.nbytes / min(_seconds(block.sum) for _ in range(20))
+    return block.nbytes / min(seconds(block.sum) for _ in range(20))
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def _step(work: Callable[[], object], limit: Callable[[], dict[str, float]]) -> Step:
+    return lambda request: limit() if "limit" in request else {"seconds": seconds(work)}
 
 
 def train(setup: Mapping[str, Any]) -> Step:
-    """setup: shape; one update in bf16."""
-    from tinylm.benchmarks.shape import Shape, new_trainer
-    from tinylm.cost.describe import summary
-
+    """One update in bf16. setup: shape"""
     shape = Shape(**setup["shape"])
-    trainer = new_trainer(shape, dict(setup) | {"settings": {"precision": "bf16", "optimizer": "adamw"}})
+    trainer = new_trainer(shape, train_settings(shape, **ADAMW_BF16), setup["threads"])
 
-    def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        if "limit" in request:
-            flop = summary(trainer.model)["training_flop_per_token"] * shape.step_tokens
-            return {"flop": flop, "threads": setup["threads"], "flop_per_s": flop_per_s(setup["tiny"], low=True)}
-        return {"seconds": _seconds(lambda: trainer.update(trainer.next_batches()))}
+    def limit() -> dict[str, float]:
+        flop = summary(trainer.model)["training_flop_per_token"] * shape.step_tokens
+        return {"flop": flop, "threads": setup["threads"], "flop_per_s": flop_per_s(setup["tiny"], bf16=True)}
 
-    return step
+    return _step(lambda: trainer.update(trainer.next_batches()), limit)
 
 
 def decode(setup: Mapping[str, Any]) -> Step:
-    """setup: shape; new_tokens, batch, beams; untrained weights, prompts of five tokens, texts of fixed length."""
-    import torch
-
-    from tinylm.benchmarks.contenders.our_decoding import prepared, settings
-    from tinylm.benchmarks.shape import Shape, untrained
-    from tinylm.cost.describe import summary
-    from tinylm.decoding.beam import beam_search
-    from tinylm.decoding.sampling import generate
-
+    """Untrained weights, prompts of five tokens, texts of fixed length. setup: shape, new_tokens, batch, beams"""
     torch.set_num_threads(setup["threads"])
-    shape = Shape(**setup["shape"])
-    model, greedy = untrained(shape).eval(), settings().greedy()
-    new = setup.get("new_tokens", 4 if setup["tiny"] else 55)
+    model = untrained(Shape(**setup["shape"])).eval()
+    new, beams = setup.get("new_tokens", 4 if setup["tiny"] else 55), setup.get("beams")
     prompts = [[4 + number % 50, 5, 6, 7, 8] for number in range(setup.get("batch", 1))]
-    beams = setup.get("beams")
-    fast = prepared(model, "auto")
+    decoder = prepare(model, "auto")
+    run = our_decode(model, decoder, new)
 
-    def run() -> None:
-        if beams is None:
-            generate(model, prompts, greedy, new, None, banned=[], stop_at_eos=False, **fast)
-        else:
-            beam_search(model, prompts, beams, new, 0.0, None, [], stop_at_eos=False, **fast)
+    def limit() -> dict[str, float]:
+        costs, rows, bf16 = summary(model), len(prompts) * (beams or 1), decoder.precision == "bf16"
+        weights = costs["weight_bytes"] / (2 if bf16 else 1)
+        work = {"flop": costs["forward_flop_per_token"] * rows * new, "bytes": weights * new}
+        return work | {"flop_per_s": flop_per_s(setup["tiny"], bf16), "bytes_per_s": bytes_per_s(weights)}
 
-    def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        if "limit" in request:
-            told, rows, low = summary(model), len(prompts) * (beams or 1), fast["decoder"].precision == "bf16"
-            weights = told["weight_bytes"] / (2 if low else 1)
-            work = {"flop": told["forward_flop_per_token"] * rows * new, "bytes": weights * new}
-            return work | {"flop_per_s": flop_per_s(setup["tiny"], low), "bytes_per_s": bytes_per_s(weights)}
-        return {"seconds": _seconds(run)}
-
-    return step
+    return _step(lambda: run(prompts, beams or "greedy"), limit)
 
 
 def data(setup: Mapping[str, Any]) -> Step:
-    """setup: megabytes; storybook text, words counted and then encoded, in this process."""
-    from tinylm.benchmarks.checkpoint import WORDS
-    from tinylm.text.storybook import corpus
-    from tinylm.text.tokens.words import build_tokenizer, count_words
-
+    """Storybook text, words counted and then encoded, in this process. setup: megabytes"""
     stories = [story.text for story in corpus.generate(300, 1, 1)[0]]
     size = setup["megabytes"] * (20_000 if setup["tiny"] else 1_000_000)
     repeats = max(1, round(size / sum(map(len, stories))))
 
     def run() -> None:
         words = build_tokenizer(count_words(itertools.chain.from_iterable([stories] * repeats), WORDS), WORDS)
-        for _ in range(repeats):
-            for text in stories:
-                words.encode_story(text)
+        for text in itertools.chain.from_iterable([stories] * repeats):
+            words.encode_story(text)
 
-    return lambda request: {} if "limit" in request else {"seconds": _seconds(run)}
+    return _step(run, dict)

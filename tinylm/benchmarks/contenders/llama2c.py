@@ -1,7 +1,7 @@
 """llama2.c (github.com/karpathy/llama2.c): its C programs, compiled here, with a random model of as many weights.
 
-Its architecture has three matrices in the feed-forward and its int8 wants widths of many factors, so that the shape is
-one of its own: width 288 in 6 heads, feed-forward 928: 8.8 M weights at 4 layers and 14,886 words, as word-50k's.
+It has three matrices in the feed-forward, and its int8 wants widths of many factors, so that its shape is its own:
+width 288 in 6 heads, feed-forward 928, which makes 8.8 M weights at 4 layers and 14,886 words, as in word-50k.
 """
 
 import contextlib
@@ -21,17 +21,8 @@ from tinylm.benchmarks.serve import Step
 
 WIDTH, INNER, HEADS = 288, 928, 6
 FLAGS = ("-Ofast", "-march=native", "-fopenmp")  # its `make runomp`, the fastest it offers
+PROGRAMS = {"fp32": "run", "int8": "runq"}
 _RATE = re.compile(r"achieved tok/s: ([0-9.]+)")
-
-
-def _build(clone: Path, folder: Path, name: str) -> Path:
-    """Its run.c (fp32) or runq.c (int8) as a program."""
-    program = folder / name
-    with atomic_path(program) as temporary:
-        command = ["gcc", *FLAGS, "-o", str(temporary), str(clone / f"{name}.c"), "-lm"]
-        subprocess.run(command, check=True, capture_output=True)
-    program.chmod(0o755)
-    return program
 
 
 def _weights(clone: Path, folder: Path, setup: Mapping[str, Any]) -> None:
@@ -62,31 +53,31 @@ def _vocabulary(folder: Path, size: int) -> None:
 
 
 def make(setup: Mapping[str, Any]) -> Step:
-    """setup: clone, folder, shape; request: precision (fp32 | int8), cores, runs -> {seconds, tokens}.
+    """setup: clone, folder, shape, precision (fp32 | int8), cores, texts (of a trial).  -> {seconds, tokens}
 
     Time is what it measures itself: all tokens but the first, loading left out.
     """
-    clone, folder = Path(setup["clone"]), Path(setup["folder"])
-    folder.mkdir(parents=True, exist_ok=True)
+    clone, folder, precision = Path(setup["clone"]), Path(setup["folder"]), setup["precision"]
     if not (folder / "tokenizer.bin").exists():
         _weights(clone, folder, setup)
         _vocabulary(folder, setup["shape"]["vocab"])
-    programs = {"fp32": _build(clone, folder, "run"), "int8": _build(clone, folder, "runq")}
-    steps = setup["shape"]["context"]
+    program, steps = folder / PROGRAMS[precision], setup["shape"]["context"]
+    with atomic_path(program) as temporary:
+        source = clone / f"{PROGRAMS[precision]}.c"
+        subprocess.run(["gcc", *FLAGS, "-o", str(temporary), str(source), "-lm"], check=True, capture_output=True)
+    program.chmod(0o755)
+    command = [str(program), str(folder / f"{precision}.bin"), "-z", str(folder / "tokenizer.bin")]
+    command += ["-n", str(steps), "-t", "1.0", "-p", "1.0"]
+    environment = os.environ | {"OMP_NUM_THREADS": str(setup["cores"])}
 
-    def once(precision: str, cores: int, seed: int) -> float:
-        """Tokens a second of one text."""
-        command = [str(programs[precision]), str(folder / f"{precision}.bin"), "-z", str(folder / "tokenizer.bin")]
-        command += ["-n", str(steps), "-t", "1.0", "-p", "1.0", "-s", str(seed)]
-        made = subprocess.run(
-            command, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": str(cores)}, check=True
-        )
-        found = _RATE.search(made.stderr.decode(errors="replace"))
-        return float(found[1]) if found else 0.0
+    def rate(seed: int) -> float:
+        """Tokens a second of one text; 0 where it does not say."""
+        made = subprocess.run([*command, "-s", str(seed)], capture_output=True, env=environment, check=True)
+        match = _RATE.search(made.stderr.decode(errors="replace"))
+        return float(match[1]) if match else 0.0
 
-    def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        rates = [once(request["precision"], request["cores"], seed) for seed in range(1, request["runs"] + 1)]
-        told = [rate for rate in rates if rate > 0]
-        return {"seconds": sum((steps - 1) / rate for rate in told), "tokens": (steps - 1) * len(told)}
+    def step(_: Mapping[str, Any]) -> dict[str, Any]:
+        rates = [each for seed in range(1, setup["texts"] + 1) if (each := rate(seed)) > 0]
+        return {"seconds": sum((steps - 1) / each for each in rates), "tokens": (steps - 1) * len(rates)}
 
     return step

@@ -1,0 +1,74 @@
+"""Contenders of the line `loss`: training for so many tokens is the set-up, so that the clock runs from the start of
+the process; the step then scores what was trained.
+
+nanoGPT: windows at random places, AdamW, cosine to the horizon. tinylm: `assemble`'s parts, the real Trainer with its
+recipe, skip-gram vectors trained first where asked for. Set-up of both: folder and shape of the data, seed, tokens.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tinylm.benchmarks.contenders.nanogpt import NanoGPT, learning_rate
+from tinylm.benchmarks.serve import Step
+from tinylm.benchmarks.shape import AS_NANOGPT, PAD_ID, Shape, model_settings, section, train_settings
+from tinylm.scoring.split_loss import split_loss
+from tinylm.text.batches import Batch, scoring_batches
+from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.text.vectors.matrix import embedding_matrix
+from tinylm.text.vectors.settings import EmbeddingSettings
+from tinylm.training.assembly import assemble
+from tinylm.training.trainer import Trainer
+
+
+def _scores(folder: Path, shape: Shape, batch_loss: Callable[[Batch], float]) -> Step:
+    """Nats per token of held-out and evaluation in non-overlapping windows; batch_loss: a batch's nats, added up."""
+
+    def split(name: str) -> float:
+        batches = list(scoring_batches(TokenStore(folder / "tokens", name), "stream", 32, shape.context, PAD_ID))
+        return sum(map(batch_loss, batches)) / sum(batch.tokens for batch in batches)
+
+    return lambda _: {name: split(name) for name in ("held_out", "evaluation")}
+
+
+def nanogpt(setup: Mapping[str, Any]) -> Step:
+    """setup: clone, mode, lr"""
+    torch.set_num_threads(setup["threads"])
+    torch.manual_seed(setup["seed"])
+    shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
+    ids = TokenStore(folder / "tokens", "train").ids
+    peer = NanoGPT(setup["clone"], shape, setup["mode"], lr=setup["lr"])
+    updates = max(1, setup["tokens"] // shape.step_tokens)
+    for update in range(updates):
+        peer.update(peer.windows(ids), learning_rate(update, updates, setup["lr"]))
+    peer.raw.eval()
+
+    @torch.no_grad()
+    def batch_loss(batch: Batch) -> float:
+        return float(peer.raw(batch.inputs, batch.targets)[1]) * batch.tokens
+
+    return _scores(folder, shape, batch_loss)
+
+
+def ours(setup: Mapping[str, Any]) -> Step:
+    """setup: train, model, embedding: changes of the complete preset's sections"""
+    torch.set_num_threads(setup["threads"])
+    shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
+    vectors = section("embedding", EmbeddingSettings, {"width": shape.width} | setup.get("embedding", {}))
+
+    def texts() -> Any:
+        with open(folder / "train.txt", encoding="utf-8") as handle:
+            yield from handle
+
+    matrix, _ = embedding_matrix(vectors, open_tokenizer(folder / "tokenizer.json"), texts)
+    stores = {split: TokenStore(folder / "tokens", split) for split in ("train", "held_out")}
+    settings = train_settings(shape, tokens=setup["tokens"], seed=setup["seed"], **setup.get("train", {}))
+    form = model_settings(shape, AS_NANOGPT | setup.get("model", {}))
+    made = assemble(form, settings, torch.from_numpy(matrix), stores, PAD_ID, "cpu", setup["threads"])
+    trainer = Trainer(made.model, made.batches, settings)
+    while (upcoming := trainer.next_batches()) and trainer.tokens + sum(b.tokens for b in upcoming) <= trainer.end:
+        trainer.update(upcoming)
+    return _scores(folder, shape, lambda batch: split_loss(made.model, [batch])[0])
