@@ -11,7 +11,7 @@ from tinylm.host.command import guard
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import save_model
-from tinylm.model.lm import ModelSettings
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.curves import run_figures
@@ -19,7 +19,7 @@ from tinylm.training.distributed import Group
 from tinylm.training.loop import train
 from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
-from tinylm.training.trainer import TrainSettings
+from tinylm.training.settings import TrainSettings
 
 CODE = ["stages/seed_train.py"]
 

@@ -64,7 +64,7 @@ class Group:
 
     def device(self, name: str) -> torch.device:
         """As `pick_device`, but each rank gets a CUDA device of its own. Raises InputError where there are too few."""
-        device = pick_device(name)
+        device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
             cards = torch.cuda.device_count()
             if self.local_size > cards:

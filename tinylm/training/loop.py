@@ -19,8 +19,9 @@ from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.curves import Curves, TrainResult
 from tinylm.training.distributed import Group, RankLost
 from tinylm.training.schedules import EarlyStopping, EpochCheckpoints
+from tinylm.training.settings import TrainSettings
 from tinylm.training.snapshot import Snapshots, State
-from tinylm.training.trainer import Trainer, TrainingFailed, TrainSettings
+from tinylm.training.trainer import Trainer, TrainingFailed
 
 
 @dataclasses.dataclass
