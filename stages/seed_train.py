@@ -42,19 +42,20 @@ def main() -> None:
 
 
 def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
-    """What each of the run's processes does; the one that leads writes all files."""
+    """What each of the run's processes does; rank 0 writes all files."""
     runtime = read_section(params, "runtime", RuntimeSettings)
     seed, folder = settings.seed, f"data/seeds/{settings.seed}"
-    if group.leads:
+    if group.is_rank0:
         check_writable("runs", folder)
     model_settings = read_section(params, "model", ModelSettings)
     ready = prepare(group, open_tokenizer(TOKENIZER), model_settings, settings, runtime, f"runs/seeds/{seed}", CODE)
-    made, settings, snapshots, every_s = ready.made, ready.train, ready.snapshots, runtime.log_every_s
+    made, every_s, snapshots = ready.made, runtime.log_every_s, ready.snapshots
     with contextlib.ExitStack() as held:
-        if group.leads:
+        if group.is_rank0:
             held.enter_context(exclusive_lock(f"runs/seed_{seed}.lock", f"training with seed {seed}"))
-        result = train(made.model, made.batches, made.held_out, settings, every_s, None, snapshots, group=group)
-        if not group.leads:
+        run = made.model, made.batches, made.held_out, ready.train
+        result = train(*run, log_every_s=every_s, snapshots=snapshots, group=group)
+        if not group.is_rank0:
             return
         save_model(folder, made.model, **ready.saved_with())
         figures = run_figures(result, made.batches)

@@ -1,4 +1,4 @@
-"""Stage train: fit the model to the train split; write weights, curves and the samples it wrote on the way."""
+"""Stage train: fit the model to the train split; write weights, curves and the samples of the run."""
 
 import contextlib
 import sys
@@ -37,10 +37,10 @@ def main() -> None:
 
 
 def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
-    """What each of the run's processes does; the one that leads writes all files."""
+    """What each of the run's processes does; rank 0 writes all files."""
     start = time.perf_counter()
     runtime = read_section(params, "runtime", RuntimeSettings)
-    if group.leads:
+    if group.is_rank0:
         check_writable("runs", "models", "metrics", "plots")
     tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
@@ -57,15 +57,24 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     logged = {f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()}
     with contextlib.ExitStack() as held:
         logger = None
-        if group.leads:
+        if group.is_rank0:
             held.enter_context(exclusive_lock("runs/train.lock", "training"))
             logger = held.enter_context(open_logger(runtime.logger, "runs", runtime.log_every_s, logged))
-        every_s, snapshots = runtime.log_every_s, ready.snapshots
-        result = train(model, batches, ready.made.held_out, settings, every_s, sample, snapshots, logger, group)
-        if not group.leads:
+        result = train(
+            model,
+            batches,
+            ready.made.held_out,
+            settings,
+            log_every_s=runtime.log_every_s,
+            on_sample=sample,
+            snapshots=ready.snapshots,
+            logger=logger,
+            group=group,
+        )
+        if not group.is_rank0:
             return
         save_model("models", model, **ready.saved_with())
-        snapshots.copy_kept("models")
+        ready.snapshots.copy_kept("models")
         write_samples("models/samples.json", result.curves)
         write_sums("models")
         write_curves("plots", result.curves)
@@ -73,7 +82,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
         write_json("metrics/train.json", chosen | figures)
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
-        snapshots.finish()
+        ready.snapshots.finish()
 
 
 if __name__ == "__main__":

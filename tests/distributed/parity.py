@@ -43,7 +43,7 @@ def write_weights(stores: Path, path: Path, *case_and_group: Any) -> None:
 def conversation(group: Group, out: Path) -> None:
     """What the collectives give on each rank."""
     tensors = {"b": torch.arange(3.0), "a": torch.tensor(7, dtype=torch.uint8)}
-    found = group.from_lead((tensors, {"updates": 5}) if group.leads else None)
+    found = group.from_rank0((tensors, {"updates": 5}) if group.is_rank0 else None)
     assert found is not None
     model = {"model.w": torch.full((2,), 1.0 + group.rank), "optimizer.m": torch.full((1,), 5.0 + group.rank)}
     first, second = group.align(model), group.align(model)
@@ -52,8 +52,8 @@ def conversation(group: Group, out: Path) -> None:
     answer = {
         "total": group.total(0.5, group.rank),
         "largest": group.largest(15 * (group.rank == 1)),
-        "from_lead": [{name: tensor.tolist() for name, tensor in found[0].items()}, found[1]],
-        "nothing": group.from_lead(None),
+        "from_rank0": [{name: tensor.tolist() for name, tensor in found[0].items()}, found[1]],
+        "nothing": group.from_rank0(None),
         "align": [first, second, {name: tensor.tolist() for name, tensor in model.items()}],
         "summed_loss": [scored, one],
         "threads": group.threads(5),

@@ -32,11 +32,11 @@ WRAPPED = {  # module -> its functions, or Class.method, by kind; modules in the
     "tinylm.presets.sections": {"stage_params": "checks"},
     "tinylm.text.stores.token_store": {"TokenStore.__init__": "checks"},
     "tinylm.model.checkpoint": {"_misfit": "checks"},
-    "tinylm.training.run_state": {"Run.snapshot": "snapshots"},
     "tinylm.training.snapshot": {
         "fingerprint": "snapshots",
         **{f"Snapshots.{name}": "snapshots" for name in ("save", "keep", "copy_kept", "latest", "finish")},
     },
+    "tinylm.training.loop": {"_Run.state": "snapshots"},
 }
 
 

@@ -21,7 +21,7 @@ STAGES, written = STAGE["STAGES"], STAGE["written"]
 # One interpreter for all runs, each in a fork of it: torch is imported once. Lines of input: update, action.
 RUNS = """
 import stages.train
-from tinylm.command import guard
+from tinylm.host.command import guard
 from tinylm.training import ranks
 from tinylm.training.trainer import Trainer
 ranks.GRACE_S, plain = 5.0, Trainer.update
@@ -92,8 +92,13 @@ MEMORY = (
 )
 ENDED = {
     "rank 1 killed": ("1.3", KILL, 1, [f"error: rank 1 {KILLED}; stopped after update 3, .* to go on from there$"]),
-    "interrupted": ("1.8", TO_PARENT.format("SIGINT"), 130, ["ending behind", "interrupted after update 9, "]),
-    "terminated": ("1.11", TO_PARENT.format("SIGTERM"), 143, ["ending behind", "interrupted after update 12, "]),
+    "interrupted": ("1.8", TO_PARENT.format("SIGINT"), 130, ["ending (behind|after)", "interrupted after update 9, "]),
+    "terminated": (
+        "1.11",
+        TO_PARENT.format("SIGTERM"),
+        143,
+        ["ending (behind|after)", "interrupted after update 12, "],
+    ),
     "out of memory": ("1.14", "raise MemoryError", 1, [MEMORY]),
     "no number": ("1.16", NAN, 1, ["error: update 17: loss nan, .* at learning rate .*last good snapshot: .*0014.s"]),
     "rank 0 killed": ("0.20", KILL, 1, [f"error: rank 0 {KILLED}$"]),

@@ -3,9 +3,8 @@ import math
 
 import pytest
 
-from tinylm.training.curves import epoch_figures, run_figures, write_curves
+from tinylm.training.curves import Curves, epoch_figures, run_figures, write_curves
 from tinylm.training.loop import train
-from tinylm.training.run_state import Curves
 
 
 def read(path):

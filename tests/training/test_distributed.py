@@ -18,7 +18,6 @@ from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.text.batches import Batch
 from tinylm.text.stores.token_store import TokenStore, write_store
-from tinylm.training import distributed
 from tinylm.training.distributed import Group
 from tinylm.training.ranks import _interface_to, in_ranks, verdict
 
@@ -88,7 +87,7 @@ def test_what_ranks_tell_each_other(out):
     assert lead == {
         "total": [1.0, 1.0],
         "largest": 15,
-        "from_lead": [{"b": [0.0, 1.0, 2.0], "a": 7}, {"updates": 5}],
+        "from_rank0": [{"b": [0.0, 1.0, 2.0], "a": 7}, {"updates": 5}],
         "nothing": None,
         "align": [True, False, {"model.w": [1.0, 1.0], "optimizer.m": [5.0]}],
         "summed_loss": [[8.5, 2], [4.0, 1]],
@@ -112,14 +111,6 @@ def test_the_shares_are_the_mini_batch(ragged):
     batch: Batch = shares[1][0]
     assert batch.tokens == int((batch.targets >= 0).sum())
     assert batch.targets.is_contiguous()
-
-
-def test_gradients_travel_in_bounded_buckets(monkeypatch):
-    monkeypatch.setattr(distributed, "BUCKET_BYTES", 40)
-    sizes = [3, 7, 1, 20, 10, 1]
-    found = list(distributed._buckets([torch.zeros(size) for size in sizes]))
-    assert [[len(tensor) for tensor in bucket] for bucket in found] == [[3, 7], [1], [20], [10], [1]]
-    assert list(distributed._buckets([])) == []
 
 
 def test_more_processes_than_rows_or_than_cards_are_refused(new_settings, monkeypatch):

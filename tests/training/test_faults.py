@@ -13,9 +13,8 @@ from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.training import loop
 from tinylm.training.loop import train
-from tinylm.training.snapshot import Snapshots
+from tinylm.training.snapshot import FORMAT, Snapshots
 from tinylm.training.trainer import Trainer, TrainingFailed
-from tinylm.training.unfinished import FORMAT
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3)}
 PARTS = {"train.lr": 3e-4, "data/tokens/train.ids": "1f", "code": "a"}
@@ -58,7 +57,7 @@ def test_fault_02_killed_while_a_snapshot_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_fault_03_a_signal_ends_the_run_behind_its_update(
+def test_fault_03_a_signal_ends_the_run_after_its_update(
     tmp_path, new_model, new_batches, held_out, new_settings, number
 ):
     def run(snapshots, kill_at=None):
@@ -71,7 +70,9 @@ def test_fault_03_a_signal_ends_the_run_behind_its_update(
             return str(update)
 
         settings = new_settings(tokens=2500, sample_every=4)
-        return model.state_dict(), train(model, new_batches(), held_out, settings, 5.0, sample, snapshots)
+        return model.state_dict(), train(
+            model, new_batches(), held_out, settings, on_sample=sample, snapshots=snapshots
+        )
 
     whole, expected = run(None)
     before = signal.getsignal(number)
@@ -95,8 +96,8 @@ def test_fault_03_the_second_ctrl_c_ends_at_once(tmp_path, new_model, new_batche
 
     with pytest.raises(KeyboardInterrupt):
         train(
-            new_model(), new_batches(), held_out, new_settings(sample_every=4), 5.0, sample,
-            Snapshots(tmp_path / "runs", PARTS, 1e9),
+            new_model(), new_batches(), held_out, new_settings(sample_every=4), on_sample=sample,
+            snapshots=Snapshots(tmp_path / "runs", PARTS, 1e9),
         )  # fmt: skip
     assert everything(tmp_path / "runs") == {}
 
@@ -109,24 +110,24 @@ def test_fault_03_one_press_that_a_wrapper_doubles_counts_once(
             signal.raise_signal(signal.SIGINT)
         return ""
 
-    settings = new_settings(sample_every=4)
+    settings, snapshots = new_settings(sample_every=4), Snapshots(tmp_path, PARTS, 1e9)
     with pytest.raises(Interrupted):
-        train(new_model(), new_batches(), held_out, settings, 5.0, sample, Snapshots(tmp_path, PARTS, 1e9))
+        train(new_model(), new_batches(), held_out, settings, on_sample=sample, snapshots=snapshots)
 
 
-def test_fault_07_killed_behind_the_last_update(tmp_path, new_model, new_batches, held_out, new_settings, monkeypatch):
+def test_fault_07_killed_after_the_last_update(tmp_path, new_model, new_batches, held_out, new_settings, monkeypatch):
     settings, models, samples = new_settings(tokens=1500, patience=50), [], []
 
     def run():
         model = new_model()
         result = train(
-            model, new_batches(), held_out, settings, 5.0, lambda *at: samples.append(at) or "",
-            Snapshots(tmp_path, PARTS, 1e9),
+            model, new_batches(), held_out, settings, on_sample=lambda *at: samples.append(at) or "",
+            snapshots=Snapshots(tmp_path, PARTS, 1e9),
         )  # fmt: skip
         models.append((model.state_dict(), result))
 
     run()
-    monkeypatch.setattr(loop, "_update", None)  # nothing is trained, measured or written again
+    monkeypatch.setattr(Trainer, "update", None)  # nothing is trained, measured or written again
     monkeypatch.setattr(loop, "split_loss", None)
     known = list(samples)
     run()

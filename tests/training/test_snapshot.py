@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from tinylm.base.config import InputError
 from tinylm.training.loop import train
-from tinylm.training.moments import Moments
+from tinylm.training.schedules import EpochCheckpoints
 from tinylm.training.snapshot import Snapshots, code_sha256, fingerprint
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "random.cpu": torch.arange(5, dtype=torch.uint8)}
@@ -17,7 +17,7 @@ class CutOff(Exception):
 
 
 class Dying(Snapshots):
-    """Writes a snapshot every few updates and dies behind the N-th."""
+    """Writes a snapshot every few updates and dies after the N-th."""
 
     def __init__(self, *args, every, dies, **kwargs):
         super().__init__(*args, **kwargs)
@@ -201,17 +201,17 @@ def test_weights_are_kept_at_the_first_update_that_reaches_the_epoch(
         assert all(torch.equal(tensor, seen[reached][name]) for name, tensor in weights.items()), epoch
 
 
-def test_an_epoch_is_nearly_reached_to_within_two_per_cent():
-    moments = Moments((0.5, 1.0), 1000, 1000)
-    assert moments.nearly(980, 1000) == [1.0]
-    assert moments.nearly(979, 1000) == []
-    assert moments.nearly(1000, 1000) == []
-    assert moments.nearly(495, 499) == []
+def test_an_epoch_is_almost_reached_to_within_two_per_cent():
+    chosen = EpochCheckpoints((0.5, 1.0), 1000, 1000)
+    assert chosen.almost_reached(980, 1000) == [1.0]
+    assert chosen.almost_reached(979, 1000) == []
+    assert chosen.almost_reached(1000, 1000) == []
+    assert chosen.almost_reached(495, 499) == []
 
 
 def test_an_epoch_of_no_token_is_refused():
     with pytest.raises(InputError, match=r"train.keep_epochs holds 1e-09; allowed: at least one token"):
-        Moments((1e-9, 1.0), 1000, 1000)
+        EpochCheckpoints((1e-9, 1.0), 1000, 1000)
 
 
 @pytest.mark.parametrize("dies", [1, 2, 4])
@@ -241,7 +241,7 @@ def test_a_resumed_run_keeps_the_same_weights(tmp_path, new_model, new_batches, 
     assert kept(tmp_path / "cut") == {}
 
 
-def test_an_epoch_behind_the_end_is_refused_before_training(tmp_path, new_model, new_batches, held_out, new_settings):
+def test_an_epoch_beyond_the_end_is_refused_before_training(tmp_path, new_model, new_batches, held_out, new_settings):
     model = new_model()
     snapshots = Snapshots(tmp_path, {"x": 1}, 1e9)
     half = round(0.5 * new_batches().tokens_per_epoch)

@@ -103,7 +103,7 @@ def measure_run(task: Task) -> dict[str, Any]:
         scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
         return itertools.islice(scored, task.sweep.held_out_batches)
 
-    result = train(model, batches, held_out_batches, settings, task.log_every_s)
+    result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
     curves, steps = result.curves, task.accumulation
     tokens_per_s = curves.tokens[-1] / result.train_s
     process = own_peak_mib()

@@ -25,9 +25,8 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings
 from tinylm.training.assembly import Assembly, assemble
-from tinylm.training.curves import run_figures
+from tinylm.training.curves import TrainResult, run_figures
 from tinylm.training.loop import train
-from tinylm.training.run_state import TrainResult
 from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainingFailed, TrainSettings
 
@@ -127,7 +126,9 @@ class Workbench:
         figures: dict[str, Any]
         try:
             log_every_s = self.runtime.log_every_s
-            result = train(assembly.model, assembly.batches, held_out, settings, log_every_s, snapshots=snapshots)
+            result = train(
+                assembly.model, assembly.batches, held_out, settings, log_every_s=log_every_s, snapshots=snapshots
+            )
             figures = outcome(result, assembly)
         except TrainingFailed as error:  # an answer too: this setting does not train
             figures = {"diverged": 1, "error": str(error)}

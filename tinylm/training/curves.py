@@ -1,17 +1,69 @@
-"""The curves of a run as long tables (step, tokens, series, value): what DVC plots and the report draw."""
+"""What a run measured, its tables (step, tokens, series, value) for DVC's plots and the report, and its metrics."""
 
 import bisect
 import csv
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import atomic_write, write_json
 from tinylm.text.batches import TrainBatches
-from tinylm.training.run_state import Curves, TrainResult
 
-LAST = 20  # updates that the train loss at the end is a mean of
-MEAN_OF = 10  # updates that one point of the train curve averages: single batches differ too much to be read
+LAST = 20  # updates that the final train loss is the mean of
+MEAN_OF = 10  # updates per point of the train curve: the losses of single batches differ too much to be read
+
+
+@dataclasses.dataclass
+class Curves:
+    """What was measured during a run: one entry per update (tokens, train, rate, grad_norm), validation or sample."""
+
+    updates: list[int] = dataclasses.field(default_factory=list)
+    tokens: list[int] = dataclasses.field(default_factory=list)
+    train: list[float] = dataclasses.field(default_factory=list)  # nats per token of that update's batch
+    rate: list[float] = dataclasses.field(default_factory=list)
+    grad_norm: list[float] = dataclasses.field(default_factory=list)
+    held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)  # update, tokens, nats per token
+    samples: list[tuple[int, int, str]] = dataclasses.field(default_factory=list)  # update, tokens, text
+
+    def add(self, update: int, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
+        """Enter the figures of one update."""
+        self.updates.append(update)
+        self.tokens.append(tokens)
+        self.train.append(loss)
+        self.rate.append(rate)
+        self.grad_norm.append(grad_norm)
+
+    def newest(self) -> dict[str, float]:
+        """The figures of the last update."""
+        series = {"train_loss": self.train, "learning_rate": self.rate, "grad_norm": self.grad_norm}
+        return {name: values[-1] for name, values in series.items()} | {"tokens": self.tokens[-1]}
+
+
+@dataclasses.dataclass
+class TrainResult:
+    """The outcome of `train`; the model holds the weights to save."""
+
+    curves: Curves
+    last_held_out: float
+    best_held_out: float
+    best_update: int
+    stopped_early: bool
+    kept_best: bool  # the weights of the best held-out loss were put back
+    train_s: float  # updates only: validation and samples left out
+    earlier_s: float  # of the whole, in the processes that this run was resumed from
+
+    @property
+    def tokens(self) -> int:
+        """Scored tokens that all updates have seen."""
+        return self.curves.tokens[-1] if self.curves.tokens else 0
+
+    def timing(self) -> dict[str, float]:
+        """Seconds of all updates, and tokens per second in them, rounded."""
+        return {
+            "train_s": round(self.train_s, 3),
+            "tokens_per_s": round(self.tokens / max(self.train_s, 1e-9), 1),
+        }
 
 
 def _write(path: Path, rows: list[tuple[int, int, str, float]]) -> None:
@@ -24,8 +76,7 @@ def _write(path: Path, rows: list[tuple[int, int, str, float]]) -> None:
 def write_curves(folder: str | Path, curves: Curves) -> None:
     """Write loss.csv and perplexity.csv (series train and held-out), learning_rate.csv and grad_norm.csv.
 
-    Loss in nats a token; a train point is the mean of the last `MEAN_OF` updates, before each of which the weights
-    were those of the update before.
+    Loss in nats per token; a train point is the mean over the last `MEAN_OF` updates, of losses before each update.
     """
     loss: list[tuple[int, int, str, float]] = []
     rate: list[tuple[int, int, str, float]] = []
@@ -42,22 +93,22 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
 
 
 def write_samples(path: str | Path, curves: Curves) -> None:
-    """Write what the model wrote on the way: a list of {update, tokens, text}."""
+    """Write the samples of the run: a list of {update, tokens, text}."""
     write_json(path, [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in curves.samples])
 
 
 def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:
-    """Of each whole epoch: mean train loss of its updates in nats a token, held-out loss and perplexity at its end.
+    """Of each whole epoch: mean train loss of its updates in nats per token, held-out loss and perplexity at its end.
 
-    An update that two epochs share counts for the first of them.
+    An update that lies in two epochs counts for the first of them.
     """
     measured = {update: loss for update, _, loss in curves.held_out}
-    found, start, seen = [], 0, curves.tokens[-1] if curves.tokens else 0
+    epochs, start, seen = [], 0, curves.tokens[-1] if curves.tokens else 0
     for epoch in range(1, seen // tokens_per_epoch + 1):
         end = bisect.bisect_left(curves.tokens, epoch * tokens_per_epoch) + 1
-        inside = curves.train[start:end] or curves.train[end - 1 : end]  # an update may hold whole epochs
+        inside = curves.train[start:end] or curves.train[end - 1 : end]  # one update may hold whole epochs
         loss = measured[curves.updates[end - 1]]
-        found.append(
+        epochs.append(
             {
                 "epoch": epoch,
                 "update": curves.updates[end - 1],
@@ -67,13 +118,13 @@ def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
             }
         )
         start = end
-    return found
+    return epochs
 
 
 def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
-    """The figures of a run for metrics/train.json; losses in nats a token, held-out perplexity of the saved weights.
+    """The figures of a run for metrics/train.json; losses in nats per token, held-out perplexity of the saved weights.
 
-    by_epoch stands there where the run has a whole epoch (see `epoch_figures`).
+    by_epoch is left out of a run without a whole epoch (see `epoch_figures`).
     """
     epochs = epoch_figures(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]

@@ -2,14 +2,13 @@
 
 Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is divided by the tokens
 of all ranks, and gradients are summed, so that N ranks compute what one does, however ragged the batch: the gradient
-of the mean over all tokens. What is decided (the end, early stopping, a signal) is decided from figures that every
-rank has got alike; rank 0, which leads, alone writes and prints.
+of the mean over all tokens. Every decision (the end, early stopping, a signal) is taken from figures that are equal on
+all ranks; rank 0 alone writes and prints.
 """
 
 import contextlib
 import dataclasses
 import itertools
-import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
@@ -24,11 +24,9 @@ from tinylm.host.command import CommandFailed, is_out_of_memory
 from tinylm.host.runtime import pick_device
 from tinylm.text.batches import Batch
 
-BUCKET_BYTES = 25 << 20  # of gradients that travel together: small tensors would each pay for a round of their own
-
 
 class RankLost(CommandFailed):
-    """Another rank is gone or silent. kept: what the run has saved since, in words."""
+    """Another rank ended or does not answer. kept: what the run has saved since, in words."""
 
     def __init__(self, message: str, kept: str = "") -> None:
         super().__init__(message)
@@ -36,8 +34,8 @@ class RankLost(CommandFailed):
 
 
 @contextlib.contextmanager
-def _together() -> Iterator[None]:
-    """Turn what a collective raises when another rank is gone into RankLost."""
+def _collective() -> Iterator[None]:
+    """Raise RankLost where a collective fails because another rank has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -46,21 +44,9 @@ def _together() -> Iterator[None]:
         raise RankLost(str(error).strip().partition("\n")[0][:200]) from None
 
 
-def _buckets(tensors: list[Tensor]) -> Iterator[list[Tensor]]:
-    """The tensors in order, in runs of at most BUCKET_BYTES; a larger one is a run of its own."""
-    run: list[Tensor] = []
-    for tensor in tensors:
-        if run and sum(other.nbytes for other in run) + tensor.nbytes > BUCKET_BYTES:
-            yield run
-            run = []
-        run.append(tensor)
-    if run:
-        yield run
-
-
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """This process among those of its run; the default is a run of one, for which nothing here has any effect."""
+    """This process among those of its run; in the default, a run of one, no method here has any effect."""
 
     rank: int = 0
     size: int = 1
@@ -68,7 +54,7 @@ class Group:
     local_size: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_rank0(self) -> bool:
         """Whether this is the rank that writes and prints."""
         return self.rank == 0
 
@@ -77,8 +63,8 @@ class Group:
         return max(1, of_host // self.local_size)
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`, a card of its own for every rank. Raises InputError where there are fewer cards."""
-        device = pick_device(name)
+        """As `pick_device`, but each rank gets a CUDA device of its own. Raises InputError where there are too few."""
+        device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
             cards = torch.cuda.device_count()
             if self.local_size > cards:
@@ -101,34 +87,30 @@ class Group:
         return shares
 
     def seed_dropout(self, seed: int, update: int) -> None:
-        """Random numbers of this rank in this update: a stream of its own that no snapshot has to hold."""
+        """Seed dropout for an update: each rank draws numbers of its own, and no snapshot has to hold their state."""
         if self.size > 1:
             torch.manual_seed(derive_seed(seed, "dropout", update, self.rank))
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Make every parameter's gradient the sum of all ranks' in place; a missing one counts as zeros."""
+        """Replace every parameter's gradient by the sum of all ranks' gradients; a missing one counts as zeros."""
         if self.size == 1:
             return
-        for parameter in (parameters := list(parameters)):
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        under_way = []
-        with _together():
-            for bucket in _buckets([parameter.grad for parameter in parameters if parameter.grad is not None]):
-                flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
-                under_way.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
-            for bucket, flat, work in under_way:
-                work.wait()
-                for gradient, piece in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
-                    gradient.copy_(piece.view_as(gradient))
+        parameters = list(parameters)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        flat = parameters_to_vector(gradients)  # one transfer: small tensors would each pay for a round of their own
+        with _collective():
+            dist.all_reduce(flat)
+        vector_to_parameters(flat, gradients)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
 
     def _gathered(self, values: list[float]) -> Tensor:
-        """The values of every rank.  -> (size, values) float64, equal to the bit on all"""
-        mine = torch.tensor(values, dtype=torch.float64)
-        found = [torch.empty_like(mine) for _ in range(self.size)]
-        with _together():
-            dist.all_gather(found, mine)
-        return torch.stack(found)
+        """The values of every rank.  -> (size, values) float64, equal bits on all ranks"""
+        own = torch.tensor(values, dtype=torch.float64)
+        gathered = [torch.empty_like(own) for _ in range(self.size)]
+        with _collective():
+            dist.all_gather(gathered, own)
+        return torch.stack(gathered)
 
     def total(self, *values: float) -> list[float]:
         """The sum of each value over all ranks, in their order."""
@@ -144,67 +126,64 @@ class Group:
         """(nats, tokens) of `score` over all batches, every rank scoring each size-th of them."""
         if self.size == 1:
             return score(batches)
-        mine = itertools.islice(batches, self.rank, None, self.size)
-        first = list(itertools.islice(mine, 1))  # the lead scores even none, and so refuses an empty split
-        nats, tokens = score(itertools.chain(first, mine)) if first or self.leads else (0.0, 0)
-        all_nats, all_tokens = self.total(nats, tokens)
-        return all_nats, int(all_tokens)
+        share = itertools.islice(batches, self.rank, None, self.size)
+        first = list(itertools.islice(share, 1))  # rank 0 calls `score` even for no batch: it refuses an empty split
+        nats, tokens = self.total(*(score(itertools.chain(first, share)) if first or self.is_rank0 else (0.0, 0)))
+        return nats, int(tokens)
 
     def align(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Whether some rank's tensors differed from the lead's, whose every rank has then.
+        """Give every rank the tensors of rank 0 if the weights of one differ from them; returns whether one did.
 
-        Equal processors never differ; others may round differently, where a product of matrices decides an update.
+        On equal processors they never differ. Others may round differently where a matrix product decides an update.
         """
         if self.size == 1:
             return False
         weights = [tensor for name, tensor in tensors.items() if name.startswith("model.")]
         sums = [float(w.detach().view(torch.int32).sum() % (1 << 52)) for w in weights if w.element_size() == 4]
-        found = self._gathered(sums)
-        if bool((found == found[0]).all()):
+        gathered = self._gathered(sums)
+        if bool((gathered == gathered[0]).all()):
             return False
-        with _together():
+        with _collective():
             for name in sorted(tensors):
                 if not name.startswith("random."):
                     dist.broadcast(tensors[name], 0)
         return True
 
-    def _told(self, value: Any) -> Any:
-        """The lead's value, one that JSON holds, on every rank."""
-        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
-        size = torch.tensor(len(text))
-        with _together():
-            dist.broadcast(size, 0)
-            text = text if self.leads else torch.empty(int(size), dtype=torch.uint8)
-            dist.broadcast(text, 0)
-        return json.loads(bytes(text.tolist()))
+    def _broadcast(self, value: Any) -> Any:
+        """Rank 0's value, which pickle can hold, on every rank."""
+        values = [value]
+        with _collective():
+            dist.broadcast_object_list(values, 0)
+        return values[0]
 
-    def from_lead(
-        self, found: tuple[dict[str, Tensor], dict[str, Any]] | None
+    def from_rank0(
+        self, snapshot: tuple[dict[str, Tensor], dict[str, Any]] | None
     ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The snapshot that the lead has found, or None, on every rank."""
+        """Rank 0's snapshot, or None where it has none, on every rank."""
         if self.size == 1:
-            return found
-        shapes = {name: (str(t.dtype).removeprefix("torch."), list(t.shape)) for name, t in (found or ({},))[0].items()}
-        shapes, numbers = self._told((shapes, found and found[1]))
+            return snapshot
+        tensors, numbers = snapshot or ({}, None)
+        shapes, numbers = self._broadcast(({name: (t.shape, t.dtype) for name, t in tensors.items()}, numbers))
         if numbers is None:
             return None
-        tensors = found[0] if found else {n: torch.empty(s, dtype=getattr(torch, d)) for n, (d, s) in shapes.items()}
-        with _together():
-            for name in shapes:
-                dist.broadcast(tensors[name], 0)
+        if not self.is_rank0:
+            tensors = {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in shapes.items()}
+        with _collective():
+            for tensor in tensors.values():
+                dist.broadcast(tensor, 0)
         return tensors, numbers
 
     def check_same(self, parts: Mapping[str, Any]) -> None:
-        """InputError where this rank was started with other settings, data, code or torch than the lead."""
+        """InputError where this rank was started with other settings, data, code or torch than rank 0."""
         if self.size == 1:
             return
-        mine = json.loads(json.dumps({**parts, "torch": str(torch.__version__)}))
-        lead = self._told(mine)
-        other = [key for key in {**lead, **mine} if lead.get(key) != mine.get(key)]
-        if other:
+        own = {**parts, "torch": str(torch.__version__)}
+        rank0 = self._broadcast(own)
+        differing = [key for key in {**rank0, **own} if rank0.get(key) != own.get(key)]
+        if differing:
             raise InputError(
-                f"{', '.join(other[:3])} differs from rank 0's on {socket.gethostname()}; every host needs the same "
-                f"{PARAMS_FILE}, data, code and versions"
+                f"{', '.join(differing[:3])} differs from rank 0's on {socket.gethostname()}; every host needs the "
+                f"same {PARAMS_FILE}, data, code and versions"
             )
 
     def wait(self) -> None:

@@ -1,5 +1,6 @@
-"""Snapshots of a training run, so that one that was cut off goes on and ends with the same bytes."""
+"""Snapshots of a training run, so that an interrupted run can be resumed and ends with the same bytes."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -16,12 +17,14 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.base.files import copy_file, read_json, rename_folder, sha256, sweep, write_bytes, write_json, write_sums
-from tinylm.training import unfinished
-from tinylm.training.unfinished import DONE, FORMAT, PARTS, SINCE, Unfinished
 
-KEPT_SNAPSHOTS = 2
+FORMAT, SINCE = 2, "0.1.0"  # of snapshots, and the first version of tinylm that writes it
+KEPT_RUNS, KEPT_SNAPSHOTS = 3, 2
+PARTS, DONE = "run.json", "done.json"
+EPOCH_CHECKPOINTS = "moments"  # folder of the weights kept after chosen epochs
 MODES = ("auto", "require", "force", "never")
-MOMENTS = "moments"
+_SHOWN = 3  # differences in a message
+State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
 SOURCES = (".py", ".cpp", ".h")
 
 
@@ -49,16 +52,64 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclasses.dataclass(frozen=True)
+class Unfinished:
+    """A run that did not come to its end: its folder and the parts of its fingerprint."""
+
+    folder: Path
+    parts: Mapping[str, Any]
+
+    def differing(self, parts: Mapping[str, Any]) -> list[str]:
+        """The keys with other values than in `parts`."""
+        return [key for key in {**self.parts, **parts} if self.parts.get(key) != parts.get(key)]
+
+    def difference(self, parts: Mapping[str, Any]) -> str:
+        """What differs from `parts`, in words: `train.lr 0.0003 -> 0.001`; hashes are not shown."""
+        keys = self.differing(parts)
+        shown = [
+            f"{key} changed"
+            if key == "code" or key.startswith("data/")
+            else f"{key} {self.parts.get(key)!s:.40} -> {parts.get(key)!s:.40}"
+            for key in keys[:_SHOWN]
+        ]
+        return ", ".join(shown + ([f"{len(keys) - _SHOWN} more"] if len(keys) > _SHOWN else []))
+
+    def refuse_newer(self) -> None:
+        """Raise InputError if a later version of tinylm wrote it."""
+        number = self.parts.get("format")
+        if isinstance(number, int) and number > FORMAT:
+            raise InputError(
+                f"{self.folder / PARTS}: written by tinylm >= {self.parts.get('since', 'a later version')!s:.40} "
+                f"(snapshot format {number}); allowed: format {FORMAT}; TINYLM_RESUME=never starts anew"
+            )
+
+
+def _runs(root: Path) -> list[Path]:
+    """Folders of all runs, newest first."""
+    runs = [path.parent for path in root.glob(f"*/{PARTS}")]
+    return sorted(runs, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+
+
+def unfinished_runs(root: Path) -> list[Unfinished]:
+    """The runs in `root` that have a snapshot and are not done, newest first, without those that cannot be read."""
+    runs = []
+    for folder in _runs(root):
+        if not (folder / DONE).exists() and any(folder.glob("[0-9]*.json")):
+            with contextlib.suppress(InputError, TypeError, ValueError):
+                runs.append(Unfinished(folder, dict(read_json(folder / PARTS))))
+    return runs
+
+
 class Snapshots:
     """The snapshots of one run, in root/<fingerprint of its parts>: parameters, hashes of data and of code.
 
     Each is UPDATE.safetensors, then UPDATE.json with the SHA-256 of both: without its JSON a snapshot does not exist.
-    Weights to be kept lie in `moments` beside them until the run is done, since what a run wrote elsewhere may be gone
-    when it is taken up. A run that is done keeps its snapshots until the next one starts.
-    mode (default: TINYLM_RESUME, or auto): auto takes up a run with just these parts, and refuses where an unfinished
-    one differs in its code only; require refuses to start anew, and takes up a run that is done too; force goes on
-    from other code as well; never starts anew. conditions: what equal bytes need beside the parts; a resumed run that
-    has others is warned.
+    The weights of chosen epochs lie in `moments` beside them until the run is done, since files that the run wrote
+    elsewhere may be gone when it is resumed. A run that is done keeps its snapshots until the next one starts.
+    mode (default: TINYLM_RESUME, or auto): auto resumes a run with exactly these parts, and refuses if an unfinished
+    one differs in its code only; require refuses to start anew, and resumes even a run that is done; force resumes a
+    run of other code too; never starts anew. conditions: what equal bytes need beside the parts; a run that is resumed
+    under others prints a warning.
     """
 
     def __init__(
@@ -76,7 +127,7 @@ class Snapshots:
         self.conditions = dict(conditions or {})
         self.root, self.every_s = Path(root), every_s
         self.folder = self.root / _digest(json.dumps(self.parts, sort_keys=True))[:16]
-        self.newest: Path | None = None  # the last whole snapshot that was written or taken up
+        self.newest: Path | None = None  # the last whole snapshot written, or the one resumed from
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -84,11 +135,11 @@ class Snapshots:
         return time.monotonic() - self._last >= self.every_s
 
     def save(self, update: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Write a snapshot; the ones before the last two go."""
+        """Write a snapshot and remove all but the last two."""
         path = self.folder / f"{update:012d}.safetensors"
         self._write(path, tensors)
-        kept = {"sha256": sha256(path), "conditions": self.conditions, "state": numbers}
-        write_json(path.with_suffix(".json"), kept, sealed=True)
+        note = {"sha256": sha256(path), "conditions": self.conditions, "state": numbers}
+        write_json(path.with_suffix(".json"), note, sealed=True)
         for old in sorted(self.folder.glob("*.safetensors"))[:-KEPT_SNAPSHOTS]:
             old.with_suffix(".json").unlink(missing_ok=True)
             old.unlink()
@@ -96,58 +147,63 @@ class Snapshots:
 
     def keep(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Write moments/NAME.safetensors."""
-        self._write(self.folder / MOMENTS / f"{name}.safetensors", tensors)
+        self._write(self.folder / EPOCH_CHECKPOINTS / f"{name}.safetensors", tensors)
 
     def copy_kept(self, folder: str | Path) -> None:
         """Make folder/moments hold what `keep` wrote and nothing else."""
-        shutil.rmtree(Path(folder) / MOMENTS, ignore_errors=True)
-        for path in sorted((self.folder / MOMENTS).glob("*.safetensors")):
-            copy_file(path, Path(folder) / MOMENTS / path.name)
-        if (Path(folder) / MOMENTS).exists():
-            write_sums(Path(folder) / MOMENTS)
+        target = Path(folder) / EPOCH_CHECKPOINTS
+        shutil.rmtree(target, ignore_errors=True)
+        for path in sorted((self.folder / EPOCH_CHECKPOINTS).glob("*.safetensors")):
+            copy_file(path, target / path.name)
+        if target.exists():
+            write_sums(target)
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
         if not (self.folder / PARTS).exists():
             write_json(self.folder / PARTS, self.parts)
-            unfinished.forget_old(self.root)
+            for folder in _runs(self.root)[KEPT_RUNS:]:
+                shutil.rmtree(folder, ignore_errors=True)
         write_bytes(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
-    def latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """(tensors, numbers) of the newest whole snapshot of this run, None where it starts anew.
+    def latest(self) -> State | None:
+        """The newest whole snapshot of this run, or None if it starts anew.
 
-        A damaged one is named and passed over. Raises InputError where one is required and there is none, where a
-        later tinylm wrote the newest unfinished run, and where that run had other code.
+        Damaged ones are named and passed over. Raises InputError if one is required and there is none, if a later
+        tinylm wrote the newest unfinished run, and if that run had other code.
         """
         if self.mode != "require":
-            unfinished.forget_finished(self.root)
-        found = self._newest_whole()
-        if found is None and self.mode == "require":
+            for path in self.root.glob(f"*/{DONE}"):
+                shutil.rmtree(path.parent, ignore_errors=True)
+        state = self._newest_whole()
+        if state is None and self.mode == "require":
             raise InputError(
                 f"TINYLM_RESUME = 'require': no snapshot of this run in {self.folder}; nothing was changed"
             )
         if self.mode in ("auto", "force") and not any(self.folder.glob("[0-9]*.json")):
-            found = self._after_others()
+            state = self._from_other_run()
         sweep(self.root, below=True)
         if self.mode == "never":
-            unfinished.forget_other_code(self.root, self.parts)
-        self._forget_after(self.newest)
-        return found
+            for run in unfinished_runs(self.root):
+                if run.differing(self.parts) == ["code"]:
+                    shutil.rmtree(run.folder, ignore_errors=True)
+        self._remove_later(self.newest)
+        return state
 
     def finish(self) -> None:
         """Mark the run as done: its snapshots go when the next one starts."""
         write_json(self.folder / DONE, {})
 
-    def _newest_whole(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def _newest_whole(self) -> State | None:
         listed = sorted(self.folder.glob("[0-9]*.json"), reverse=True) if self.mode != "never" else []
         for path in listed:
             try:
-                tensors, kept = self._read(path)
+                tensors, note = self._read(path)
             except InputError as error:
                 print(f"warning: {error}; going back to the snapshot before it", flush=True)
                 continue
-            self._warn_of_conditions(path, kept.get("conditions"))
+            self._warn_of_conditions(path, note.get("conditions"))
             self.newest = path.with_suffix(".safetensors")
-            return tensors, kept["state"]
+            return tensors, note["state"]
         if listed and self.mode != "require":
             print(f"warning: {self.folder}: no whole snapshot of this run is left: starting anew", flush=True)
         return None
@@ -159,19 +215,16 @@ class Snapshots:
             changes = ", ".join(f"{key} {before[key]} -> {self.conditions[key]}" for key in keys)
             print(f"warning: {path}: written under other conditions ({changes}): equal bytes are not promised")
 
-    def _after_others(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """No snapshot of this very run: say how the newest unfinished one differs, or go on from its other code."""
-        others = unfinished.unfinished(self.root)
+    def _from_other_run(self) -> State | None:
+        """Without a snapshot of this very run: say how the newest unfinished one differs, or resume it if forced."""
+        others = unfinished_runs(self.root)
         if not others:
             return None
-        newest = others[0]
-        newest.refuse_newer()
-        if newest.differing(self.parts) != ["code"]:
-            print(f"an unfinished run differs ({newest.difference(self.parts)}): starting anew", flush=True)
+        run = others[0]
+        run.refuse_newer()
+        if run.differing(self.parts) != ["code"]:
+            print(f"an unfinished run differs ({run.difference(self.parts)}): starting anew", flush=True)
             return None
-        return self._other_code(newest)
-
-    def _other_code(self, run: Unfinished) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         if self.mode != "force":
             raise InputError(
                 f"{run.folder}: an unfinished run with the same parameters and data, but the code has changed since; "
@@ -183,21 +236,21 @@ class Snapshots:
         write_json(self.folder / PARTS, self.parts)
         return self._newest_whole()
 
-    def _forget_after(self, taken: Path | None) -> None:
-        """Remove the snapshots that the run does not go on from: later ones, which would be taken up again."""
+    def _remove_later(self, resumed: Path | None) -> None:
+        """Remove the snapshots after the one resumed from: the next run would resume from them."""
         for path in [*self.folder.glob("[0-9]*.json"), *self.folder.glob("[0-9]*.safetensors")]:
-            if taken is None or path.stem > taken.stem:
+            if resumed is None or path.stem > resumed.stem:
                 path.unlink()
         (self.folder / DONE).unlink(missing_ok=True)
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         weights = path.with_suffix(".safetensors")
-        kept = read_json(path)
-        if not isinstance(kept, dict) or not isinstance(kept.get("state"), dict):
+        note = read_json(path)
+        if not isinstance(note, dict) or not isinstance(note.get("state"), dict):
             raise InputError(f"{path}: not a snapshot's")
         try:
-            if sha256(weights) != kept["sha256"]:
+            if sha256(weights) != note["sha256"]:
                 raise InputError(f"{weights}: its SHA-256 is not the one it was written with")
-            return load_file(weights), kept
+            return load_file(weights), note
         except (OSError, SafetensorError, KeyError, AttributeError) as error:
             raise InputError(f"{weights}: not a snapshot ({error})") from None
