@@ -1,4 +1,4 @@
-"""The table of docs/faults.md: each fault, what it gets, and the tests that show it.
+"""The table of docs/reference/faults.md: each fault, what it gets, and the tests that show it.
 
 Tests named test_fault_NN_... are found by their names, further ones stand in ROWS.
 FURTHER holds bad inputs beyond those rows. `python tests/faults/table.py` writes both tables anew.
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/faults.md"
+PAGE = ROOT / "docs/reference/faults.md"
 BEGIN, END = "<!-- fault-table -->\n", "<!-- /fault-table -->\n"
 BEGIN_FURTHER, END_FURTHER = "<!-- further-table -->\n", "<!-- /further-table -->\n"
 NAME = re.compile(r"^def (test_\w+)\(", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 Training against width, depth, context, vocabulary and cores; decoding against length, batch and beams; data against
 its size. `python -m tinylm.benchmarks.growth [AXIS...]` writes docs/growth.json, a picture of each and the table of
-docs/benchmarks.md.
+docs/reference/benchmarks.md.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def table(found: Mapping[str, Mapping[str, Any]]) -> str:
     names = [name for name in AXES if name in found]
     rows = [_cells(found[name]) for name in names]
     said = [f"- `{name}`: {in_words(found[name]['conditions'])}" for name in names]
-    pictures = [f"![{found[name]['title']}](pictures/growth_{name}.png)" for name in names]
+    pictures = [f"![{found[name]['title']}](../pictures/growth_{name}.png)" for name in names]
     return "\n".join([*HEAD, *rows, "", "Conditions:", "", *said, "", *pictures])
 
 
