@@ -178,7 +178,9 @@ def test_the_way_through_the_code_is_as_long_as_it_says():
     rows = re.findall(r"^\| \d+ \| `(\S+)` \| ([\d,]+) \|", PAGES["ARCHITECTURE.md"], flags=re.MULTILINE)
     counted = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name, _ in rows}
     assert 0 < len(rows) <= 12
-    assert [(name, said, counted[name]) for name, said in rows if abs(int(said) - counted[name]) > counted[name] / 10] == []
+    assert [
+        (name, said, counted[name]) for name, said in rows if abs(int(said) - counted[name]) > counted[name] / 10
+    ] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
