@@ -66,7 +66,7 @@ ROWS: dict[int, tuple[str, str, str]] = {
     12: ("snapshot of another device, thread count or torch", "resumed with a warning", ""),
     13: (
         "disk full while a snapshot or the model is written",
-        "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary file is left",
+        "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary one is",
         "test_reserve_on_a_full_disk_names_file_need_and_free_space",
     ),
     14: (
@@ -298,8 +298,8 @@ FURTHER: list[tuple[str, str, str, str]] = [
     (
         "`make repro` after a file of DVC's cache was truncated or changed and the outputs were removed",
         "DVC restored the damaged bytes, recorded them in dvc.lock and ended with 0",
-        "after dvc, `make repro` checks the restored files, removes what is damaged, here and in the cache, and says to "
-        "run again: then the bytes of an undisturbed run",
+        "after dvc, `make repro` checks the restored files, removes what is damaged, here and in the cache, and says "
+        "to run again: then the bytes of an undisturbed run",
         "faults/test_verify.py::test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed",
     ),
 ]

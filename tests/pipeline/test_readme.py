@@ -158,7 +158,7 @@ def test_links_lead_somewhere(name):
     for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
         target, _, anchor = link.partition("#")
         page = ROOT / name if not target else (ROOT / name).parent / target  # read from where the page lies
-        if "://" not in link and (not page.exists() or anchor and anchor not in anchors(page)):
+        if "://" not in link and (not page.exists() or (anchor and anchor not in anchors(page))):
             wrong.append(link)
     assert wrong == []
 
