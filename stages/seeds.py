@@ -1,4 +1,4 @@
-"""Stage seeds: how far the runs of all seeds lie apart; with no further seed, what the one run has."""
+"""Stage seeds: the spread over the runs of all seeds; without further seeds, the figures of the one run."""
 
 import csv
 import math
@@ -15,14 +15,14 @@ from tinylm.presets.sections import stage_params
 
 
 def held_out_curve() -> list[tuple[float, float, float]]:
-    """(update, tokens, nats a token) of stage train."""
+    """(update, tokens, nats per token) of stage train."""
     with open(require("plots/loss.csv", "train"), encoding="utf-8", newline="") as handle:
         rows = [row for row in csv.DictReader(handle) if row["series"] == "held-out"]
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
 def held_out_loss(figures: dict[str, Any]) -> float:
-    """Nats a token of the weights that were saved."""
+    """Nats per token of the saved weights."""
     return math.log(figures["held_out_perplexity"])
 
 

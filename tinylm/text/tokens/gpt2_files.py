@@ -1,7 +1,7 @@
-"""GPT-2's vocabulary in each of the layouts in which it is passed on, read into tokens and merges.
+"""GPT-2's vocabulary in each of the layouts in which it is distributed, read into tokens and merges.
 
-A folder holds vocab.json and merges.txt (Hugging Face) or encoder.json and vocab.bpe (OpenAI); a .tiktoken file holds
-a line "base64 of the token's bytes, rank" a token, and the merges follow from the ranks. Whatever the layout, the
+A folder has vocab.json and merges.txt (Hugging Face) or encoder.json and vocab.bpe (OpenAI). A .tiktoken file has one
+line "base64 of the token's bytes, rank" per token, and the merges follow from the ranks. Whatever the layout, the
 result must be the published vocabulary, to the byte.
 """
 
@@ -37,7 +37,7 @@ def read_local(path: Path) -> Parts:
 
 
 def check_vocabulary(tokens: Sequence[str], merges: Sequence[tuple[str, str]], path: str | Path) -> None:
-    """InputError where this is not GPT-2's vocabulary: its size first, then its SHA-256."""
+    """InputError if this is not GPT-2's vocabulary; checks its size first, then its SHA-256."""
     if len(tokens) != SIZE or len(merges) != SIZE - 257:
         raise InputError(
             f"{path}: {len(tokens):,} ids and {len(merges):,} merges; GPT-2 has {SIZE:,} and {SIZE - 257:,}"
@@ -47,7 +47,7 @@ def check_vocabulary(tokens: Sequence[str], merges: Sequence[tuple[str, str]], p
 
 
 def vocabulary_sha256(tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> str:
-    """Hex SHA-256 over a line a token, then a line a merge."""
+    """Hex SHA-256 over one line per token, then one line per merge."""
     lines = [*tokens, *(f"{left} {right}" for left, right in merges)]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
