@@ -43,7 +43,7 @@ def read_parts(path: Path, column: str) -> Iterator[str | TextPart]:
     """As `read_file`; a plain text with marks gives its parts, which `stories_of` reads in any process."""
     name = path.name.lower()
     if not _has_suffix(path):
-        raise InputError(f"{path}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+        raise InputError(f"{path}: not a supported format; allowed: {', '.join(SUFFIXES)}")
     if name.endswith(".parquet"):
         return _read_parquet(path, column)
     if ".jsonl" in name:
@@ -87,9 +87,9 @@ def _read_jsonl(path: Path, column: str) -> Iterator[str]:
         try:
             row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object a line") from None
+            raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object per line") from None
         if not isinstance(row, dict):
-            raise InputError(f"{place}: holds {type(row).__name__}; allowed: one object a line")
+            raise InputError(f"{place}: holds {type(row).__name__}; allowed: one object per line")
         if column not in row:
             raise _missing_column(column, row, place)
         yield _checked(row[column], column, place)
@@ -208,9 +208,11 @@ def local_splits(path: Path) -> dict[str, list[Path]]:
             raise InputError(f"{path}: not laid out as a dataset ({_first_line(error)})") from None
     for name in (name for names in found.values() for name in names):
         if not name.is_file():
-            raise InputError(f"{path}: names {str(name)!r}, which is no local file; data.source: local reads no other")
+            raise InputError(
+                f"{path}: names {str(name)!r}, which is not a local file; data.source: local reads no others"
+            )
         if not _has_suffix(name):
-            raise InputError(f"{name}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+            raise InputError(f"{name}: not a supported format; allowed: {', '.join(SUFFIXES)}")
     if "train" not in found:
         raise InputError(f"{path}: no split 'train'; splits: {', '.join(sorted(found))}")
     return found

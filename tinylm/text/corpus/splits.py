@@ -174,7 +174,7 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
         if source.evaluation:
             writer.write_evaluation(source.evaluation())
             if not writer.evaluated:
-                raise InputError(f"{source.name}: the evaluation split holds no story with text")
+                raise InputError(f"{source.name}: the evaluation split has no story with text")
         writer.write_train(source.train(), bounds)
         needed = SPLITS if settings.held_out == "hash" else ("train",)
         if not all(writer.tallies[split].stories for split in needed):
@@ -197,7 +197,7 @@ def write_stories(
         try:
             return _write(settings, source, Path(folder), _Bounds(0, 0), how)
         except _TooSmall:
-            raise InputError(f"{source.name}: no train story with text that does not stand in evaluation") from None
+            raise InputError(f"{source.name}: every train story with text also occurs in evaluation") from None
     share = int(settings.held_out_share * HASH_RANGE)
     bounds = _Bounds(share, share if source.evaluation else 2 * share)
     try:
@@ -206,7 +206,7 @@ def write_stories(
         needed = 2 if source.evaluation else 3
         refused = InputError(
             f"{source.name}: too few different stories with text for three splits; allowed: at least {needed} in train "
-            "that do not stand in evaluation"
+            "that do not occur in evaluation"
         )
         if len(small.smallest) < 2:
             raise refused from None

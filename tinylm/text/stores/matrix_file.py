@@ -30,7 +30,7 @@ def load_matrix(path: str | Path) -> np.ndarray:
             names, metadata = sorted(file.keys()), file.metadata() or {}
             matrix = file.get_tensor(TENSOR) if names == [TENSOR] else None
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a safetensors file of tinylm's ({str(error)[:160]}); {again}") from None
+        raise InputError(f"{path}: not a safetensors file written by tinylm ({str(error)[:160]}); {again}") from None
     if matrix is None:
         raise InputError(f"{path}: holds tensors {names}; allowed: {TENSOR!r} alone; {again}")
     if matrix.dtype != np.float32 or matrix.ndim != 2:

@@ -103,7 +103,7 @@ class TokenStore:
             self.vocab_size = int(info["vocab_size"])
             hashes = {"ids": str(info["ids_sha256"]), "offsets": str(info["offsets_sha256"])}
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise InputError(f"{base / split}.json: not a token store's; run dvc repro -f -s {STAGE}") from None
+            raise InputError(f"{base / split}.json: not part of a token store; run dvc repro -f -s {STAGE}") from None
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
         self.offsets = np.fromfile(base / f"{split}.offsets", dtype="<i8")

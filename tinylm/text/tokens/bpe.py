@@ -40,7 +40,7 @@ class BpeTokenizer(MergedTokens):
             raise InputError(f"{path}: ids 0 to 2 are {tokens[:3]}; allowed: {list(SPECIALS)}")
         made = dict.fromkeys([*_bytes(), *(left + right for left, right in merges)])  # two merges may give one token
         if tokens[len(SPECIALS) :] != list(made):
-            raise InputError(f"{path}: its tokens are not the 256 bytes and one for each merge in turn")
+            raise InputError(f"{path}: its tokens are not the 256 bytes followed by one for each merge")
         try:
             return cls(tokens[len(SPECIALS) :], merges, lower_case)
         except ValueError as error:

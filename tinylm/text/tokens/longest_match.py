@@ -96,7 +96,7 @@ class LongestMatchTokenizer(ByteTokens):
             raise InputError(f"{path}: allowed under 'tokens': a list of texts; run dvc repro -f -s vocab")
         characters = set("".join(tokens))
         if not characters <= BYTE_OF.keys() & set(tokens):
-            raise InputError(f"{path}: a token holds a character that is no token; run dvc repro -f -s vocab")
+            raise InputError(f"{path}: a token contains a character that is not a token; run dvc repro -f -s vocab")
         if tokens != sorted(set(tokens), key=_order):
             raise InputError(f"{path}: tokens are not sorted by length, then alphabet; run dvc repro -f -s vocab")
         return cls(tokens)

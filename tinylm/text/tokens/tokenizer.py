@@ -128,7 +128,7 @@ def _open_byte_pairs(content: dict[str, Any], path: str | Path) -> Tokenizer:
 
     rules = [lower for lower in (False, True) if same_rule(content, byte_pair_library((), (), lower))]
     if not rules:
-        raise InputError(f"{path}: its normalizer or its rule of merging is not one of tinylm's; {AGAIN}")
+        raise InputError(f"{path}: its normalizer or its merging rule is not one of tinylm's; {AGAIN}")
     tokens, merges = tokens_by_id(content, "BPE", path), merges_in_order(content, path)
     if tokens[:1] == [SPECIALS[0]] or rules[0]:
         return BpeTokenizer.from_parts(tokens, merges, rules[0], path)

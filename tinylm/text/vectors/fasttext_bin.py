@@ -131,7 +131,7 @@ def _matrix(handle: IO[bytes], path: Path, header: Header, rows: int) -> int:
     at = handle.tell()
     *quantised, height, width = _unpack(handle, "<qq" if header.old else "<Bqq", path)
     if quantised == [1]:
-        raise InputError(f"{path}: a quantised model (.ftz); allowed: the model before it, with float32 vectors")
+        raise InputError(f"{path}: a quantised model (.ftz); allowed: the unquantised model, with float32 vectors")
     if any(quantised) or (height, width) != (rows, header.width):
         raise InputError(f"{path}, byte {at}: a matrix of {height} x {width}; its header says {rows} x {header.width}")
     start = handle.tell()

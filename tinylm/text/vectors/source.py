@@ -23,7 +23,7 @@ def _is_binary(path: Path) -> bool:
     if name.endswith(BINARY + TEXT):
         return name.endswith(BINARY)
     unpack = "; unpack it first" if name.endswith((".bin.gz", ".zip")) else ""
-    raise InputError(f"{path}: not a format of vectors that is read here; {ALLOWED}{unpack}")
+    raise InputError(f"{path}: not a supported format of vectors; {ALLOWED}{unpack}")
 
 
 def _hub_file(hub_id: str, revision: str | None) -> Path:
@@ -87,5 +87,5 @@ def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarr
     except OSError as error:
         raise InputError(f"embedding.path = {str(path)!r}: cannot be read: {error.strerror or error}") from None
     if not covered.any():
-        raise InputError(f"{path}: of {len(words)} words of the vocabulary it has none")
+        raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
     return table, covered, info

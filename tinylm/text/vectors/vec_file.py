@@ -61,7 +61,7 @@ def _rows(path: Path, width: int) -> Iterator[tuple[int, str, bytes]]:
                 if fields != width:
                     raise InputError(f"{path}, line {number}: {fields} values after the word; allowed: {width}")
                 if b"n" in values or b"N" in values or b"_" in values:
-                    raise InputError(f"{path}, line {number}: holds a value that is not finite or no plain number")
+                    raise InputError(f"{path}, line {number}: holds a value that is not finite or not a plain number")
                 yield number, word.decode("utf-8", "replace"), values
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}, after line {number}: damaged or truncated gzip file ({error})") from None
