@@ -44,7 +44,7 @@ def main() -> None:
         threads=runtime.threads, log_every_s=runtime.log_every_s,
     )  # fmt: skip
     result = measure.in_own_process(accum.measure_run, task)
-    if result.get("error") not in (None, measure.OOM):  # only a lack of memory is a result that a sweep may keep
+    if result.get("error") not in (None, measure.OOM):  # a sweep may record a lack of memory, no other failure
         raise CommandFailed(f"accumulation {accumulation}: {result['error']}")
     if "error" in result:
         print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)

@@ -15,7 +15,7 @@ from tinylm.text.corpus.splits import DataSettings, write_stories
 
 def main() -> None:
     start = time.perf_counter()
-    params = stage_params(vectors=True)  # of a width that no later stage could use
+    params = stage_params(vectors=True)  # refuses a vector file of the wrong width now, not in a later stage
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     metrics = write_stories(settings, Path("data/stories"), runtime.workers or cores(), runtime.log_every_s)

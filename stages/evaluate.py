@@ -62,7 +62,7 @@ def main() -> None:
 
     write_sums("data/evaluate")
     write_json("metrics/evaluate.json", scored)
-    write_json("data/seeds/train.json", headline(scored), sealed=True)  # where those of further seeds stand
+    write_json("data/seeds/train.json", headline(scored), sealed=True)  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]
     print(f"evaluation perplexity {model_once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")

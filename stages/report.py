@@ -1,4 +1,4 @@
-"""Stage report: draw the pictures, write report/index.html and report/report.pdf from what the other stages left."""
+"""Stage report: draw the pictures, write report/index.html and report/report.pdf from the other stages' outputs."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Stage seed_score: the weights of a further seed on the evaluation split, `python -m stages.seed_score 2`."""
+"""Stage seed_score: score the weights of a further seed on the evaluation split, `python -m stages.seed_score 2`."""
 
 import sys
 

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
-    """What each of the run's processes does; rank 0 writes all files."""
+    """What each process of the run does; rank 0 writes all files."""
     runtime = read_section(params, "runtime", RuntimeSettings)
     seed, folder = settings.seed, f"data/seeds/{settings.seed}"
     if group.is_rank0:

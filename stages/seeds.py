@@ -1,4 +1,4 @@
-"""Stage seeds: how far the runs of all seeds lie apart; with no further seed, what the one run has."""
+"""Stage seeds: the spread over the runs of all seeds; without further seeds, the figures of the one run."""
 
 import csv
 import math
@@ -23,7 +23,7 @@ def held_out_curve() -> list[tuple[float, float, float]]:
 
 
 def held_out_loss(figures: dict[str, Any]) -> float:
-    """Nats per token of the weights that were saved."""
+    """Nats per token of the saved weights."""
     return math.log(figures["held_out_perplexity"])
 
 

@@ -1,4 +1,4 @@
-"""Stage train: fit the model to the train split; write weights, curves and the samples of the run."""
+"""Stage train: fit the model to the train split; write weights, curves and samples from during training."""
 
 import contextlib
 import sys
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
-    """What each of the run's processes does; rank 0 writes all files."""
+    """What each process of the run does; rank 0 writes all files."""
     start = time.perf_counter()
     runtime = read_section(params, "runtime", RuntimeSettings)
     if group.is_rank0:

@@ -193,7 +193,7 @@ def test_growth_as_a_table():
         "| Data | D: 1,000 | 2 | – "
     )
     assert "- `width`: cpu a" in text
-    assert "![Width](pictures/growth_width.png)" in text
+    assert "![Width](../pictures/growth_width.png)" in text
 
 
 def test_the_plan_counts():

@@ -174,7 +174,7 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
             {"embedding.path": ".git", "embedding.source": "file"},
             "embedding.path = '.git': no regular file; allowed: .vec",
         ),
-        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}: not a format of vectors that is read here"),
+        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}: not a supported format of vectors"),
     ],
 )
 def test_a_planted_problem_is_the_only_one_found(changes, named):

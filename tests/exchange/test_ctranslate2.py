@@ -28,7 +28,7 @@ FORMS = {
 
 
 class EightsConverter(ctranslate2.converters.TransformersConverter):
-    """As in docs/export.md: CTranslate2 has OPT's vocabulary in eights, so the model gets further rows."""
+    """As in docs/how-to/export.md: CTranslate2 has OPT's vocabulary in eights, so the model gets further rows."""
 
     def load_model(self, model_class, name, **options):
         model = super().load_model(model_class, name, **options)
@@ -123,7 +123,7 @@ def test_a_pre_norm_model_without_final_norm_is_refused_by_the_converter(random_
 
 
 def test_a_vocabulary_without_special_tokens_wants_names_for_them(tmp_path, random_model, export_of, converted):
-    """What docs/export.md says to write into the converted config.json; no id of the model is meant by it."""
+    """What docs/how-to/export.md says to write into the converted config.json; no id of the model is meant by it."""
     settings = VocabSettings("longest_match", False, "keep", 1, 40, "", None, None)
     own = train_longest_match(["the cat sat on a mat, and saw two big dogs run far"], settings)
     model = random_model(vocab=len(own), heads=1, context=29)

@@ -1,4 +1,4 @@
-"""Rows of docs/faults.md on files, folders, disks and pipes: each fault made for real on a stage of its own."""
+"""Rows of docs/reference/faults.md: files, folders, disks and pipes; each fault really happens to a stage."""
 
 import json
 import os

@@ -132,7 +132,7 @@ def test_fault_35_widths_and_coverage_are_told(tmp_path, seeds, monkeypatch, cap
     (tmp_path / "a.vec").write_text("2 3\nzebra 1 2 3\nyak 1 2 3\n")
     with pytest.raises(InputError, match=r"a.vec, line 1: vectors of width 3; embedding.width = 6"):
         check_vectors(tmp_path / "a.vec", WIDTH)
-    assert "of 11 words of the vocabulary it has none" in refusal(tmp_path / "a.vec", 3)
+    assert "has none of the vocabulary's 11 words" in refusal(tmp_path / "a.vec", 3)
     monkeypatch.chdir(tmp_path)
     params = small_params()
     params["embedding"] |= {"source": "file", "path": "b.vec", "width": 3}
@@ -284,9 +284,9 @@ def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
         with tarfile.open(path, f"w:{'gz' if suffix.endswith('gz') else ''}") as archive:
             archive.addfile(tarfile.TarInfo("/tmp/outside"), io.BytesIO())
     settings = DataSettings("local", str(path), "", "", "text", False, None, None, "hash", 0.1, 0, True, 1)
-    with pytest.raises(InputError, match=r"not a format that is read here; allowed: \.parquet, "):
+    with pytest.raises(InputError, match=r"not a supported format; allowed: \.parquet, "):
         write_stories(settings, tmp_path / "stories")
-    assert "not a format of vectors that is read here" in refusal(path)
+    assert "not a supported format of vectors" in refusal(path)
     with pytest.raises(InputError, match="not an export"):
         restore(path, tmp_path / "models", tmp_path / "tokenizer.json", replace=False)
     assert sorted(tmp_path.iterdir()) in ([path], [path, tmp_path / "stories"])

@@ -131,7 +131,7 @@ def test_fault_21_an_empty_validation_split_is_refused(folder, capsys):
     Path("set/train.jsonl").write_text(Path("stories.jsonl").read_text())
     Path("set/validation.jsonl").write_text(json.dumps({"text": " "}) + "\n")
     assert run("download") == 2
-    assert capsys.readouterr().err == "error: set: the evaluation split holds no story with text\n"
+    assert capsys.readouterr().err == "error: set: the evaluation split has no story with text\n"
     assert not list(Path("data").rglob("*.jsonl"))
 
 

@@ -1,4 +1,4 @@
-"""docs/faults.md names a test for each of the 48 faults and of ten more, and every test that is named exists."""
+"""docs/reference/faults.md names existing tests for each of the 48 faults and of ten more."""
 
 import runpy
 from pathlib import Path

@@ -1,15 +1,16 @@
 """make mutants: change one small thing in a module, run the tests of its rooms, and see whether one of them fails.
 
     python -m tests.mutants.run                                 every module of tests/mutants/targets.py
-    python -m tests.mutants.run tinylm/base/files.py                 one
+    python -m tests.mutants.run tinylm/base/files.py            one
     python -m tests.mutants.run --continue --seconds 170        go on where the last call stopped, for so long
     python -m tests.mutants.run --survivors                     only those that survived the last call
     python -m tests.mutants.run --sample 80                     80 of each module, the same ones each time
+    python -m tests.mutants.run --continue --page               write the table into docs/reference/mutants.md
 
 Modules are changed in copies of the working tree, never in it. A mutant gets the tests that run its lines, quickest
 first, up to the first that fails; one that a line's import runs, all tests of its rooms. It may use 5 s of processor
 time and three times what its tests use on the unchanged module: a mutant that needs more is a timeout, which counts as
-noticed. Outcomes are kept in .mutants/, one JSON a module; the survivors are printed behind the table.
+noticed. Outcomes are kept in .mutants/, one JSON a module; the survivors are printed after the table.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from tests.mutants.targets import NOT_ASKED, TARGETS
 from tests.mutants.workers import OPTIONS, ROOT, Workers, forked
 
 KEPT = Path(".mutants")
+PAGE, BEGIN, END = ROOT / "docs/reference/mutants.md", "<!-- mutants -->\n", "<!-- /mutants -->"
 
 
 def record(copy: Path, module: str, tests: list[str]) -> dict[str, Any]:
@@ -101,11 +103,17 @@ def row(name: str, found: list[dict[str, Any]]) -> str:
     return f"| {name} | {seen} | {count['killed']} | {count['survived']} | {count['timeout']} | {share} |{left}"
 
 
-def report(results: dict[str, dict[str, Any]]) -> str:
-    """The table, then every mutant that survived."""
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """A line a module, and one for all."""
     lines = ["| module | mutants | killed | survived | timeout | share |", "|---|---|---|---|---|---|"]
     lines += [row(module, list(found.values())) for module, found in results.items()]
     lines.append(row("all", [m for found in results.values() for m in found.values()]))
+    return "\n".join(lines)
+
+
+def survivors(results: dict[str, dict[str, Any]]) -> str:
+    """A line for every mutant that no test noticed."""
+    lines: list[str] = []
     for module, found in results.items():
         lines += [f"{module}:{m['line']}: {m['change']}" for m in found.values() if m["outcome"] == "survived"]
     return "\n".join(lines)
@@ -119,6 +127,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, metavar="N")
     parser.add_argument("--continue", dest="go_on", action="store_true")
     parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
     torch.set_num_threads(1)
@@ -138,7 +147,10 @@ def main() -> None:
             print(row(module, list(old.values())), flush=True)
             if time.monotonic() > deadline:
                 break
-    print(report(results))
+    print(table(results), survivors(results), sep="\n")
+    if options.page:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{table(results)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""README.md and CONTRIBUTING.md tell the truth: every command is run or checked, paths, links and the table exist."""
+"""The pages tell the truth: every command is run or checked; paths, links and tables exist; README stays short."""
 
 import importlib.util
 import re
@@ -18,7 +18,7 @@ from tinylm.studies.study_plan import read_studies
 ROOT = Path(__file__).parents[2]
 TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
-NAMES = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+NAMES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
@@ -69,7 +69,7 @@ ALL = sorted({command for page in PAGES.values() for command in [*commands(page)
 
 
 def is_run(words: list[str]) -> bool:
-    """Does it begin as one of RUN does, and, `dvc repro` being what it is, with nothing more behind that?"""
+    """Does it begin as one of RUN does, and, `dvc repro` being what it is, with nothing more after that?"""
     if words[:2] == ["dvc", "repro"]:
         return len(words) == 2
     return any(tuple(words[: len(start)]) == start for start in RUN)
@@ -146,17 +146,46 @@ def test_values_in_yaml_blocks_are_parameters(name):
                 assert set(values) <= set(PARAMS[section])
 
 
+def anchors(page: Path) -> set[str]:
+    """The names by which a link can point at the page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[name])]
-    local = [target for target in targets if target and "://" not in target]
-    folder = (ROOT / name).parent  # a page's links are read from where it lies
-    assert [target for target in local if not (folder / target).exists()] == []
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
+        target, _, anchor = link.partition("#")
+        page = ROOT / name if not target else (ROOT / name).parent / target  # read from where the page lies
+        if "://" not in link and (not page.exists() or (anchor and anchor not in anchors(page))):
+            wrong.append(link)
+    assert wrong == []
+
+
+def test_the_index_leads_to_every_page():
+    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([^)\s]+)\)", PAGES["docs/README.md"]))
+    assert "](docs/README.md)" in PAGES["README.md"]
+
+
+def test_readme_is_short():
+    assert len(PAGES["README.md"].split()) <= 1500
+
+
+def test_the_way_through_the_code_is_as_long_as_it_says():
+    """At most 12 files, each row of ARCHITECTURE.md: | number | `file` | lines | what |, lines within a tenth."""
+    rows = re.findall(r"^\| \d+ \| `(\S+)` \| ([\d,]+) \|", PAGES["ARCHITECTURE.md"], flags=re.MULTILINE)
+    counted = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name, _ in rows}
+    assert 0 < len(rows) <= 12
+    assert [
+        (name, said, counted[name]) for name, said in rows if abs(int(said) - counted[name]) > counted[name] / 10
+    ] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_named_paths_exist(name, base):
-    """In the repository, or behind the first run; `NAME` and `*` stand for something."""
+    """In the repository, or after the first run; `NAME` and `*` stand for something."""
     pattern = r"`((?:stages|tinylm|tests|metrics|plots|data|models|report|\.ci|\.dvc)/[\w./*-]*)`"
     paths = [path for path in re.findall(pattern, PAGES[name]) if "NAME" not in path]
     assert [path for path in paths if not any(base.path.glob(path))] == []
@@ -169,7 +198,7 @@ def test_nothing_is_left_to_fill_in(name):
 
 def test_the_table_of_reruns_is_the_tested_one():
     """`python tests/pipeline/rerun_table.py` prints it."""
-    page = PAGES["README.md"]
+    page = PAGES["docs/reference/pipeline.md"]
     assert page.count(TABLE["BEGIN"]) == page.count(TABLE["END"]) == 1
     shown = page.partition(TABLE["BEGIN"])[2].partition(TABLE["END"])[0]
     assert shown.strip() == TABLE["markdown"]().strip()

@@ -215,7 +215,7 @@ def test_settings_are_named_by_their_value(value, name):
 
 
 def test_the_page_of_the_recipe_shows_what_is_recorded():
-    page = (ROOT / "docs/recipe.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/explanation/recipe.md").read_text(encoding="utf-8")
     found = json.loads((ROOT / "docs/studies/ingredients.json").read_text(encoding="utf-8"))
     assert f"```text\n{table(found['settings'])}\n```" in page
     assert len(found["seeds"]) == 3

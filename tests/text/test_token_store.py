@@ -106,7 +106,7 @@ def test_description_that_does_not_fit(tmp_path, change):
     with pytest.raises(InputError, match="dvc repro -f -s vocab"):
         TokenStore(tmp_path, "train")
     path.write_text("[]")
-    with pytest.raises(InputError, match="not a token store's"):
+    with pytest.raises(InputError, match="not part of a token store"):
         TokenStore(tmp_path, "train")
 
 

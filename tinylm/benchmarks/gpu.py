@@ -2,7 +2,7 @@
 
 The machine's limits (matrix products, memory), training at the shape of word-50k in bf16 with its peak memory, one
 prompt, and the 5,000 iterations of the report D (preset gpt2-bpe), shortened and extrapolated where time is short.
-Counted goals for one H200: 2.5 M tokens/s, 8,000 tokens/s, 45 s; their arithmetic is in docs/benchmarks.md.
+Counted goals for one H200: 2.5 M tokens/s, 8,000 tokens/s, 45 s; their arithmetic is in docs/reference/benchmarks.md.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 Training against width, depth, context, vocabulary and cores; decoding against length, batch and beams; data against
 its size. `python -m tinylm.benchmarks.growth [AXIS...]` writes docs/growth.json, a picture of each and the table of
-docs/benchmarks.md.
+docs/reference/benchmarks.md.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     names = [name for name in AXES if name in results]
     rows = [_cells(results[name]) for name in names]
     notes = [f"- `{name}`: {in_words(results[name]['conditions'])}" for name in names]
-    pictures = [f"![{results[name]['title']}](pictures/growth_{name}.png)" for name in names]
+    pictures = [f"![{results[name]['title']}](../pictures/growth_{name}.png)" for name in names]
     return "\n".join([*HEAD, *rows, "", "Conditions:", "", *notes, "", *pictures])
 
 

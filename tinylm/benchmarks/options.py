@@ -44,7 +44,7 @@ class Options:
     threads: int = 2
     work: Path = Path(".bench")
     results: Path = Path("docs/benchmarks.json")
-    page: Path = Path("docs/benchmarks.md")
+    page: Path = Path("docs/reference/benchmarks.md")
     nanogpt: Path | None = None
     llama2c: Path | None = None
     python: str = sys.executable

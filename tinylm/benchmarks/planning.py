@@ -168,7 +168,8 @@ def main() -> None:
         kind = int if field.type is int else float
         name = f"--{field.name.replace('_', '-')}"
         parser.add_argument(name, type=kind, default=field.default, help=f"{field.metadata['help']} (%(default)s)")
-    parser.add_argument("--write", type=Path, nargs="?", const=Path("docs/benchmarks.md"), help="into this page")
+    const = Path("docs/reference/benchmarks.md")
+    parser.add_argument("--write", type=Path, nargs="?", const=const, help="into this page")
     given = vars(parser.parse_args())
     page = given.pop("write")
     for name, value in given.items():

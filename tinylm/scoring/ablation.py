@@ -1,4 +1,4 @@
-"""What each attention head is worth: the loss with this one head switched off."""
+"""What each attention head contributes: the loss with this one head ablated."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ BATCH_ROWS = 8
 
 @contextmanager
 def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
-    """Within, this head (both from 0) adds nothing to its layer's output; its attention is still computed."""
+    """Inside, this head (both numbers from 0) adds nothing to its layer's output; its attention is still computed."""
     attention: Any = model.blocks[layer].attention
     columns, weight = attention.columns(head), attention.out.weight.data
     kept = weight[:, columns].clone()
@@ -27,10 +27,10 @@ def switched_off(model: TinyLM, layer: int, head: int) -> Iterator[None]:
 
 
 def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int) -> tuple[float, list[dict[str, Any]]]:
-    """Nats a token of the whole model; for each head those without it, the increase and its interval.
+    """Nats per token of the whole model; for each head the same without it, the increase and its interval.
 
     rows: ids of each story (T,); all but its first token are scored. low, high: 95 % bootstrap interval over stories
-    of the increase, each story with and without the head (paired). Raises ValueError where no token is scored.
+    of the increase, each story with and without the head (paired). Raises ValueError if no token is scored.
     """
     batches = list(_batches(rows, model.embedding.device))
     if not batches:
@@ -54,7 +54,7 @@ def ablate(model: TinyLM, rows: Sequence[np.ndarray], resamples: int, seed: int)
 
 
 def summarise_ablation(base: float, table: Sequence[dict[str, Any]], stories: int) -> dict[str, Any]:
-    """The head that costs most, and how many are idle: their interval holds 0."""
+    """The head that costs most, and how many are idle: their interval contains 0."""
     return {
         "stories": stories,
         "nats_per_token": base,
@@ -64,7 +64,7 @@ def summarise_ablation(base: float, table: Sequence[dict[str, Any]], stories: in
 
 
 def _batches(rows: Sequence[np.ndarray], device: torch.device) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Inputs and targets (-1 behind a row's end) of rows of similar length."""
+    """Inputs and targets (-1 after a row's end) of rows of similar length."""
     ordered = sorted((row for row in rows if len(row) > 1), key=len)
     for start in range(0, len(ordered), BATCH_ROWS):
         batch = ordered[start : start + BATCH_ROWS]

@@ -25,7 +25,7 @@ class Look(NamedTuple):
 def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
     """Starts of stories spread evenly over the split, each cut to the context.
 
-    Where the split has fewer stories than asked for, further pieces of long stories count as well.
+    If the split has fewer stories than `count`, further pieces of long stories are used as well.
     """
     starts, ends = store.offsets[:-1], store.offsets[1:]
     if len(store) < count:
@@ -66,7 +66,7 @@ def sentence_arrays(model: TinyLM, tokens: Sequence[str], sentences: Iterable[np
 def moment_arrays(
     moments: Iterable[tuple[float, TinyLM]], tokens: Sequence[str], ids: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """One sentence at M moments of training, nothing where there are none.
+    """One sentence at M epoch checkpoints; empty if there are none.
 
     epochs (M,), words (T,), maps (M, layers, H, T, T), next and next_prob (M,).
     """

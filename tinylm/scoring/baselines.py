@@ -1,4 +1,4 @@
-"""What the model is held against: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
+"""What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from tinylm.text.stores.token_store import TokenStore
 
 
 def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:
-    """What contexts may not cross: the story's borders in layout "stories", nothing in a stream."""
+    """The sequences that contexts may not cross: each story in layout "stories", otherwise the whole stream."""
     return [store.story(i) for i in range(len(store))] if layout == "stories" else [store.ids]
 
 
@@ -23,8 +23,8 @@ def baselines(train: TokenStore, evaluation: TokenStore, layout: str, order: int
     """Perplexity of the evaluation split by uniform, unigram and Kneser-Ney, each of its tokens scored once.
 
     Counted on the train split; a sequence's first token is context only, as for the model. In the layouts "stories"
-    and "stream" these are just the tokens the model is scored on. In layout "windows" the model scores a token in
-    each window that holds it, and only its figures "once" (`split_score`) are of the same tokens.
+    and "stream" these are exactly the tokens the model is scored on. In layout "windows" the model scores a token in
+    each window that contains it; only its figures "once" (`split_score`) are over the same tokens.
     """
     size = train.vocab_size
     counted, scored = sequences(train, layout), sequences(evaluation, layout)

@@ -8,15 +8,15 @@ import numpy as np
 
 from tinylm.scoring.ngram import KneserNey
 
-_BORDER = 256  # opens and ends each word, beside the 256 values of a byte
+_BORDER = 256  # opens and ends each word, in addition to the 256 values of a byte
 _ORDER = 5
 
 
 class Spelling:
     """What it costs to spell a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
 
-    A word's probability is that of its bytes and of the border after them, so that all byte strings share a
-    probability of one.
+    A word's probability is that of its bytes and of the border after them, so the
+    probabilities of all byte strings sum to one.
     """
 
     def __init__(self, words: Iterable[str]):

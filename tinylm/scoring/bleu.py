@@ -12,22 +12,22 @@ from tinylm.scoring.bleu_counts import MAX_ORDER, brevity_penalty, corpus_bleu, 
 
 
 class Bleu(evaluate.Metric):
-    """Corpus BLEU and mean sentence BLEU with one reference a text, all scores from 0 to 1.
+    """Corpus BLEU and mean sentence BLEU with one reference per text, all scores from 0 to 1.
 
     `Bleu().compute(predictions=texts, references=texts, tokenize="13a")` gives
       bleu1 .. bleu4      corpus BLEU up to that order, unsmoothed (Papineni et al. 2002); bleu4 is the hub's
       sentence_bleu       mean over texts of sentence BLEU-4, "exp" smoothing (NIST: an order without a match
-                          counts 1/2, 1/4, ... of one match), orders longer than the text left out
+                          counts 1/2, 1/4, ... of one match), without orders longer than the text
       precisions          modified n-gram precision of orders 1 to 4
       brevity_penalty     min(1, exp(1 - reference_length / prediction_length))
       prediction_length, reference_length   tokens in all texts
     tokenize is "13a" for raw text (the hub's default; `<unk>` becomes three tokens), "none" for words already
     split by spaces. What is not defined (no text, an empty one, fewer tokens than the order) is 0.0.
-    Raises ValueError where the numbers of predictions and references differ.
+    Raises ValueError if the numbers of predictions and references differ.
     """
 
     def __init__(self) -> None:
-        with tempfile.TemporaryDirectory() as unused:  # the library makes a cache folder even if nothing goes there
+        with tempfile.TemporaryDirectory() as unused:  # the library makes a cache folder even if it stays empty
             super().__init__(keep_in_memory=True, cache_dir=unused, seed=0)
 
     def _info(self) -> evaluate.MetricInfo:

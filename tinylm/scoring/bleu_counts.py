@@ -1,4 +1,4 @@
-"""What BLEU counts in each text, apart from the metric (bleu.py): it needs sacrebleu alone, and is there at once."""
+"""What BLEU counts in each text; apart from bleu.py, since it needs only sacrebleu and imports quickly."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ MAX_ORDER = 4
 
 
 def match_counts(predictions: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> np.ndarray:
-    """What corpus BLEU needs of each text: (texts, 10) int64, to be summed or averaged over any texts.
+    """The counts of each text for corpus BLEU: (texts, 10) int64, to be summed or averaged over any texts.
 
     Columns: prediction length, reference length, matches of orders 1 to 4, predicted n-grams of orders 1 to 4.
     """
@@ -19,7 +19,7 @@ def match_counts(predictions: Sequence[str], references: Sequence[str], tokenize
 def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
     """Brevity penalty * geometric mean of the precisions up to `order`; counts (..., 10) -> (...).
 
-    0.0 where an order has no match. Scale of the counts does not matter, so means over texts serve too.
+    0.0 if an order has no match. The scale of the counts does not matter, so means over texts work too.
     """
     found = precisions(counts)[..., :order]
     matched = (found > 0).all(axis=-1)
@@ -33,7 +33,7 @@ def score_texts(predictions: Sequence[str], references: Sequence[str], tokenize:
     scores = [scorer.sentence_score(text, [other]) for text, other in zip(predictions, references, strict=True)]
     rows = [[score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores]
     counts = np.array(rows, dtype=np.int64).reshape(-1, 2 + 2 * MAX_ORDER)
-    return counts, [min(score.score / 100, 1.0) for score in scores]  # rounding lifts perfect ones above 1
+    return counts, [min(score.score / 100, 1.0) for score in scores]  # rounding makes perfect ones exceed 1
 
 
 def precisions(counts: np.ndarray) -> np.ndarray:

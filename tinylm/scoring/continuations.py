@@ -1,4 +1,4 @@
-"""Texts of the evaluation split continued by the model, and what the continuations are worth."""
+"""The model continues texts of the evaluation split, and the continuations are scored."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,9 +24,9 @@ TABLE = ("story", "prompt", "reference", "continuation", "perplexity", "referenc
 
 
 def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: EvaluateSettings) -> list[Prompt]:
-    """The prompts that section `evaluate` asks for, fewer where the split is short; InputError where there is none.
+    """The prompts that section `evaluate` asks for, fewer if the split is short; InputError if there is none.
 
-    A reference that is cut runs across the stories' ends where the prompts are cuts of the stream, and where the
+    A truncated reference runs past the ends of stories if the prompts are cut from the stream, or if the
     continuations do not stop at <eos>.
     """
     count, tokens, new = settings.stories, settings.prompt_tokens, settings.new_tokens
@@ -43,12 +43,12 @@ def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: Evalua
 
 
 def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
-    """Special ids that text has no use for; where it runs on past <eos>, the next story's <sos> may follow."""
+    """Special ids that text never contains; if it continues past <eos>, the next story's <sos> may follow."""
     return [token for token in unspeakable(tokenizer) if stop_at_eos or token != tokenizer.sos_id]
 
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
-    """What the samples' figures were made of, in one sentence."""
+    """How the samples' figures were obtained, in one sentence."""
     where = {"starts": "from the starts of evaluation stories", "stream": "cut at random places of the stream"}
     stop = "up to <eos>" if settings.stop_at_eos else "past any <eos>"
     across = settings.prompts == "stream" or not settings.stop_at_eos
@@ -64,7 +64,7 @@ def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> 
 
 @torch.no_grad()
 def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -> np.ndarray:
-    """ln P of ids[first:], each given all before it within the context.  -> (len(ids) - first,) float64
+    """ln P of ids[first:], each given everything before it within the context.  -> (len(ids) - first,) float64
 
     Past the context the windows are those of decoding (`window_start`).
     """
@@ -92,7 +92,7 @@ def continue_stories(
     settings: EvaluateSettings,
     decode: DecodeSettings,
 ) -> list[dict[str, Any]]:
-    """Continue each prompt by section `decode`; a row a prompt with texts, nats and tokens of both sides.
+    """Continue each prompt by section `decode`; one row per prompt, with texts, nats and tokens of both sides.
 
     Nats are those of the model's own distribution, before temperature and filters, over the continuation's tokens
     (`<eos>` included where it ended) and the reference's alike.
@@ -138,7 +138,7 @@ def continue_greedily(
     settings: EvaluateSettings,
     decode: DecodeSettings,
 ) -> list[dict[str, Any]]:
-    """The likeliest token at each step, a row a token: prompt, number from 1, token, its probability.
+    """The likeliest token at each step, one row per token: prompt, number from 1, token, its probability.
 
     Probabilities are the model's own, over all ids. Past the context the window slides as section `decode` says.
     """
@@ -174,7 +174,7 @@ def sample_stories(
 ) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
     """(figures with their protocol, tables, rows of `continue_stories`).
 
-    Tables: "samples", rows of TABLE, and "greedy" where section `evaluate` wants some.
+    Tables: "samples", rows of TABLE, and "greedy" if section `evaluate` asks for it.
     """
     rows = continue_stories(model, tokenizer, prompts, settings, decode)
     figures, sentences = summarise(rows, settings)
@@ -188,7 +188,7 @@ def sample_stories(
 def summarise(rows: Sequence[dict[str, Any]], settings: EvaluateSettings) -> tuple[dict[str, Any], list[float]]:
     """Figures over all continuations with 95 % bootstrap intervals, and each row's sentence BLEU.
 
-    perplexity: exp of all nats over all tokens, and the mean of the rows' own beside it. BLEU over words parted at
+    perplexity: exp of all nats over all tokens, and in addition the mean over rows. BLEU over words split at
     white space, each continuation against its one reference.
     """
     from tinylm.scoring.bleu import Bleu

@@ -1,7 +1,7 @@
 """What texts share with stories, word for word: their longest runs, new n-grams, the nearest story.
 
-Exact, without hashing: an n-gram is followed, in the texts and in train, only where its first n - 1 words were found in
-both, so that the places to look at soon are few. Train is read once, in chunks; memory does not grow with it.
+Exact, without hashing: an n-gram is searched, in the texts and in train, only where its first n - 1 words occur in
+both, so that few places soon remain. Train is read once, in chunks; memory does not grow with it.
 """
 
 import dataclasses
@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 ORDERS = tuple(range(1, 9))
-NEAR = 4  # n-grams that tell which story is nearest
+NEAR = 4  # the n-grams that decide which story is nearest
 CHUNK_WORDS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Copied:
-    """What one text shares with train, whose stories are numbered from 0.
+    """What one text shares with train. Stories are numbered from 0.
 
-    longest: words of the longest run that stands inside one story of train; `run` is the first such in the text,
-    `run_story` the first story that holds it (None where no word is known). new: for each n of ORDERS (n-grams of the
-    text that train lacks, all n-grams of the text). nearest: the first story that holds most of the text's different
-    `NEAR`-grams, overlap the share of them that it holds (None and 0.0 where no story holds one).
+    longest: words of the longest run that occurs inside one story of train; `run` is the first such in the text,
+    `run_story` the first story that contains it (None if no word is known). new: for each n of ORDERS (n-grams of the
+    text that train lacks, all n-grams of the text). nearest: the first story that contains most of the text's different
+    `NEAR`-grams; overlap: the share of them that it contains (None and 0.0 if no story contains one).
     """
 
     words: int
@@ -34,7 +34,7 @@ class Copied:
 
 
 class _Texts:
-    """The words of all texts end to end (W,) by number, and what was found of them so far."""
+    """The words of all texts end to end (W,) by number, and the matches so far."""
 
     def __init__(self, texts: Sequence[Sequence[str]]) -> None:
         self.words = texts
@@ -44,9 +44,9 @@ class _Texts:
         self.ids = np.array(ids, dtype=np.int64)
         self.ends = np.cumsum(lengths)
         self.text = np.repeat(np.arange(len(lengths)), lengths)  # (W,) which text a word is of
-        self.longest = np.zeros(len(ids), dtype=np.int64)  # (W,) words from here on that stand in one story
-        self.story = np.full(len(ids), -1)  # (W,) the first story that holds so many
-        self.shared = np.zeros(len(lengths), dtype=np.int64)  # NEAR-grams that the nearest story holds
+        self.longest = np.zeros(len(ids), dtype=np.int64)  # (W,) words from here on that occur in one story
+        self.story = np.full(len(ids), -1)  # (W,) the first story that contains them
+        self.shared = np.zeros(len(lengths), dtype=np.int64)  # NEAR-grams that the nearest story contains
         self.nearest = np.full(len(lengths), -1)
 
 
@@ -75,7 +75,7 @@ def _chunks(stories: Iterable[Sequence[str]], number: dict[str, int]) -> Iterato
 
 
 def _match(wanted: _Texts, words: np.ndarray, lengths: np.ndarray, first: int) -> None:
-    """Follow the texts' n-grams through one chunk, n = 1, 2, ... until none is left.
+    """Follow the texts' n-grams through one chunk, n = 1, 2, ... until none are left.
 
     `own` and `at` are places in the texts and in the chunk where an n-gram of both begins, `names` and `found` its
     number among them.
@@ -87,7 +87,7 @@ def _match(wanted: _Texts, words: np.ndarray, lengths: np.ndarray, first: int) -
     n = 1
     while len(at):
         holder = np.full(grams, -1)
-        holder[found[::-1]] = story[at[::-1]]  # of equal numbers the last one written stays: the first story
+        holder[found[::-1]] = story[at[::-1]]  # of equal numbers the last one written remains: the first story
         common = holder[names] >= 0
         own, names = own[common], names[common]
         longer = wanted.longest[own] < n
@@ -116,7 +116,7 @@ def _with_room(at: np.ndarray, names: np.ndarray, ends: np.ndarray, n: int) -> t
 def _nearest(
     wanted: _Texts, own: np.ndarray, names: np.ndarray, story: np.ndarray, found: np.ndarray, first: int
 ) -> None:
-    """Enter the chunk's story that holds most of a text's different n-grams where it holds more than any before."""
+    """Record the chunk's story with most of a text's different n-grams, if it has more than any before."""
     count = int(story.max()) + 1
     pairs = np.unique(found * count + story)
     gram, holders = pairs // count, pairs % count

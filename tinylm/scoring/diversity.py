@@ -1,25 +1,25 @@
-"""How varied generated texts are, and how far any figure over texts may be chance (bootstrap)."""
+"""How varied generated texts are, and how much of a figure over texts may be chance (bootstrap)."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_DRAWS_AT_ONCE = 1_000_000  # keeps a block of resamples within some tens of MiB
+_DRAWS_AT_ONCE = 1_000_000  # a block of resamples then takes some tens of MiB
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float:
-    """Different n-grams of words / all n-grams of all texts (Li et al. 2016); 0.0 where there is none.
+    """Different n-grams of words / all n-grams of all texts (Li et al. 2016); 0.0 if there are none.
 
-    No n-gram crosses two texts.
+    No n-gram spans two texts.
     """
     grams = [gram for text in texts for gram in _ngrams(text, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def repeated_share(texts: Sequence[str], n: int) -> float:
-    """Share of a text's n-grams that stood earlier in the same text, mean over texts (Welleck et al. 2020).
+    """Share of a text's n-grams that occurred earlier in the same text, mean over texts (Welleck et al. 2020).
 
-    Texts shorter than n are left out; 0.0 where none is left.
+    Texts shorter than n are left out; 0.0 if none remain.
     """
     grams = [found for text in texts if (found := _ngrams(text, n))]
     return float(np.mean([1 - len(set(found)) / len(found) for found in grams])) if grams else 0.0
@@ -32,7 +32,7 @@ def bootstrap_interval(
     seed: int,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Percentile interval of a statistic over samples drawn anew with replacement (Efron 1979).
+    """Percentile interval of a statistic over samples drawn with replacement (Efron 1979).
 
     `bootstrap_intervals` for a statistic that maps the means of resamples (R, K) to (R,): `mean`,
     `pooled_perplexity`, `scoring.bleu_counts.corpus_bleu`, or any function of column means.
@@ -50,8 +50,8 @@ def bootstrap_intervals(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Percentile intervals of several statistics over the same resamples: lows and highs, (M,) each.
 
-    values (samples,) or (samples, K): what the statistic needs of each sample. statistic maps the means of
-    resamples (R, K) to (R, M), or (R,) for one. Equal arguments give equal intervals. Raises ValueError where there
+    values (samples,) or (samples, K): the statistic's input for each sample. statistic maps the means of
+    resamples (R, K) to (R, M), or (R,) for one. Equal arguments give equal intervals. Raises ValueError if there
     is nothing to resample.
     """
     table = np.asarray(values, dtype=np.float64)
@@ -71,7 +71,7 @@ def bootstrap_intervals(
 
 
 def mean(means: np.ndarray) -> np.ndarray:
-    """Statistic for `bootstrap_interval`: the mean of one value a sample."""
+    """Statistic for `bootstrap_interval`: the mean of one value per sample."""
     return means[:, 0]
 
 

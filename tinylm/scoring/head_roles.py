@@ -18,7 +18,7 @@ ROLES = (
     "punctuation",
     "similar words",
 )
-MARGIN = 0.10  # share of the weight above the baseline that a role is claimed from
+MARGIN = 0.10  # a role is claimed from this share of the weight above the baseline
 MIN_POSITIONS = 30  # fewer say nothing about a head
 SIMILAR = 0.5  # cosine of two input embeddings
 REASONS = {
@@ -29,17 +29,17 @@ Pairs = dict[str, np.ndarray]
 
 
 def role_pairs(row: Row, vectors: np.ndarray) -> Pairs:
-    """For each role the pairs (query, key) of a row, (P, 2), each key before its query, none of a special token.
+    """For each role the pairs (query, key) of a row, (P, 2), each key before its query, without special tokens.
 
     previous token      any token -> the one before it
     subject-verb        verb or auxiliary -> its subject
     article-noun        noun -> its a, an, the
     preposition-object  noun or name -> the preposition that its phrase follows
-    sentence start      word -> the first token of its sentence, but for a row's first sentence
+    sentence start      word -> the first token of its sentence, except in a row's first sentence
     adjective-noun      noun -> the adjectives of its phrase
     punctuation         any token -> all marks before it (words that end with one included)
-    similar words       word -> all words before it with a cosine of input embeddings above `SIMILAR`, but for itself
-    Words that are several tokens have no part in those about words. vectors (T, D): input embedding of each token.
+    similar words       word -> all words before it with a cosine of input embeddings above `SIMILAR`, except itself
+    Words of several tokens are left out of the roles about words. vectors (T, D): input embedding of each token.
     """
     tokens = np.arange(len(row.text))
     text = np.array(row.text)
@@ -54,7 +54,7 @@ def role_pairs(row: Row, vectors: np.ndarray) -> Pairs:
 
 
 def _word_pairs(row: Row) -> Pairs:
-    """The pairs of the roles that ask for classes of words."""
+    """The pairs of the roles that depend on word classes."""
     words = row.words
     pairs: dict[str, list[tuple[int, int]]] = {
         role: [] for role in ("subject-verb", "article-noun", "preposition-object", "adjective-noun")
@@ -94,7 +94,7 @@ class HeadRoles:
     score: share of a query's weight on its role's keys, mean over the queries that have one (positions).
     baseline: the same head's mean weight at the same distance from queries at about the same position (within a
     factor of 1.4) where the role does not hold, summed over the query's keys: a head that always looks one back
-    scores as high on article-noun as its baseline. Pairs that nothing compares with are left out. "previous token"
+    scores as high on article-noun as its baseline. Pairs with nothing to compare are left out. "previous token"
     is itself a matter of position: its baseline is attention spread evenly over all visible tokens.
     """
 
@@ -161,7 +161,7 @@ class HeadRoles:
         return rows
 
     def positions(self, role: str) -> int:
-        """Queries that have a key of this role."""
+        """The number of queries that have a key of this role."""
         return sum(len(np.unique(query)) for _, query, _, _ in self._found[role])
 
     def _sums(self, weights: np.ndarray, cells: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ class HeadRoles:
         return np.stack([np.bincount(cells, row, minlength=self._size) for row in weights])
 
     def _measure(self, role: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Weight on the role's keys and baseline (rows, heads), and queries (rows,); None where they are too few."""
+        """Weight on the role's keys and baseline (rows, heads), and queries (rows,); None if there are too few."""
         if not self._found[role]:
             return None
         here, query, cells = (np.concatenate([part[i] for part in self._found[role]]) for i in range(3))
@@ -199,7 +199,7 @@ def _ratios(means: np.ndarray) -> np.ndarray:
 
 
 def summarise_roles(rows: Sequence[Mapping[str, Any]], measure: HeadRoles) -> dict[str, Any]:
-    """The head that does each role most, above its baseline, and why a role was not measured."""
+    """The head that does each role most, relative to its baseline, and why a role was not measured."""
     roles: dict[str, Any] = {}
     missing: dict[str, str] = {}
     for role in ROLES:

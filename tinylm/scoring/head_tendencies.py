@@ -1,4 +1,4 @@
-"""What each attention head attends to, measured over many sentences beside attention spread evenly."""
+"""What each attention head attends to, measured over many sentences and compared with attention spread evenly."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ class HeadTendencies:
                               that see one
       entropy_nats            - sum of w ln w
       distance_tokens         sum of w * (i - key)
-    Each stands beside `<name>_even`, its value where every visible key gets 1 / (i + 1): early queries see few
+    Each has a companion `<name>_even`, its value where every visible key gets 1 / (i + 1): early queries see few
     keys, so a raw weight says little. Query 0 sees only itself and is left out. A key may count for several
     names (the first token is mostly <sos>; for query 1 it is also the previous one).
     """
@@ -43,8 +43,8 @@ class HeadTendencies:
     def add(self, maps: Sequence[np.ndarray], ids: np.ndarray) -> None:
         """Count one sentence: a map (H, T, T) [head, query, key] for each layer, and its token ids (T,).
 
-        A sentence of one token adds nothing. Raises ValueError where shapes disagree or where a query's weights
-        on visible keys do not sum to one.
+        A sentence of one token adds nothing. Raises ValueError if shapes disagree or if a query's weights on
+        visible keys do not sum to one.
         """
         ids = np.asarray(ids)
         weights = np.stack([np.asarray(layer, dtype=np.float64) for layer in maps])  # (layers, H, T, T)
@@ -63,7 +63,7 @@ class HeadTendencies:
     def table(self) -> list[dict[str, Any]]:
         """A row for each head: layer and head (from 1), figures, figures of even attention, interpretation.
 
-        A figure without a single query is None. No sentence gives no row.
+        A figure without a single query is None. Without sentences there are no rows.
         """
         if self._sums is None:
             return []
@@ -87,13 +87,13 @@ class HeadTendencies:
 
 
 def interpretation(figures: Mapping[str, Any]) -> str:
-    """One line on a head, made from its figures alone: what stands out most against even attention.
+    """One line about a head, from its figures alone: what stands out most against even attention.
 
-    A target stands out with 10 points of weight more than even attention gives it. Without one, the mean
+    A target stands out if it gets 10 points of weight more than from even attention. Without one, the mean
     distance (below 0.6 or above 1.2 times even) or the entropy (below 0.6 times even) is named.
     """
     excess = {
-        name: round(figures[name] - figures[f"{name}_even"], 9)  # <sos> ties with the first token: no noise decides
+        name: round(figures[name] - figures[f"{name}_even"], 9)  # <sos> ties with the first token, despite rounding
         for name in WEIGHTS
         if figures[name] is not None
     }
@@ -113,7 +113,7 @@ def interpretation(figures: Mapping[str, Any]) -> str:
 
 
 def _masks(ids: np.ndarray, boundary_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys that count for each name of WEIGHTS (names, T, T), and queries asked about each (names, T)."""
+    """Keys that count for each name of WEIGHTS (names, T, T), and the queries that have one (names, T)."""
     length = len(ids)
     first = np.zeros((length, length))
     first[:, 0] = 1

@@ -1,4 +1,4 @@
-"""Every attention head over evaluation stories: where it looks, which role it has, what it is worth."""
+"""Every attention head over evaluation stories: where it looks, which role it has, what it contributes."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Is it memorised? What the continuations share with train, beside what the true continuations share with it."""
+"""Is it memorised? What the continuations share with train, compared with what the true continuations share with it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,8 +21,8 @@ TEXTS = (("continuation", "ids"), ("reference", "reference_ids"))
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
-    """The words that ids spell, special tokens but `<unk>` left out: entries of a vocabulary of words, else what stands
-    between white space."""
+    """The words that ids spell, without special tokens except `<unk>`: entries of a word vocabulary, otherwise
+    whatever is between white space."""
     if tokenizer.kind != "words":
         return tokenizer.decode(ids).split()
     marks = tokenizer.specials - {tokenizer.unk_id}
@@ -32,7 +32,7 @@ def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
 def measure_memorised(
     rows: Sequence[dict[str, Any]], tokenizer: Tokenizer, train: TokenStore, settings: EvaluateSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(figures of the continuations and of the references, a row for each text) of rows of `continue_stories`.
+    """(figures of the continuations and of the references, one row per text) of rows of `continue_stories`.
 
     Figures with 95 % bootstrap intervals over texts; texts without a word are left out of them.
     """

@@ -13,14 +13,14 @@ class _Level(NamedTuple):
 
     keys: np.ndarray  # (n-grams,) row of the first n-1 words one level down * V + last word; sorted
     probs: np.ndarray  # (n-grams,) interpolated P(last word | first n-1 words)
-    backoff: np.ndarray  # (contexts,) mass that a context, a row one level down, hands to shorter contexts
+    backoff: np.ndarray  # (contexts,) mass that a context, a row one level down, passes to shorter contexts
 
 
 class _Found(NamedTuple):
-    """Where the n-grams of one length stand in the training text."""
+    """Where the n-grams of one length occur in the training text."""
 
     keys: np.ndarray  # (n-grams,) as in _Level
-    rows: np.ndarray  # (N,) row in `keys` of the n-gram that ends at each token, -1 where none fits
+    rows: np.ndarray  # (N,) row in `keys` of the n-gram that ends at each token, -1 where there is none
     ends: np.ndarray  # (n-grams,) a token at which each n-gram ends
 
 
@@ -31,9 +31,9 @@ class KneserNey:
     A(h) = sum over w of a(hw), backoff(h) = sum over w of D(a(hw)) / A(h), and P(w | h) = P(w | shorter h) where h
     was never followed by anything. a is the count at the full order, below it the number of different words
     seen before the n-gram; an n-gram that opens a sequence has no word before it and adds each occurrence, as
-    sentence starts do in Heafield et al. 2013. D takes three values a level, from its counts of counts.
+    sentence starts do in Heafield et al. 2013. D takes three values per level, from its counts of counts.
 
-    `sequences` are arrays of ids in [0, vocab_size): one array where the text is one stream, one a story where
+    `sequences` are arrays of ids in [0, vocab_size): one array if the text is one stream, one per story if
     contexts must not cross stories. A sequence's first token is context only, never predicted. Order 1 is the
     unigram baseline: discounted relative frequencies, mixed with 1/V so that unseen ids have a probability.
     Raises ValueError for an order below 1 and for ids outside the vocabulary.
@@ -87,7 +87,7 @@ class KneserNey:
 
 
 def uniform_log_probs(sequence: np.ndarray, vocab_size: int) -> np.ndarray:
-    """The baseline that knows the vocabulary and nothing else: -ln V for each token but the first."""
+    """The baseline that knows the vocabulary and nothing else: -ln V for each token except the first."""
     return np.full(max(len(sequence) - 1, 0), -np.log(vocab_size))
 
 
@@ -124,8 +124,8 @@ def _interpolate(keys: np.ndarray, counts: np.ndarray, shorter: np.ndarray, cont
 def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
     """D1, D2, D3+ of one level: Y = n1 / (n1 + 2 n2), Dk = k - (k + 1) Y n(k+1) / nk.
 
-    A corpus too small for that (no n-gram counted once, twice, three or four times, or a discount outside
-    (0, k]) gets fixed ones.
+    A corpus that is too small (no n-gram counted once, twice, three or four times, or a discount outside
+    (0, k]) gets fixed discounts.
     """
     n1, n2, n3, n4 = (int(np.count_nonzero(counts == k)) for k in (1, 2, 3, 4))
     if min(n1, n2, n3, n4) == 0:

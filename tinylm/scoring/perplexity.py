@@ -1,4 +1,4 @@
-"""Perplexity, from natural-log losses; per story too, so that intervals can be made from stories."""
+"""Perplexity, from natural-log losses; per story too, so that intervals can be computed over stories."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def perplexity(nats: float, tokens: int) -> float:
-    """exp(nats / tokens); infinity where a float cannot hold it. Raises ValueError for no token."""
+    """exp(nats / tokens); infinity if it exceeds a float. Raises ValueError without a token."""
     if tokens < 1:
         raise ValueError("perplexity of no token is not defined")
     try:
@@ -18,9 +18,9 @@ def perplexity(nats: float, tokens: int) -> float:
 def story_nats(nats: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the losses of each story of a stream: nats (S,) float64 and scored tokens (S,) int64.
 
-    nats (N,) is what the stream's tokens cost, times (N,) how often each was scored: not at all (the stream's first
-    token), once, or in each window that holds it. offsets (S + 1,) are the stories' starts with N at the end; a story
-    may be empty. The sums over stories are those over tokens.
+    nats (N,) are the losses of the stream's tokens, times (N,) how often each was scored: never (the stream's first
+    token), once, or in each window that contains it. offsets (S + 1,) are the stories' starts, then N; a story
+    may be empty. The totals over stories equal those over tokens.
     """
     story = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     sums = [np.bincount(story, weights=values, minlength=len(offsets) - 1) for values in (nats, times)]

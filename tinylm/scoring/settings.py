@@ -1,4 +1,4 @@
-"""Section `evaluate`. Light: params.yaml is checked without torch."""
+"""Section `evaluate`. Without torch, so that params.yaml is checked quickly."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The loss over a split: the one loop that held-out, evaluation and the benches share."""
+"""The loss over a split: the loop shared by held-out, evaluation and the benches."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ from tinylm.text.batches import Batch
 def target_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> Iterator[tuple[Batch, Tensor]]:
     """Each batch and its losses in nats (B, T), 0 where no target is scored, without dropout; the mode is restored.
 
-    Raises InputError behind the last batch where no token was scored.
+    Raises InputError after the last batch if no token was scored.
     """
     was_training = model.training
     model.eval()

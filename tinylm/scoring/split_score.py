@@ -31,7 +31,7 @@ PROTOCOL = {
 
 @dataclasses.dataclass(frozen=True)
 class SplitScore:
-    """Figures of the split, as metrics/evaluate.json holds them, and a row for each story (`story_rows`)."""
+    """Figures of the split, as in metrics/evaluate.json, and a row for each story (`story_rows`)."""
 
     figures: dict[str, Any]
     stories: list[dict[str, Any]]
@@ -54,16 +54,16 @@ def score_split(
     stories: str | Path,
     settings: EvaluateSettings,
 ) -> SplitScore:
-    """Perplexity (95 % bootstrap interval over rows), nats a token, bits per byte and share of unknown words.
+    """Perplexity (95 % bootstrap interval over rows), nats per token, bits per byte and share of unknown words.
 
-    Layout "windows" scores a token in each window that holds it; "once" then has the figures of layout "stream",
-    which scores just the targets of the baselines, each once. The other layouts do so anyway and have no "once".
-    Bits per byte is None where the text has no bytes, or unknown words that nobody can name any more.
+    Layout "windows" scores a token in each window that contains it; "once" then has the figures of layout "stream",
+    which scores exactly the targets of the baselines, each once. The other layouts do this anyway and have no "once".
+    Bits per byte is None if the text has no bytes, or if its unknown words are no longer known.
     """
     context = model.settings.context
     found = once = _losses(model, store, layout, tokenizer.pad_id)
     rows = found.rows
-    if layout == "windows":  # neighbours score the same tokens
+    if layout == "windows":  # neighbouring windows score the same tokens
         once = _losses(model, store, "stream", tokenizer.pad_id)
         rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
     known = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
@@ -84,7 +84,7 @@ def score_split(
 
 
 def headline(figures: dict[str, Any]) -> dict[str, Any]:
-    """What of a split's figures is compared between seeds."""
+    """The figures of a split that are compared between seeds."""
     return {name: figures[name] for name in HEADLINE}
 
 
@@ -104,7 +104,7 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
 
 
 def _figures(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
-    """Perplexity, its interval, nats a token and tokens of rows of (nats, tokens): rows (R, 2)."""
+    """Perplexity, its interval, nats per token and tokens of rows of (nats, tokens): rows (R, 2)."""
     nats, tokens = float(rows[:, 0].sum()), int(rows[:, 1].sum())
     return {
         "perplexity": perplexity(nats, tokens),

@@ -1,4 +1,4 @@
-"""The evaluation split story by story: what its text is, and what the model pays for it."""
+"""The evaluation split story by story: its text, and the model's loss on it."""
 
 import dataclasses
 import hashlib
@@ -20,7 +20,7 @@ _ID_DIGITS = 16
 
 @dataclasses.dataclass(frozen=True)
 class StoryTexts:
-    """Of each story: a name for its text, UTF-8 bytes of the normalised text (S,), and its unknown words."""
+    """For each story: a name for its text, UTF-8 bytes of the normalised text (S,), and its unknown words."""
 
     ids: Sequence[str]
     n_bytes: np.ndarray
@@ -28,10 +28,10 @@ class StoryTexts:
 
 
 def story_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> StoryTexts:
-    """The texts behind a token store of the evaluation split.
+    """The texts of a token store of the evaluation split.
 
-    Where the split has no stories of its own, since it is a part of the training stream, its ids are read back; what
-    an unknown word was is then lost. Raises InputError where the stories are not those of the store.
+    If the split has no stories of its own, since it is a part of the training stream, its ids are decoded; unknown
+    words are then lost. Raises InputError if the stories are not those of the store.
     """
     texts = [row["text"] for row in read_stories(stories, "evaluation")]
     own = bool(texts)
@@ -54,11 +54,11 @@ def story_rows(
     nats_once: np.ndarray,
     spelling: Spelling | None,
 ) -> list[dict[str, Any]]:
-    """A row a story: its number from 0, text_id, tokens_id, nats, tokens, bits, bytes.
+    """One row per story: its number from 0, text_id, tokens_id, nats, tokens, bits, bytes.
 
     nats and tokens (S,) are sums over its scored tokens by the protocol of the perplexity, so that they add up to the
-    split's; bits are what its bytes cost, each token scored once, unknown words spelt: NaN without a `spelling`, where
-    nobody can name them. Equal text_id: the same text; equal tokens_id: the same tokens of the same vocabulary.
+    split's; bits are the cost of its bytes, each token scored once, unknown words spelt: NaN without a
+    `spelling`. Equal text_id: the same text; equal tokens_id: the same tokens of the same vocabulary.
     """
     nats, tokens = losses
     vocabulary = _digest(sorted(tokenizer.tokens))

@@ -1,4 +1,4 @@
-"""Words of a row of tokens with their classes, and which words stand in which relation."""
+"""The words of a row of tokens, their classes, and their grammatical relations."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,8 +14,8 @@ _CLOSING = "\"'\u201d\u2019)]}"
 
 
 class Word(NamedTuple):
-    """text: lower case, without marks around it; token: its place in the row, -1 where it is several tokens;
-    name: its class, "" where unknown; marked: whether a mark or the row's start stands right before it."""
+    """text: lower case, without marks around it; token: its place in the row, -1 if it is several tokens;
+    name: its class, "" where unknown; marked: whether a punctuation mark or the row's start is right before it."""
 
     text: str
     token: int
@@ -24,7 +24,7 @@ class Word(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of ids read as words. text, marks, starts: lists of length T, one value a token.
+    """A row of ids read as words. text, marks, starts: lists of length T, one value per token.
 
     text: the token holds text (it is no special token); marks: it is or ends with a punctuation mark; starts:
     the place of its sentence's first token, -1 in the row's first sentence, at that token itself and at marks.
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class WordReader:
-    """Reads rows of ids as classified words. Storybook rows are told by the generator, others are looked up.
+    """Reads rows of ids as classified words: the generator knows the classes of storybook rows, others are looked up.
 
     Words are found by decoding pairs of tokens: two belong to one word where letters, digits or apostrophes meet
     without a space.
@@ -54,7 +54,7 @@ class WordReader:
         """The row as words with classes."""
         ids = [int(i) for i in ids]
         pieces = [self.text_of(i) for i in ids]
-        bare: list[tuple[str, int, bool]] = []  # text, token, whether a mark stands before it
+        bare: list[tuple[str, int, bool]] = []  # text, token, whether a mark is before it
         marked = True
         for first, last in self._groups(ids):
             whole = "".join(pieces[first : last + 1]).strip()
@@ -75,7 +75,7 @@ class WordReader:
         return Row(words, [i not in self._silent for i in ids], *_sentences(pieces), found is not None)
 
     def text_of(self, token: int) -> str:
-        """What one token says, "" for a special or unknown one."""
+        """The text of one token, "" for a special or unknown one."""
         if token not in self._texts:
             self._texts[token] = "" if token in self._silent else self._tokenizer.decode([token])
         return self._texts[token]

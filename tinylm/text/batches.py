@@ -1,7 +1,7 @@
 """Batches of inputs and targets shifted by one (teacher forcing), each a pure function of its index.
 
 Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets ids[s + 1 : s + n + 1].
-The layouts only differ in how the spans are cut, so that one gather serves them.
+The layouts differ only in how the spans are cut, so one gather serves all of them.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,19 @@ from tinylm.text.stores.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
-POOL_BATCHES = 64  # rows sorted by length among so many batches: little padding, still a shuffle
+POOL_BATCHES = 64  # rows are sorted by length within so many batches: little padding, still shuffled
 
 
 @dataclass(frozen=True)
 class Batch:
-    """inputs (B, T) int64; targets (B, T) int64, -1 where none is scored; tokens: scored targets."""
+    """inputs (B, T) int64; targets (B, T) int64, -1 where nothing is scored; tokens: the number of scored targets."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
     tokens: int
 
     def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """(inputs, targets) there; to CUDA by way of pinned memory, so that the copy runs beside what is computed."""
+        """(inputs, targets) on that device; to CUDA through pinned memory, so that the copy overlaps computation."""
         if device.type != "cuda":
             return self.inputs.to(device), self.targets.to(device)
         pinned = self.inputs.pin_memory(), self.targets.pin_memory()
@@ -37,13 +37,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where in the stream the rows start (None: row i at token i) and how many tokens they hold, in order."""
+    """Where in the stream the rows start (None: row i at token i) and how many tokens they have, in order."""
 
     starts: np.ndarray | None
     lengths: np.ndarray
 
     def places(self) -> np.ndarray:
-        """Where each row starts, written out."""
+        """Where each row starts, as an array."""
         return np.arange(len(self)) if self.starts is None else self.starts
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class _Rows:
 
 
 def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
-    """A story a row; one longer than the context goes on in a further row."""
+    """One story per row; a story longer than the context continues in another row."""
     scored = np.maximum(np.diff(offsets) - 1, 0)
     pieces = -(-scored // context)
     story = np.repeat(np.arange(len(scored)), pieces)
@@ -72,19 +72,19 @@ def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
 
 
 def _stream_rows(targets: int, context: int) -> _Rows:
-    """Windows over so many targets, non-overlapping, the last one short."""
+    """Windows over that many targets, non-overlapping, the last one short."""
     starts = np.arange(0, targets, context)
     return _Rows(starts, np.minimum(context, targets - starts))
 
 
 def _window_rows(targets: int, context: int) -> _Rows:
-    """Every window of the context: row i starts at token i. InputError where there is none."""
+    """Every window of the context: row i starts at token i. InputError if there is none."""
     if targets < context:
         raise InputError(
             f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens holds no window of "
             f"{context + 1}; allowed: model.context at most {targets}, or more data"
         )
-    return _Rows(None, np.broadcast_to(np.int64(context), targets - context + 1))  # one number, however many rows
+    return _Rows(None, np.broadcast_to(np.int64(context), targets - context + 1))  # one number for all rows
 
 
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
@@ -99,16 +99,16 @@ def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
 
 
 class TrainBatches:
-    """Training batches without end; batch(index) depends on nothing else, so that a resumed run goes on exactly.
+    """Training batches without end; batch(index) depends on nothing else, so that a resumed run continues exactly.
 
     layout "stories": one story a row, rows of similar length together (pools of shuffled rows sorted by length,
-    then the batches shuffled), each batch as wide as its longest row. Every token but `<sos>` is a target once an
+    then the batches shuffled), each batch as wide as its longest row. Every token but `<sos>` is a target once per
     epoch.
-    layout "stream": windows of the context over the stream closed to a ring, from a place drawn for each epoch,
-    shuffled; one window an epoch is short. Every token is a target once an epoch, the very first `<sos>` as what
-    follows the last `<eos>`.
-    layout "windows": every window of the context at stride 1 once an epoch, shuffled; no window is held in memory,
-    only the order of this epoch, 8 bytes a window. All but the tokens at the ends are a target `context` times.
+    layout "stream": windows of the context over the stream, read as a ring from a random place in each epoch,
+    shuffled; one window per epoch is short. Every token is a target once per epoch; the very first `<sos>` follows
+    the last `<eos>`.
+    layout "windows": every window of the context at stride 1 once per epoch, shuffled; memory holds no window,
+    only the order of this epoch, 8 bytes per window. All but the tokens at the ends are a target `context` times.
     """
 
     def __init__(self, store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int, seed: int) -> None:
@@ -119,11 +119,11 @@ class TrainBatches:
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
 
     def __len__(self) -> int:
-        """Batches an epoch, the last ragged one included."""
+        """Batches per epoch, including the last ragged one."""
         return -(-len(self._rows) // self._batch_size)
 
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
-        """(shift of the stream, rows of each batch) of one epoch; the last epoch asked for is kept."""
+        """(shift of the stream, rows of each batch) of one epoch; the most recent epoch is kept."""
         if self._order[0] != epoch:
             rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
             rows = rng.permutation(len(self._rows))
@@ -139,7 +139,7 @@ class TrainBatches:
         return self._order[1:]
 
     def batch(self, index: int) -> Batch:
-        """Batch number `index`, counted through all epochs: epoch = index // len(self)."""
+        """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
         epoch, place = divmod(index, len(self))
         shift, batches = self._epoch(epoch)
         return self._rows.gather(self._ids, batches[place], shift, self._pad_id)

@@ -1,4 +1,4 @@
-"""Prompts out of the evaluation split, and what truly follows them."""
+"""Prompts from the evaluation split, and their true continuations."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from tinylm.text.stores.token_store import TokenStore
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """Ids to go on from, those that truly follow, and the number from 0 of the story in which it begins."""
+    """Ids to continue, the true continuation, and the number from 0 of the story in which the prompt begins."""
 
     ids: list[int]
     reference: list[int]
@@ -26,16 +26,16 @@ def choose_prompts(
     sos_id: int | None,
     across: bool = False,
 ) -> list[Prompt]:
-    """Stories spread evenly over the split, cut behind `prompt_tokens` tokens; too short ones are passed over.
+    """Stories spread evenly over the split, cut after `prompt_tokens` tokens; shorter ones are skipped.
 
-    sos_id: stories stand between <sos> and <eos>, and a prompt begins with <sos>, which is not counted; None: they
-    have no marks. A split that was cut from the token stream may begin within a story, which is passed over: one that
-    does not begin with <sos>, or without marks the split's first, where there are others.
-    The reference is the story's next `reference_tokens`, <eos> included where it is reached, or the whole rest where
-    that is None; across: the stream's next `reference_tokens`, beyond the story's end.
+    sos_id: stories are between <sos> and <eos>, and a prompt begins with <sos>, which is not counted; None: they
+    have no marks. A split that was cut from the token stream may begin within a story, which is skipped: one that does
+    not begin with <sos>, or, without marks, the split's first if there are others.
+    The reference is the story's next `reference_tokens`, with <eos> if it is reached, or the whole rest if that
+    is None; across: the stream's next `reference_tokens`, beyond the story's end.
     """
     marks = int(sos_id is not None)
-    long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2 * marks)  # a word at least is left to tell
+    long_enough = np.flatnonzero(np.diff(store.offsets) > prompt_tokens + 2 * marks)  # at least one word remains
     if sos_id is not None:
         long_enough = long_enough[store.ids[store.offsets[long_enough]] == sos_id]
     elif len(store) > 1:
@@ -54,11 +54,11 @@ def choose_prompts(
 
 
 def cut_prompts(store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int, seed: int) -> list[Prompt]:
-    """`prompt_tokens` tokens at random places of the split's one stream, and its next `reference_tokens`.
+    """`prompt_tokens` tokens at random places of the split's one stream, each with its next `reference_tokens`.
 
     Prompt and reference run across stories, with the <eos> and <sos> between them, and a prompt has no <sos> set
-    before it. Places are drawn without repetition from those with a whole reference, all alike, and stand in order;
-    where the stream has none, from its start with what is there.
+    before it. Places are drawn uniformly without repetition from those with a whole reference, and sorted; if
+    the stream has none, the prompt is its start, with what follows.
     """
     if len(store.ids) <= prompt_tokens:
         return []

@@ -1,9 +1,9 @@
 """Skip-gram word vectors with character n-grams, trained by fastText (Bojanowski et al. 2017, "Enriching Word
 Vectors with Subword Information").
 
-One thread, since only that repeats its order of updates. fastText 0.9.3 then draws the first tenth of its input
-matrix and leaves the rest as the allocator hands it over (its issue 1061): zeros in a fresh process, anything
-later. So the allocator is told to hand out zeros while it trains, and equal input gives equal bytes.
+One thread, since only then the order of updates repeats. fastText 0.9.3 initialises the first tenth of its input
+matrix and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything later.
+So the allocator returns zeros while it trains, and equal input gives equal bytes.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def _zeroed_memory() -> Iterator[None]:
 
 
 def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
-    """fastText's own argument object: `fasttext.train_unsupervised` would not let the seed through."""
+    """fastText's own argument object: `fasttext.train_unsupervised` does not pass the seed on."""
     import fasttext_pybind
 
     arguments = fasttext_pybind.args()
@@ -54,8 +54,8 @@ def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
 def train_skipgram(texts: Iterable[str], words: Sequence[str], settings: EmbeddingSettings) -> np.ndarray:
     """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
 
-    A word that neither stands in the texts nor has known character n-grams gets zeros. Raises InputError where
-    the training diverges.
+    A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError if the training
+    diverges.
     """
     import fasttext_pybind
 

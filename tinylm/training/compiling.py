@@ -31,7 +31,7 @@ def why_not_compiled(settings: TrainSettings, device: Any) -> str:
     if settings.processes > 1:
         return "several processes share a batch out unevenly, and each shape would be compiled by itself"
     if settings.compile == "auto":
-        return "auto: nowhere was it measured to pay (docs/fast.md)"
+        return "auto: nowhere was it measured to pay (docs/explanation/training-speed.md)"
     return ""
 
 

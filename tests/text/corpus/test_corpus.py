@@ -184,7 +184,7 @@ def test_too_small_a_corpus_is_refused_and_nothing_written(tmp_path, texts):
 def test_train_within_evaluation_is_refused(tmp_path):
     with pytest.raises(InputError, match="too few different stories"):
         write_stories(dataset(tmp_path / "d", STORIES[:20], STORIES[:20]), tmp_path / "stories")
-    with pytest.raises(InputError, match="evaluation split holds no story"):
+    with pytest.raises(InputError, match="evaluation split has no story"):
         write_stories(dataset(tmp_path / "d", STORIES[:20], ["", " "]), tmp_path / "stories")
 
 
@@ -203,7 +203,7 @@ def test_held_out_by_tokens_keeps_an_official_evaluation(tmp_path):
     info = write_stories(settings, tmp_path / "stories")
     assert written(tmp_path / "stories") == {"train": STORIES[:8], "held_out": [], "evaluation": STORIES[8:12]}
     assert info["evaluation_split"] == "validation"
-    with pytest.raises(InputError, match="no train story with text that does not stand in evaluation"):
+    with pytest.raises(InputError, match="every train story with text also occurs in evaluation"):
         write_stories(dataclasses.replace(settings, train_stories=None, path=str(same(tmp_path))), tmp_path / "none")
     assert not list((tmp_path / "none").glob("*"))
 

@@ -89,7 +89,7 @@ def test_reading_is_lazy(tmp_path):
     ("line", "message"),
     [
         ("{", ", line 2: not JSON"),
-        ('"text"', ", line 2: holds str; allowed: one object a line"),
+        ('"text"', ", line 2: holds str; allowed: one object per line"),
         ("[" * 100_000, ", line 2: not JSON"),
         ('{"text": null}', ", line 2: column 'text' holds null; allowed: text"),
         ('{"text": 3.5}', ", line 2: column 'text' holds float '3.5'; allowed: text"),
@@ -188,7 +188,7 @@ def test_folders_that_are_no_datasets(tmp_path):
         local_splits(tmp_path)
     (tmp_path / "train.csv").write_text("text\na\n")
     (tmp_path / "test.jsonl").unlink()
-    with pytest.raises(InputError, match=r"train\.csv: not a format that is read here"):
+    with pytest.raises(InputError, match=r"train\.csv: not a supported format"):
         local_splits(tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_the_interface_holds_for_each(kind):
         ("{}", "holds no WordLevel vocabulary"),
         ('{"type": "other"}', "holds no WordLevel vocabulary"),
         ('{"type": 5, "model": []}', "holds no WordLevel vocabulary"),
-        ('{"model": {"type": "BPE"}}', "its rule of merging"),
+        ('{"model": {"type": "BPE"}}', "its merging rule"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path, content, message):

@@ -177,7 +177,7 @@ def edit(*keys, value):
         (edit("model", "vocab", value=[]), "no WordLevel"),
         (edit("model", value=None), "no WordLevel"),
         (edit("model", "type", value="Unigram"), "no WordLevel"),
-        (edit("model", "type", value="BPE"), "its rule of merging"),
+        (edit("model", "type", value="BPE"), "its merging rule"),
         (edit("normalizer", value=None), "normalizer"),
         (edit("added_tokens", value=[{"id": 1, "content": "<eos>"}]), "normalizer"),
         (lambda content: [1], "holds no object"),

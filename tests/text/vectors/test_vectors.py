@@ -254,5 +254,5 @@ def test_vocabulary_of_file_words_only_needs_those(tmp_path):
     (tmp_path / "a.vec").write_text("1 12\nzebra" + " 1" * 12 + "\n")
     tok = build_tokenizer(Counter({"the": 1}), RULE)
     settings = dataclasses.replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"))
-    with pytest.raises(InputError, match="of 1 words of the vocabulary it has none"):
+    with pytest.raises(InputError, match="has none of the vocabulary's 1 words"):
         embedding_matrix(settings, tok, lambda: [])

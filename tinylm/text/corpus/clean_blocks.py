@@ -1,4 +1,4 @@
-"""Raw stories made into lines of the corpus, many at once: plain ASCII by compiled code, others by `rows.clean_row`."""
+"""Raw stories become lines of the corpus, many at once: plain ASCII by a native kernel, others by `rows.clean_row`."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ BARE_BYTES = 16
 
 
 def clean_block(part: Part, settings: DataSettings, compiled: bool) -> CleanBlock:
-    """The lines of raw stories, in their order, and what is to be known of each; `compiled` changes no byte.
+    """The lines of raw stories in their order, with the facts about each; `compiled` changes no byte.
 
-    Raises CannotCompile where that is asked for and there is no library.
+    Raises CannotCompile if it is set and there is no library.
     """
     if isinstance(part, TextPart):
         if compiled and not settings.drop_first_line:
@@ -29,7 +29,7 @@ def clean_block(part: Part, settings: DataSettings, compiled: bool) -> CleanBloc
 
 
 def _by_compiled_code(stories: list[bytes], settings: DataSettings, errors: str = "replace") -> CleanBlock:
-    """errors: what becomes of bytes that are no UTF-8."""
+    """errors: what becomes of bytes that are not UTF-8."""
     content, prefix, count = b"".join(stories), f"{settings.seed}\n".encode(), len(stories)
     borders = np.cumsum([0, *map(len, stories)], dtype=np.int64)
     lines = np.empty(2 * len(content) + LINE_BYTES * count, np.uint8)

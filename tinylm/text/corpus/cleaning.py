@@ -1,14 +1,14 @@
-"""One story's text made regular: quotes mended, line ends and control characters unified, Unicode composed.
+"""Cleaning of one story's text: quotes repaired, line ends and control characters unified, Unicode composed.
 
 The rule, in this order:
 
 1. surrogate pairs are joined, a lone surrogate becomes U+FFFD;
 2. format characters (Unicode Cf: BOM, zero-width characters, direction marks, soft hyphens) are deleted; Unicode
    normal form C;
-3. where asked for, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is mended, the
-   closing quote included whose last byte got lost on the way;
+3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is repaired, including
+   the closing quote that lost its last byte;
 4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control characters
-   (Unicode Cc: NUL, tab ...) become spaces; no white space at either end.
+   (Unicode Cc: NUL, tab ...) become spaces; white space at both ends is removed.
 """
 
 import functools
@@ -21,7 +21,7 @@ _CONTROLS: dict[int, str] = dict.fromkeys((*range(32), *range(127, 160)), " ") |
 )
 _MISREAD = re.compile("\u00e2[\u20ac\u0080]([^\u00e2]?)")  # bytes E2 80 and what became of the third
 _MENDED = frozenset("\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026")
-_CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so that this one gets lost
+_CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so it gets lost
 
 
 def _mend(match: re.Match[str]) -> str:
@@ -37,7 +37,7 @@ def _mend(match: re.Match[str]) -> str:
 
 
 def repair_quotes(text: str) -> str:
-    """Mend quotes, dashes and dots that were decoded wrongly (U+2010 to U+2026); all other text stays as it is."""
+    """Repair quotes, dashes and dots that were decoded wrongly (U+2010 to U+2026); all other text stays as it is."""
     return _MISREAD.sub(_mend, text)
 
 
@@ -56,7 +56,7 @@ def _by_the_rule(text: str, repair: bool) -> str:
 
 
 def clean_text(text: str, repair: bool) -> str:
-    """The story by the rule above; the same again for its own result."""
+    """The story by the rule above; cleaning the result again changes nothing."""
     if not text.replace("\n", "").isprintable():  # surrogates, format and control characters are not
         return _by_the_rule(text, repair)
     if not text.isascii():

@@ -1,4 +1,4 @@
-"""A text file whose stories are parted by a mark, in parts that any process may read by itself."""
+"""A text file with a mark between stories, in parts that different processes can read."""
 
 import os
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 END_OF_TEXT = b"<|endoftext|>"
-SEEN = 1 << 16  # bytes looked through at a time
+SEEN = 1 << 16  # bytes searched at a time
 
 
 class TextPart(NamedTuple):
-    """Whole stories of a file: its bytes from `start` to `end`, behind a mark or at the file's end."""
+    """Whole stories of a file: its bytes from `start` to `end`, after a mark or at the file's end."""
 
     path: Path
     start: int
@@ -18,7 +18,7 @@ class TextPart(NamedTuple):
 
 
 def _next_border(handle: IO[bytes], place: int, last: int) -> int:
-    """Behind the first mark at `place` or later; where none begins before `last`, behind what was looked through."""
+    """The place after the first mark at `place` or later; if none begins before `last`, after what was searched."""
     handle.seek(place)
     seen = b""
     while place < last and (piece := handle.read(SEEN)):
@@ -31,7 +31,7 @@ def _next_border(handle: IO[bytes], place: int, last: int) -> int:
 
 
 def parts_of(path: Path, size: int, longest: int) -> Iterator[TextPart]:
-    """The file in parts of `size` bytes, each with the rest of the story there, `longest` bytes of it at most."""
+    """The file in parts of `size` bytes, each extended to the end of its last story, by at most `longest` bytes."""
     start, whole = 0, os.path.getsize(path)
     with open(path, "rb") as handle:
         while start < whole:

@@ -1,7 +1,7 @@
-"""Story texts out of files and off the hub, one at a time; every error names file and row or line.
+"""Story texts from files and from the hub, one at a time; every error names file and row or line.
 
 Parquet, the layout of dataset folders and the hub are read through Hugging Face `datasets`; JSON lines and text
-are read here, where a line's number is known.
+are read here, where line numbers are known.
 """
 
 import codecs
@@ -31,7 +31,7 @@ def _has_suffix(path: Path) -> bool:
 
 
 def read_file(path: Path, column: str) -> Iterator[str]:
-    """Stories of one local file, its format told by its name. Raises InputError with file and line or row."""
+    """Stories of one local file, its format known from its name. Raises InputError with file and line or row."""
     for found in read_parts(path, column):
         if isinstance(found, TextPart):
             yield from stories_of(found)
@@ -40,10 +40,10 @@ def read_file(path: Path, column: str) -> Iterator[str]:
 
 
 def read_parts(path: Path, column: str) -> Iterator[str | TextPart]:
-    """What `read_file` gives; of a plain text with marks its parts, whose stories `stories_of` reads in any process."""
+    """As `read_file`; a plain text with marks gives its parts, which `stories_of` reads in any process."""
     name = path.name.lower()
     if not _has_suffix(path):
-        raise InputError(f"{path}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+        raise InputError(f"{path}: not a supported format; allowed: {', '.join(SUFFIXES)}")
     if name.endswith(".parquet"):
         return _read_parquet(path, column)
     if ".jsonl" in name:
@@ -63,7 +63,7 @@ def _missing_column(column: str, columns: Iterable[str], place: str) -> InputErr
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """(line number, line) of a plain or gzip file; InputError where the file is damaged or a line has no end."""
+    """(line number, line) of a plain or gzip file; InputError if the file is damaged or a line has no end."""
     number = 0
     try:
         opened: IO[bytes] = gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115
@@ -87,16 +87,16 @@ def _read_jsonl(path: Path, column: str) -> Iterator[str]:
         try:
             row = json.loads(line.decode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object a line") from None
+            raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object per line") from None
         if not isinstance(row, dict):
-            raise InputError(f"{place}: holds {type(row).__name__}; allowed: one object a line")
+            raise InputError(f"{place}: holds {type(row).__name__}; allowed: one object per line")
         if column not in row:
             raise _missing_column(column, row, place)
         yield _checked(row[column], column, place)
 
 
 def _read_txt(path: Path) -> Iterator[str | TextPart]:
-    """Stories parted by `<|endoftext|>`, or by blank lines where the file has no such mark."""
+    """Stories separated by `<|endoftext|>`, or by blank lines if the file has no such mark."""
     with open(path, "rb") as handle:
         if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise InputError(f"{path}: UTF-16; allowed: UTF-8")
@@ -124,7 +124,7 @@ def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
 
 
 def raw_stories(part: TextPart) -> list[bytes]:
-    """What stands between the marks of a part of a plain file."""
+    """The text between the marks of a part of a plain file."""
     with open(part.path, "rb") as handle:
         handle.seek(part.start)
         stories = handle.read(part.end - part.start).split(END_OF_TEXT)
@@ -137,9 +137,9 @@ def raw_stories(part: TextPart) -> list[bytes]:
 
 
 def stories_of(part: TextPart) -> Iterator[str]:
-    """What `_read_by_lines` gives of this part of a plain file with marks."""
+    """As `_read_by_lines`, for this part of a plain file with marks."""
     for number, story in enumerate(raw_stories(part)):
-        if part.start or number:  # a story behind a mark loses the blank line there
+        if part.start or number:  # a story after a mark loses the blank line there
             head, line_end, tail = story.partition(b"\n")
             story = (head + line_end).lstrip() + tail
         if story.strip():
@@ -148,10 +148,10 @@ def stories_of(part: TextPart) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _datasets() -> Iterator[tuple[Any, str]]:
-    """(the library, a passing cache folder), set to count no downloads and to leave messages to us."""
+    """(the library, a temporary cache folder), without download counts and without messages of its own."""
     import datasets
 
-    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # else a request to its server for each file opened
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False  # otherwise a request to its server for each file opened
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         yield datasets, folder
@@ -164,7 +164,7 @@ def _rows(dataset: Any, column: str, place: str, failed: str) -> Iterator[str]:
     while True:
         try:
             batch = next(batches, None)
-        except Exception as error:  # the library's readers raise of every kind: Arrow, network, fsspec
+        except Exception as error:  # the library's readers raise all kinds: Arrow, network, fsspec
             raise InputError(f"{place}, after row {row}: {failed} ({_first_line(error)})") from None
         if batch is None:
             return
@@ -192,8 +192,8 @@ def _read_parquet(path: Path, column: str) -> Iterator[str]:
 
 def local_splits(path: Path) -> dict[str, list[Path]]:
     """Files of each split: {"train": [file]} for a file; for a folder as `datasets` finds them (README header,
-    file names). Raises InputError; never looks at the hub."""
-    if os.path.isfile(path):  # unlike Path.is_file it takes a name that is too long as missing
+    file names). Raises InputError; never asks the hub."""
+    if os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
         return {"train": [path]}
     if not os.path.isdir(path):
         raise InputError(
@@ -208,9 +208,11 @@ def local_splits(path: Path) -> dict[str, list[Path]]:
             raise InputError(f"{path}: not laid out as a dataset ({_first_line(error)})") from None
     for name in (name for names in found.values() for name in names):
         if not name.is_file():
-            raise InputError(f"{path}: names {str(name)!r}, which is no local file; data.source: local reads no other")
+            raise InputError(
+                f"{path}: names {str(name)!r}, which is not a local file; data.source: local reads no others"
+            )
         if not _has_suffix(name):
-            raise InputError(f"{name}: not a format that is read here; allowed: {', '.join(SUFFIXES)}")
+            raise InputError(f"{name}: not a supported format; allowed: {', '.join(SUFFIXES)}")
     if "train" not in found:
         raise InputError(f"{path}: no split 'train'; splits: {', '.join(sorted(found))}")
     return found
@@ -235,12 +237,12 @@ def hub_splits(hub_id: str, revision: str) -> list[str]:
 
 
 def read_hub(hub_id: str, revision: str, split: str, column: str) -> Iterator[str]:
-    """Stories of one split of a hub dataset, streamed. Raises InputError where the connection breaks."""
+    """Stories of one split of a hub dataset, streamed. Raises InputError if the connection breaks."""
     place = f"{hub_id}@{revision[:8]}, split {split!r}"
     failed = "reading from the hub broke off; run again, or use data.source: local"
     with _datasets() as (datasets, cache):
         try:
-            name = f"hf://datasets/{hub_id}"  # the prefix keeps a local folder of that name out
+            name = f"hf://datasets/{hub_id}"  # with the prefix, a local folder of that name is not read
             dataset = datasets.load_dataset(name, revision=revision, split=split, streaming=True, cache_dir=cache)
         except Exception as error:
             raise InputError(f"{place}: {failed} ({_first_line(error)})") from None

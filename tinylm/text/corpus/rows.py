@@ -1,6 +1,6 @@
-"""Raw stories made into lines of the corpus, each by itself: what may run in any process.
+"""Raw stories become lines of the corpus, independently of each other, so that any process may do it.
 
-For ASCII text, and text without anything to delete, each step has a short way that gives the same bytes.
+For ASCII text, and text without anything to delete, each step has a shortcut that gives the same bytes.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 class CleanRow(NamedTuple):
-    """A story as the corpus keeps it; place: 64 bits of the hash of its words and the seed; bare: see `bare_hash`."""
+    """A story as stored in the corpus; place: 64 bits of the hash of its words and the seed; bare: see `bare_hash`."""
 
     line: bytes
     place: int
@@ -36,9 +36,9 @@ class CleanRow(NamedTuple):
 
 
 class CleanBlock(NamedTuple):
-    """Many of them, empty ones left out.
+    """Many rows, without empty ones.
 
-    lines: end to end; ends (n,): where each ends; raw (n,): its place among all stories that were read; read: those.
+    lines: end to end; ends (n,): where each ends; raw (n,): its place among all stories read; read: how many were read.
     """
 
     lines: bytes
@@ -53,14 +53,14 @@ class CleanBlock(NamedTuple):
 
 
 def without_first_lines(text: str) -> str:
-    """The text without the first line of each block of lines between blank ones: the speakers of a play."""
+    """The text without the first line of each block between blank lines: the speakers of a play."""
     lines = text.split("\n")
     kept = [line for line, before in zip(lines, ["", *lines], strict=False) if before.strip()]
     return "\n".join(kept).strip()
 
 
 def bare_hash(text: str) -> bytes:
-    """Hash of a story's letters and digits, in lower case: equal where a tokenizer may see two stories as one."""
+    """Hash of a story's letters and digits, in lower case: equal if a tokenizer might not distinguish two stories."""
     if text.isascii():
         bare = text.encode().translate(_LOWER, _NO_LETTERS)
     else:
@@ -72,7 +72,7 @@ def spaced_words(text: str) -> str:
     """The words of a clean text with one space between them: " ".join(text.split())."""
     if not text.isascii():
         return " ".join(text.split())
-    text = text.replace("\n", " ")  # the only other white space that is left in clean ASCII
+    text = text.replace("\n", " ")  # the only other white space in clean ASCII
     while "  " in text:
         text = text.replace("  ", " ")
     return text
@@ -86,7 +86,7 @@ def json_line(text: str, log_prob: float | None) -> bytes:
 
 
 def clean_row(raw: str, log_prob: float | None, settings: DataSettings) -> CleanRow | None:
-    """The row of a raw story; None where it is empty."""
+    """The row of a raw story; None if it is empty."""
     text = clean_text(raw, settings.repair_quotes)
     if settings.drop_first_line:
         text = without_first_lines(text)
@@ -116,7 +116,8 @@ def block_of(rows: Sequence[CleanRow | None]) -> CleanBlock:
 
 
 def chunks(rows: Rows) -> Iterator[Part]:
-    """The rows in lists of about CHUNK characters, parts as they are; what reading raises comes behind all before."""
+    """The rows in lists of about CHUNK characters, parts unchanged; an error while reading is raised after all rows
+    before it."""
     part: list[Row] = []
     size = 0
     try:

@@ -1,4 +1,4 @@
-"""Where stories come from: section `data` and what it names, as (text, log-probability) of each or parts of files."""
+"""Where stories come from: what section `data` names, as (text, log-probability) pairs or parts of files."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from tinylm.text.stories.settings import DataSettings
 
 EVALUATION_SPLITS = ("validation", "test")  # the first that a dataset has
 
-Row = tuple[str, float | None]  # text, natural log of its probability where the writer knows it
+Row = tuple[str, float | None]  # text, natural log of its probability if known
 Rows = Iterator[Row | TextPart]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the stories come from; `evaluation` is None where the data has no such split."""
+    """Where the stories come from; `evaluation` is None if the data has no such split."""
 
     description: dict[str, Any]
     train: Callable[[], Rows]
@@ -25,12 +25,12 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.description.get("path") or self.description.get("hub_id") or self.description["source"]
 
 
 def open_source(settings: DataSettings) -> Source:
-    """What the settings name; InputError where it does not exist. Nothing is read but the layout."""
+    """The source that the settings name; InputError if it does not exist. Only the layout is read."""
     if settings.source == "storybook":
         return _open_storybook(settings)
     if settings.source == "local":

@@ -1,13 +1,13 @@
-"""The corpus: three splits of cleaned stories, one JSON line a story.
+"""The corpus: three splits of cleaned stories, one JSON line per story.
 
 **train**; **held_out**, a share of it; **evaluation**, the official validation split. A hash of the story's text
-and the seed decides which train stories are held out, so that copies of a story fall on one side and a story
-more moves no other. Where the data has no evaluation split, the same hash sets one apart, as large as held-out.
-A train story that equals an evaluation story is dropped; case, punctuation and white space do not count.
+and the seed decides which train stories are held out, so copies of a story are on one side, and an additional
+story moves no other. If the data has no evaluation split, the same hash reserves one, as large as held-out.
+A train story that equals an evaluation story is dropped; case, punctuation and white space are ignored.
 A corpus so small that the hash chooses none gives its smallest hash to held-out and the next one to evaluation.
 
-With `held_out: tokens` all train stories stand in train, in order, and stage vocab cuts their tokens: held_out is
-empty here, and evaluation too where the data has no such split.
+With `held_out: tokens` all train stories are in train, in order, and stage vocab cuts their tokens: held_out is
+empty here, and so is evaluation if the data has no such split.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ SPLIT_BY = {
     "hash": "a hash of each story's text chose the held-out stories",
     "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
 }
-TRAIN, HELD_OUT, EVALUATION, IN_EVALUATION, OVER_LIMIT = range(5)  # what becomes of a story: SPLITS, or dropped
-SMALL = 40_000  # stories that are worth neither the start of a process nor a compiler's
+TRAIN, HELD_OUT, EVALUATION, IN_EVALUATION, OVER_LIMIT = range(5)  # where a story goes: SPLITS, or dropped
+SMALL = 40_000  # too few stories to start processes or a compiler
 
 
 @dataclass
 class _Tally:
-    """Counts of one split as it is written, and the hash of its file."""
+    """Counts of one split while it is written, and the hash of its file."""
 
     stories: int = 0
     words: int = 0
@@ -66,7 +66,7 @@ class _Tally:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """A story whose hash is below `held_out` is held out, one between that and `evaluation` is evaluated on."""
+    """A story whose hash is below `held_out` is held out, one between that and `evaluation` is for evaluation."""
 
     held_out: int
     evaluation: int
@@ -78,14 +78,14 @@ class _Bounds:
 
 
 class _How(NamedTuple):
-    """How the work is done, which changes no byte."""
+    """How the work is done; this changes no byte."""
 
     workers: int
     every_s: float
 
 
 class _TooSmall(Exception):
-    """The hash left a split empty; carries the two smallest hashes seen, fewer where there are fewer stories."""
+    """The hash left a split empty; carries the two smallest hashes seen, fewer if there are fewer stories."""
 
     def __init__(self, smallest: list[int]):
         self.smallest = smallest
@@ -105,7 +105,7 @@ class _Writer:
     smallest: list[int] = field(default_factory=list)
 
     def blocks(self, source: Rows, limit: int | None) -> Iterator[CleanBlock]:
-        """The stories that are not empty; cleaned by the workers where there are many."""
+        """The stories that are not empty; cleaned by the workers if there are many."""
         parts, many = chunks(source), False
         if limit is None or limit > SMALL:
             parts, many = peek(parts)
@@ -115,13 +115,13 @@ class _Writer:
             yield from found
 
     def note(self, block: CleanBlock, rows: int, last: bool) -> None:
-        """That this many of a block's rows were taken, with the empty stories before them; last: no more are wanted."""
+        """Count this many of a block's rows, with the empty stories before them; last: no more are needed."""
         read = int(block.raw[rows - 1]) + 1 if last else block.read
         self.dropped["empty"] += read - rows
         self.progress.advance(read)
 
     def put(self, split: int, block: CleanBlock, rows: np.ndarray) -> None:
-        """Write these rows of a block, neighbours at once."""
+        """Write these rows of a block, adjacent rows together."""
         name, lines = SPLITS[split], memoryview(block.lines)
         for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1) if len(rows) else ():
             first = int(block.ends[run[0] - 1]) if run[0] else 0
@@ -166,7 +166,7 @@ class _Writer:
 
 
 def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds, how: _How) -> dict[str, Any]:
-    """One pass; raises _TooSmall, and leaves the folder as it was, where a split stays empty that should not."""
+    """One pass; raises _TooSmall, and leaves the folder as it was, if a split stays empty that should not."""
     with contextlib.ExitStack() as stack:
         handles = {split: stack.enter_context(atomic_write(folder / f"{split}.jsonl", "wb")) for split in SPLITS}
         progress = stack.enter_context(Progress("stories", settings.train_stories, "stories", how.every_s))
@@ -174,7 +174,7 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
         if source.evaluation:
             writer.write_evaluation(source.evaluation())
             if not writer.evaluated:
-                raise InputError(f"{source.name}: the evaluation split holds no story with text")
+                raise InputError(f"{source.name}: the evaluation split has no story with text")
         writer.write_train(source.train(), bounds)
         needed = SPLITS if settings.held_out == "hash" else ("train",)
         if not all(writer.tallies[split].stories for split in needed):
@@ -187,7 +187,7 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
 def write_stories(
     settings: DataSettings, folder: str | Path = STORIES, workers: int = 1, every_s: float = 5.0
 ) -> dict[str, Any]:
-    """Write {split}.jsonl for each split, one {"text": ..., "log_prob": where known} a line, as the data streams by.
+    """Write {split}.jsonl for each split, one {"text": ..., "log_prob": if known} per line, as the data is read.
 
     Returns the source, stories, words and bytes of each split, for the storybook the sum of log_prob in nats, and
     how many stories were dropped. Raises InputError naming file and line; then nothing is written.
@@ -197,7 +197,7 @@ def write_stories(
         try:
             return _write(settings, source, Path(folder), _Bounds(0, 0), how)
         except _TooSmall:
-            raise InputError(f"{source.name}: no train story with text that does not stand in evaluation") from None
+            raise InputError(f"{source.name}: every train story with text also occurs in evaluation") from None
     share = int(settings.held_out_share * HASH_RANGE)
     bounds = _Bounds(share, share if source.evaluation else 2 * share)
     try:
@@ -206,7 +206,7 @@ def write_stories(
         needed = 2 if source.evaluation else 3
         refused = InputError(
             f"{source.name}: too few different stories with text for three splits; allowed: at least {needed} in train "
-            "that do not stand in evaluation"
+            "that do not occur in evaluation"
         )
         if len(small.smallest) < 2:
             raise refused from None

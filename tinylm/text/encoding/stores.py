@@ -1,4 +1,4 @@
-"""The tokenizer that section vocab asks for, and with it the ids of every split, by several processes."""
+"""The tokenizer of section vocab, and with it the ids of every split, by several processes."""
 
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ def _encode(block: StoryBlock) -> Stream:
 def write_stores(
     settings: VocabSettings, stories: Path, folder: Path, workers: int, every_s: float = 5.0
 ) -> tuple[Tokenizer, dict[str, Any]]:
-    """(tokenizer of the train split, what is worth reporting of its making); writes each split's store into `folder`.
+    """(tokenizer of the train split, figures to report about it); writes each split's store into `folder`.
 
-    The bytes depend on nothing but settings and stories. Raises InputError.
+    The bytes depend only on settings and stories. Raises InputError.
     """
     if settings.tokenizer == "words":
         return write_word_stores(settings, stories, folder, workers, every_s)

@@ -1,4 +1,4 @@
-"""The train split's token stream cut in two at a token: what comes behind the cut is held out."""
+"""The train split's token stream cut in two at a token: what comes after the cut is held out."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ from tinylm.text.stores.token_store import TokenStore, write_store
 
 
 def _pieces(store: TokenStore, first: int, last: int) -> Iterator[np.ndarray]:
-    """The stories within ids[first:last], those at its ends cut off there."""
+    """The stories within ids[first:last], those at its ends truncated there."""
     borders = np.unique(store.offsets.clip(first, last))
     for start, end in itertools.pairwise(borders):
         yield store.ids[start:end]
 
 
 def cut_stream(folder: str | Path, share: float, overlap: int, *, vectors: bool = False) -> dict[str, Any]:
-    """Cut the store `train`, which holds the whole stream, into the stores `train` and `held_out`.
+    """Cut the store `train`, which has the whole stream, into the stores `train` and `held_out`.
 
     N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out = ids[cut:]. With overlap =
     context, the windows of context + 1 ids at stride 1 are cut at the same share: int((1 - share) * windows) start
-    in train, the rest in held_out. Where the store `evaluation` is empty it becomes the same as held_out.
+    in train, the rest in held_out. If the store `evaluation` is empty, it becomes the same as held_out.
 
-    Returns where the cut is, and in notes what crosses it; `vectors`: skip-gram vectors are trained on this text too.
-    Raises InputError where a side has nothing to predict or nothing of its own.
+    Returns the place of the cut, and notes on what crosses it; `vectors`: skip-gram vectors use this text too.
+    Raises InputError if a side has nothing to predict or shares all its tokens with the other.
     """
     whole = TokenStore(folder, "train")
     tokens = len(whole.ids)

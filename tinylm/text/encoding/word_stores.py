@@ -1,7 +1,7 @@
 """Words counted, the vocabulary chosen and every split's ids written, in one pass over the stories.
 
 Each block of stories is split once, by any number of processes, into numbers of its own words; when the words of all
-blocks of train are counted, numbers become ids by a table for each block. The bytes are those of the plain path:
+blocks of train are counted, numbers become ids by a table for each block. The bytes equal the plain implementation's:
 `build_tokenizer(count_words(texts))`, then `write_store` of each story's `encode_story`.
 """
 
@@ -24,7 +24,7 @@ from tinylm.text.tokens.word_blocks import MARKS, BlockSplitter, CompiledSplitte
 from tinylm.text.tokens.word_counts import Scratch, frequent_words
 from tinylm.text.tokens.words import SOS_ID, UNK_ID, Splitter, WordTokenizer, nothing_left
 
-MANY = 8  # blocks that are worth a compiler's start
+MANY = 8  # from so many blocks on, a compiler is worth starting
 _splitter: BlockSplitter | CompiledSplitter
 
 
@@ -56,9 +56,9 @@ def _streams(scratch: Scratch, tokenizer: WordTokenizer) -> Iterator[Stream]:
 def write_word_stores(
     settings: VocabSettings, stories: Path, folder: Path, workers: int, every_s: float = 5.0
 ) -> tuple[WordTokenizer, dict[str, Any]]:
-    """The tokenizer of the train split, and what was seen of words; writes the store of each split into `folder`.
+    """The tokenizer of the train split, and figures on its words; writes the store of each split into `folder`.
 
-    Raises InputError where no word is left.
+    Raises InputError if no word is left.
     """
     blocks = {split: story_blocks(stories, split) for split in SPLITS}
     every = [block for split in SPLITS for block in blocks[split]]

@@ -12,7 +12,7 @@ TENSOR = "embedding"
 
 
 def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
-    """Write the (V, D) matrix as safetensors, key "embedding", the data's SHA-256 among the metadata."""
+    """Write the (V, D) matrix as safetensors, key "embedding", with the data's SHA-256 in the metadata."""
     from safetensors.numpy import save
 
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
@@ -20,7 +20,7 @@ def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
 
 
 def load_matrix(path: str | Path) -> np.ndarray:
-    """Read what `save_matrix` wrote, (V, D) float32; InputError names the file where it is anything else."""
+    """Read what `save_matrix` wrote, (V, D) float32; InputError names the file if it is anything else."""
     from safetensors import SafetensorError, safe_open
 
     require(path, "vocab")
@@ -30,7 +30,7 @@ def load_matrix(path: str | Path) -> np.ndarray:
             names, metadata = sorted(file.keys()), file.metadata() or {}
             matrix = file.get_tensor(TENSOR) if names == [TENSOR] else None
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a safetensors file of tinylm's ({str(error)[:160]}); {again}") from None
+        raise InputError(f"{path}: not a safetensors file written by tinylm ({str(error)[:160]}); {again}") from None
     if matrix is None:
         raise InputError(f"{path}: holds tensors {names}; allowed: {TENSOR!r} alone; {again}")
     if matrix.dtype != np.float32 or matrix.ndim != 2:

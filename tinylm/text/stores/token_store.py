@@ -1,8 +1,8 @@
 """Token stores: one split's ids on disk, read through a memory map.
 
-`{split}.ids` holds all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 where the
-vocabulary has at most 65,536 entries, else uint32; `{split}.offsets` holds n + 1 int64 story starts;
-`{split}.json` holds the counts and both files' SHA-256, and is written last.
+`{split}.ids` contains all stories end to end (`<sos> w w <eos> <sos> ...`), little-endian uint16 if the
+vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` contains n + 1 int64 story starts;
+`{split}.json` contains the counts and both files' SHA-256, and is written last.
 """
 
 import functools
@@ -25,14 +25,14 @@ Stream = tuple[np.ndarray, np.ndarray]  # ids of several stories end to end (N,)
 
 
 def id_type(vocab_size: int) -> np.dtype:
-    """Smallest of uint16 and uint32 that holds ids 0 ... vocab_size - 1."""
+    """Smallest of uint16 and uint32 that can hold ids 0 ... vocab_size - 1."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
 def write_blocks(folder: str | Path, split: str, blocks: Iterable[Stream], vocab_size: int) -> dict[str, Any]:
-    """Write the ids of many stories at a time, end to end: (ids, tokens of each story) a block.
+    """Write the ids of many stories at a time, end to end: (ids, tokens of each story) per block.
 
-    Ordinary writes, no memory map: a full disk is an OSError here. Returns {stories, tokens, ...}, as stored in
+    Ordinary writes and no memory map, so that a full disk is an OSError. Returns {stories, tokens, ...}, as stored in
     `{split}.json`. Raises ValueError for an id outside the vocabulary.
     """
     dtype = id_type(vocab_size)
@@ -89,7 +89,7 @@ def _check(path: Path, expected: str) -> None:
 
 
 class TokenStore:
-    """One split, opened for reading; its bytes are checked against their SHA-256 once a process.
+    """One split, opened for reading; its bytes are checked against their SHA-256 once per process.
 
     `ids`: memory map (N,) of uint16 or uint32; `offsets`: (n + 1,) int64, where each story starts.
     Raises InputError naming the file and the stage that makes it.
@@ -103,7 +103,7 @@ class TokenStore:
             self.vocab_size = int(info["vocab_size"])
             hashes = {"ids": str(info["ids_sha256"]), "offsets": str(info["offsets_sha256"])}
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise InputError(f"{base / split}.json: not a token store's; run dvc repro -f -s {STAGE}") from None
+            raise InputError(f"{base / split}.json: not part of a token store; run dvc repro -f -s {STAGE}") from None
         for kind, expected in hashes.items():
             _check(base / f"{split}.{kind}", expected)
         self.offsets = np.fromfile(base / f"{split}.offsets", dtype="<i8")
@@ -120,7 +120,7 @@ class TokenStore:
         return len(self.offsets) - 1
 
     def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
-        """(place of the first, ids) of all ids in turn, read and not mapped: pages of a map would stay in memory."""
+        """(place of the first, ids) of all ids, read and not mapped: pages of a map would stay in memory."""
         with open(self._ids_path, "rb") as handle:
             for start in range(0, len(self.ids), COUNT_CHUNK):
                 yield start, np.fromfile(handle, self.ids.dtype, COUNT_CHUNK)
@@ -131,9 +131,9 @@ class TokenStore:
 
 
 def coverage(store: TokenStore, unk_id: int | None, marks: Collection[int]) -> dict[str, Any]:
-    """Running words of a split, how many are `<unk>`, the shares known and unknown, and words a story.
+    """Running words of a split, how many are `<unk>`, the shares known and unknown, and words per story.
 
-    marks: ids that are no words (`<sos> <eos>`), which do not count; without unk_id every word is known.
+    marks: ids that are not words (`<sos> <eos>`), which do not count; without unk_id every word is known.
     """
     unknown, lengths = 0, np.diff(store.offsets)
     for start, ids in store.pieces():

@@ -1,4 +1,4 @@
-"""Settings of the data: section `data` of params.yaml. Light, since two stages read it."""
+"""Settings of the data: section `data` of params.yaml. It imports little, since two stages read it."""
 
 from dataclasses import dataclass
 

@@ -43,7 +43,7 @@ def _checked(folder: str | Path, split: str) -> Path:
 
 
 def read_stories(folder: str | Path, split: str) -> Iterator[dict[str, Any]]:
-    """The rows of one split as written. Raises InputError, at once, where the file is missing or damaged."""
+    """The rows of one split as written. Raises InputError at once if the file is missing or damaged."""
     path = _checked(folder, split)
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -67,14 +67,14 @@ def story_blocks(folder: str | Path, split: str) -> list[StoryBlock]:
 
 
 def lines_of(block: StoryBlock) -> bytes:
-    """The lines of a block as they stand in the file."""
+    """The lines of a block as in the file."""
     with open(block.path, "rb") as handle:
         handle.seek(block.start)
         return handle.read(len(block))
 
 
 def text_of(line: bytes, block: StoryBlock) -> str:
-    """The story of one of a block's lines. Raises InputError with the line where it is damaged."""
+    """The story of one of a block's lines. Raises InputError with the line if it is damaged."""
     try:
         return json.loads(line)["text"]
     except (ValueError, TypeError, KeyError):
@@ -85,5 +85,5 @@ def text_of(line: bytes, block: StoryBlock) -> str:
 
 
 def texts_of(block: StoryBlock) -> list[str]:
-    """The stories of a block. Raises InputError with the line where one is damaged."""
+    """The stories of a block. Raises InputError with the line if one is damaged."""
     return [text_of(line, block) for line in lines_of(block).splitlines()]

@@ -1,4 +1,4 @@
-"""The class of each word: told by the generator, which knows what it drew, or looked up in its lexicon."""
+"""The class of each word: from the generator, which knows what it drew, or looked up in its lexicon."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def _after_verb(words: Sequence[str]) -> list[str]:
 def look_up(words: Sequence[str]) -> list[str]:
     """The class of each word (lower case, no marks) of running text, "" for words that the lexicon lacks.
 
-    Of a word's classes the first is taken, but behind an article, a determiner or an adjective the noun (before a
-    noun the adjective), behind a pronoun, an auxiliary, "to" or "not" the verb, behind mr and mrs the name; forms of
+    A word gets the first of its classes, except: the noun after an article, a determiner or an adjective (before a
+    noun the adjective); the verb after a pronoun, an auxiliary, "to" or "not"; the name after mr and mrs. Forms of
     have and do are verbs before an article or determiner.
     """
     return _resolve(words, [all_words().get(word, ("",)) for word in words])
@@ -131,10 +131,10 @@ def _resolve(words: Sequence[str], options: Sequence[Classes]) -> list[str]:
 
 
 def told(words: Sequence[str]) -> tuple[list[str], list[bool]] | None:
-    """The classes of a story's first words as the generator drew them, and whether a mark stands before each.
+    """The classes of a story's first words as the generator drew them, and whether a mark precedes each.
 
-    The generator is run along the words (lower case, letters only); None where it cannot tell them. What it drew
-    from a list is of that list's class, the words of its phrases are looked up.
+    The generator is run along the words (lower case, letters only); None if it cannot produce them. What it drew
+    from a list has that list's class, the words of its phrases are looked up.
     """
     plain = tuple("a" if word == "an" else word for word in words)
     found = next(tellings(plain, opening=True), None) if plain else None
@@ -146,7 +146,7 @@ def told(words: Sequence[str]) -> tuple[list[str], list[bool]] | None:
 
 
 def _told_words(pieces: Sequence[str], origins: Sequence[str]) -> Iterator[tuple[Classes, bool]]:
-    """(classes, whether a mark stands before it) of each word of a telling."""
+    """(classes, whether a mark precedes it) of each word of a telling."""
     marked = True
     for piece, origin in zip(pieces, origins, strict=True):
         chunks = piece.split()

@@ -28,7 +28,7 @@ def normalise(text: str) -> str:
 def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
     """(train stories, evaluation stories): all different, none in both, the same for a seed on every machine.
 
-    Evaluation is drawn at once and train as it is read. A story drawn twice is dropped and the next one taken. That
+    Evaluation is drawn first, train while it is read. A story drawn twice is dropped and the next one used. That
     changes log_prob by no more than the probability mass of the dropped stories, which is below e^-40 each.
     """
     seen: set[str] = set()

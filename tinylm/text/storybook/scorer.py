@@ -16,7 +16,7 @@ def _words(piece: str) -> tuple[str, ...]:
 
 
 def score(text: str) -> tuple[float, int]:
-    """(ln P(words of text), number of ways to tell it); (-inf, 0) where the generator cannot write it.
+    """(ln P(words of text), number of ways to tell it); (-inf, 0) if the generator cannot write it.
 
     Every option of every choice is tried; a telling is dropped once its words are no prefix of the text's.
     The probabilities of the tellings that end exactly with the text are summed.
@@ -31,7 +31,7 @@ def score(text: str) -> tuple[float, int]:
 def tellings(wanted: tuple[str, ...], opening: bool = False) -> Iterator[tuple[float, list[str], list[str]]]:
     """Every way to tell just these words ("a" for "an"): its ln P, its pieces and their origins (see `Telling`).
 
-    opening: the words are the start of a story; a telling is given as soon as it holds them all.
+    opening: the words are the start of a story; a telling is returned as soon as it contains them all.
     """
     stack: list[tuple[Telling, int, float, list[str], list[str]]] = [(Telling(), 0, 0.0, [], [])]
     while stack:
@@ -54,7 +54,7 @@ def tellings(wanted: tuple[str, ...], opening: bool = False) -> Iterator[tuple[f
 
 
 def _follow(pieces: list[str], wanted: tuple[str, ...], position: int, opening: bool) -> int:
-    """The position in wanted after the words of pieces, or -1 where they differ."""
+    """The position in wanted after the words of pieces, or -1 if they differ."""
     for piece in pieces:
         words = _words(piece)
         rest = wanted[position : position + len(words)]

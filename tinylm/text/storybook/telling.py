@@ -1,8 +1,8 @@
 """The machine that tells a story: phrases with slots and nested rules, stopped at every choice.
 
 Grammar of a phrase: `{slot}` or `{slot.part}` mentions a fact (and settles it, when first told), `{*kind}`
-is a passing word, `<rule>` or `<rule:a,b>` tells one of the rule's phrases with $1, $2 replaced by the slots
-a, b, `(a=b)` moves a fact on, `^` makes the next letter a capital. A rule's line is `weight| [guard] phrase`;
+is a word without consequence, `<rule>` or `<rule:a,b>` tells one of the rule's phrases, $1 and $2 replaced by slots
+a, b, `(a=b)` changes a fact, `^` makes the next letter a capital. A rule's line is `weight| [guard] phrase`;
 the guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` ask the world.
 
 Every choice must show in the words, and soon: no two tellings may give the same words (see scorer.py).
@@ -53,18 +53,18 @@ class Rule(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A point where the telling may go on in several ways."""
+    """A point where the telling may continue in several ways."""
 
     weighted: Weighted
     banned: tuple[int, ...]
-    slot: str  # the slot that the choice settles; "" for a phrase or a passing word
+    slot: str  # the slot that the choice settles; "" for a phrase or a word without consequence
     kind: str  # of an entry; "" for a phrase
-    part: str = ""  # of a passing word
+    part: str = ""  # of a word without consequence
 
 
 @cache
 def compile_rule(name: str) -> Rule:
-    """The rule `name` or `name:a,b`, with its arguments put in."""
+    """The rule `name` or `name:a,b`, with its arguments inserted."""
     base, _, arguments = name.partition(":")
     phrases, weights, guards = [], [], []
     for line in RULES[base]:
@@ -128,11 +128,11 @@ class Telling:
         self.origins: list[str] = []
 
     def fork(self) -> Telling:
-        """A copy that goes on by itself; its pieces start empty."""
+        """An independent copy; its pieces start empty."""
         return Telling(self.todo.copy(), self.world.copy())
 
     def advance(self) -> Choice | None:
-        """Tell on to the next choice; None at the end of the story."""
+        """Continue to the next choice; None at the end of the story."""
         todo, facts, pieces, origins = self.todo, self.world.facts, self.pieces, self.origins
         while todo:
             op = todo.pop()
@@ -176,7 +176,7 @@ class Telling:
         return rule.phrases.restrict(tuple(allowed))
 
     def take(self, choice: Choice, index: int) -> None:
-        """Go the way of option index of the choice that advance returned."""
+        """Take option index of the choice that advance returned."""
         if choice.slot:
             self.world.settle(choice.slot, choice.kind, index)
         elif choice.kind:
@@ -187,7 +187,7 @@ class Telling:
 
 
 def first_piece(telling: Telling, choice: Choice, index: int) -> str:
-    """What option index of the choice tells first, "" where that hangs on further choices."""
+    """What option index of the choice tells first, "" if that depends on further choices."""
     option = choice.weighted.options[index]
     if not choice.kind:
         return option[-1] if option and isinstance(option[-1], str) else ""
@@ -198,7 +198,7 @@ def first_piece(telling: Telling, choice: Choice, index: int) -> str:
 
 
 def render(pieces: list[str]) -> str:
-    """Join pieces to prose: single spaces, capitals where marked, `an` before a vowel's sound."""
+    """Join pieces to prose: single spaces, capitals as marked, `an` before a vowel's sound."""
     text = re.sub(r" +", " ", "".join(pieces)).strip()
     text = re.sub(r" +(?=[.,!?;])", "", text)
     text = re.sub(r"\^(\W*)(\w)", lambda match: match[1] + match[2].upper(), text)

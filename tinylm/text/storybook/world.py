@@ -1,4 +1,4 @@
-"""The world of one story: who is in it, where things lie, who holds them. A fact is settled when first told."""
+"""The world of one story: who is in it, where things are, who holds them. A fact is settled when first told."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tinylm.text.storybook.lexicon.kinds import KINDS, SLOTS, Entry
 
 @dataclass(slots=True)
 class World:
-    """Slots (hero, thing, place, holder, ...) bound to entries; holder=pal and the like move a fact on."""
+    """Slots (hero, thing, place, holder, ...) bound to entries; holder=pal and the like change a fact."""
 
     facts: dict[str, Entry] = field(default_factory=dict)
     used: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class World:
         return f"{kind}:{self.facts[master].parts[part]}", None
 
     def options(self, kind: str) -> tuple[Weighted, tuple[int, ...]]:
-        """What a slot of that kind may become: never what another slot of the story already is."""
+        """The values for a slot of that kind: never one that another slot of the story already has."""
         return KINDS[kind], self.used.get(kind, ())
 
     def settle(self, slot: str, kind: str, index: int) -> None:

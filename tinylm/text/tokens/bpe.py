@@ -24,23 +24,23 @@ class BpeTokenizer(MergedTokens):
     sos_id, eos_id, pad_id = SOS_ID, EOS_ID, PAD_ID
 
     def __init__(self, tokens: Iterable[str], merges: Iterable[tuple[str, str]], lower_case: bool):
-        """`tokens`: in the order of their ids, the special ones left out."""
+        """`tokens`: in the order of their ids, without the special ones."""
         super().__init__(byte_pair_library([*SPECIALS, *tokens], merges, lower_case), range(len(SPECIALS)))
 
     def encode_story(self, text: str) -> list[int]:
-        """`<sos> tokens <eos>`: one story as it stands in the token store."""
+        """`<sos> tokens <eos>`: one story as in the token store."""
         return [SOS_ID, *self.encode(text), EOS_ID]
 
     @classmethod
     def from_parts(
         cls, tokens: list[str], merges: list[tuple[str, str]], lower_case: bool, path: str | Path
     ) -> "BpeTokenizer":
-        """From what a tokenizer file holds. Raises InputError where it is not what `train_bpe` makes."""
+        """From what a tokenizer file holds. Raises InputError if `train_bpe` would not have made it."""
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
             raise InputError(f"{path}: ids 0 to 2 are {tokens[:3]}; allowed: {list(SPECIALS)}")
-        made = dict.fromkeys([*_bytes(), *(left + right for left, right in merges)])  # two merges may make one token
+        made = dict.fromkeys([*_bytes(), *(left + right for left, right in merges)])  # two merges may give one token
         if tokens[len(SPECIALS) :] != list(made):
-            raise InputError(f"{path}: its tokens are not the 256 bytes and one for each merge in turn")
+            raise InputError(f"{path}: its tokens are not the 256 bytes followed by one for each merge")
         try:
             return cls(tokens[len(SPECIALS) :], merges, lower_case)
         except ValueError as error:
@@ -52,7 +52,7 @@ def _bytes() -> list[str]:
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
-    """Merge the most frequent pairs until there are `max_size` ids, or no pair occurs `min_count` times."""
+    """Merge the most frequent pairs until there are `max_size` ids, or until no pair occurs `min_count` times."""
     from tokenizers import trainers
 
     trainer = trainers.BpeTrainer(

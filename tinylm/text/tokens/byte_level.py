@@ -1,8 +1,8 @@
-"""Byte-level tokens: what every tokenizer has in common whose tokens spell bytes, each as one visible character.
+"""Byte-level tokens: what all tokenizers share if their tokens spell bytes, each byte as one visible character.
 
-The table of characters and the pattern that parts text are GPT-2's (Radford et al. 2019, "Language Models are
+The table of characters and the pattern that splits text are GPT-2's (Radford et al. 2019, "Language Models are
 Unsupervised Multitask Learners"): a space is "\u0120", a line feed "\u010a", and a token that opens a word
-carries the space before it. Every text can be spelt, so that nothing is unknown.
+carries the space before it. Every text can be spelt, so nothing is unknown.
 """
 
 import functools
@@ -13,9 +13,9 @@ from typing import Any
 
 from tinylm.base.files import atomic_write
 
-CHUNK = 1 << 16  # characters that the library sees at once: its own notes take 200 times a text's size
+CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
 _VISIBLE = (*range(33, 127), *range(161, 173), *range(174, 256))
-_SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space opens a token wherever it stands, so that a cut is safe
+_SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space always opens a token, so a cut there is safe
 
 
 def _byte_characters() -> dict[int, str]:
@@ -34,7 +34,7 @@ def whole_text(text: str) -> str:
 
 
 def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
-    """The text in pieces of about `size` characters, whose tokens are those of the whole."""
+    """The text in pieces of about `size` characters; their tokens are those of the whole text."""
     start = 0
     while len(text) - start > size:
         cut = _SAFE_CUT.search(text, start + size)
@@ -47,7 +47,7 @@ def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
 
 @functools.cache
 def pre_tokenizer() -> Any:
-    """GPT-2's parting of text into words, each with its space, in the library `tokenizers`."""
+    """GPT-2's splitting of text into words, each with its space, in the library `tokenizers`."""
     from tokenizers import pre_tokenizers
 
     return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -77,7 +77,7 @@ class ByteTokens:
         raise NotImplementedError
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that the ids spell; special tokens spell nothing, bytes that are no UTF-8 are U+FFFD."""
+        """The text that the ids spell; special tokens spell nothing, bytes that are not UTF-8 become U+FFFD."""
         return b"".join(map(self._bytes.__getitem__, ids)).decode("utf-8", "replace")
 
     def split(self, text: str) -> list[str]:
@@ -89,7 +89,7 @@ class ByteTokens:
         return []
 
     def word_of(self, index: int) -> str:
-        """The bare text of one token, for look-up among word vectors; "" where it spells no whole character."""
+        """The bare text of one token, for look-up among word vectors; "" if it spells no whole character."""
         word = self._bytes[index].decode("utf-8", "replace").strip()
         return "" if "\ufffd" in word else word
 
@@ -103,7 +103,7 @@ class MergedTokens(ByteTokens):
         self._library = library
 
     def normalise(self, text: str) -> str:
-        """The text that is modelled: as it stands, in lower case where the tokenizer has that."""
+        """The text that is modelled: unchanged, or in lower case if the tokenizer says so."""
         text = whole_text(text)
         normalizer = self._library.normalizer
         return text if normalizer is None else normalizer.normalize_str(text)
@@ -124,13 +124,13 @@ class MergedTokens(ByteTokens):
 def byte_pair_library(tokens: Sequence[str], merges: Iterable[tuple[str, str]], lower_case: bool) -> Any:
     """The library's tokenizer over this vocabulary; special tokens are plain entries, so that text cannot spell them.
 
-    Raises ValueError where a merge makes or takes a token that the vocabulary lacks.
+    Raises ValueError if a merge makes or uses a token that the vocabulary lacks.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     try:
         model = models.BPE({token: index for index, token in enumerate(tokens)}, list(merges))
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise ValueError(str(error)) from None
     library = Tokenizer(model)
     library.pre_tokenizer, library.decoder = pre_tokenizer(), decoders.ByteLevel()

@@ -1,8 +1,8 @@
 """GPT-2's own vocabulary: 50,257 byte-level tokens (Radford et al. 2019, "Language Models are Unsupervised Multitask
 Learners"), as published.
 
-Ids 0 to 255 are bytes, each further one is the merge of its rank, and the last one, `<|endoftext|>`, serves every
-special role: it opens a story, ends it and fills what is not scored.
+Ids 0 to 255 are bytes, each further id is the merge of its rank, and the last one, `<|endoftext|>`, has every special
+role: it opens a story, ends it and pads.
 """
 
 from collections.abc import Iterable
@@ -28,18 +28,18 @@ class Gpt2Tokenizer(MergedTokens):
         self.sos_id = self.eos_id = self.pad_id = end
 
     def encode_story(self, text: str) -> list[int]:
-        """`<|endoftext|> tokens <|endoftext|>`: one story as it stands in the token store, each role played."""
+        """`<|endoftext|> tokens <|endoftext|>`: one story as in the token store."""
         return [self.sos_id, *self.encode(text), self.eos_id]
 
     @classmethod
     def from_parts(cls, tokens: list[str], merges: list[tuple[str, str]], path: str | Path) -> "Gpt2Tokenizer":
-        """From what a file holds. Raises InputError where it is not GPT-2's published vocabulary."""
+        """From what a file holds. Raises InputError if it is not GPT-2's published vocabulary."""
         check_vocabulary(tokens, merges, path)
         return cls(tokens, merges)
 
 
 def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
-    """The vocabulary that `path` or `hub_id` names. Raises InputError for what cannot be read or is not GPT-2's."""
+    """The vocabulary that `path` or `hub_id` names. Raises InputError if it cannot be read or is not GPT-2's."""
     hub_id, revision = settings.hub_id, settings.hub_revision or "main"
     path = Path(settings.path) if hub_id is None else _from_hub(hub_id, revision)
     tokens, merges = read_local(path)
@@ -47,7 +47,7 @@ def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
 
 
 def _from_hub(hub_id: str, revision: str) -> Path:
-    """The folder into which the hub's library has put vocab.json and merges.txt."""
+    """The folder into which the hub's library has downloaded vocab.json and merges.txt."""
     import huggingface_hub
 
     try:

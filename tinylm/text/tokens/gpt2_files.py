@@ -1,7 +1,7 @@
-"""GPT-2's vocabulary in each of the layouts in which it is passed on, read into tokens and merges.
+"""GPT-2's vocabulary in each of the layouts in which it is distributed, read into tokens and merges.
 
-A folder holds vocab.json and merges.txt (Hugging Face) or encoder.json and vocab.bpe (OpenAI); a .tiktoken file holds
-a line "base64 of the token's bytes, rank" a token, and the merges follow from the ranks. Whatever the layout, the
+A folder has vocab.json and merges.txt (Hugging Face) or encoder.json and vocab.bpe (OpenAI). A .tiktoken file has one
+line "base64 of the token's bytes, rank" per token, and the merges follow from the ranks. Whatever the layout, the
 result must be the published vocabulary, to the byte.
 """
 
@@ -37,17 +37,17 @@ def read_local(path: Path) -> Parts:
 
 
 def check_vocabulary(tokens: Sequence[str], merges: Sequence[tuple[str, str]], path: str | Path) -> None:
-    """InputError where this is not GPT-2's vocabulary: its size first, then its SHA-256."""
+    """InputError if this is not GPT-2's vocabulary; checks its size first, then its SHA-256."""
     if len(tokens) != SIZE or len(merges) != SIZE - 257:
         raise InputError(
             f"{path}: {len(tokens):,} ids and {len(merges):,} merges; GPT-2 has {SIZE:,} and {SIZE - 257:,}"
         )
     if vocabulary_sha256(tokens, merges) != PUBLISHED_SHA256:
-        raise InputError(f"{path}: not GPT-2's published vocabulary: a token or a merge differs; fetch it anew")
+        raise InputError(f"{path}: not GPT-2's published vocabulary: a token or a merge differs; download it again")
 
 
 def vocabulary_sha256(tokens: Sequence[str], merges: Sequence[tuple[str, str]]) -> str:
-    """Hex SHA-256 over a line a token, then a line a merge."""
+    """Hex SHA-256 over one line per token, then one line per merge."""
     lines = [*tokens, *(f"{left} {right}" for left, right in merges)]
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -55,10 +55,10 @@ def vocabulary_sha256(tokens: Sequence[str], merges: Sequence[tuple[str, str]]) 
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a file of GPT-2's")
+            raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not one of GPT-2's files")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}, byte {error.start}: not UTF-8; fetch the file anew") from None
+        raise InputError(f"{path}, byte {error.start}: not UTF-8; download the file again") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -67,14 +67,14 @@ def _read_vocabulary(path: Path) -> list[str]:
     try:
         ids = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({str(error)[:80]}); fetch the file anew") from None
+        raise InputError(f"{path}: not JSON ({str(error)[:80]}); download the file again") from None
     if not isinstance(ids, dict) or any(type(index) is not int for index in ids.values()):
         raise InputError(f"{path}: allowed: an object of tokens and their ids")
     tokens = sorted(ids, key=ids.__getitem__)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise InputError(f"{path}: ids are not 0 to {len(tokens) - 1}, each once; fetch the file anew")
+        raise InputError(f"{path}: ids are not 0 to {len(tokens) - 1}, each once; download the file again")
     if tokens[-1:] != [END_OF_TEXT]:
-        raise InputError(f"{path}: the last id is not {END_OF_TEXT}; fetch the file anew")
+        raise InputError(f"{path}: the last id is not {END_OF_TEXT}; download the file again")
     return tokens[:-1]
 
 
@@ -85,7 +85,7 @@ def _read_merges(path: Path) -> list[tuple[str, str]]:
             continue
         left, _, right = line.rstrip("\r").partition(" ")
         if not left or not right or " " in right:
-            raise InputError(f"{path}, line {number}: {line[:40]!r}; allowed: two tokens parted by a space")
+            raise InputError(f"{path}, line {number}: {line[:40]!r}; allowed: two tokens separated by a space")
         merges.append((left, right))
     return merges
 
@@ -119,7 +119,7 @@ def _halves(token: bytes, ranks: Mapping[bytes, int], path: Path) -> tuple[str, 
         at = pairs.index(lowest)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
     if len(parts) != 2 or not all(ranks.get(part, limit) < limit for part in parts):
-        raise InputError(f"{path}, line {limit + 1}: no two earlier tokens make it; fetch the file anew")
+        raise InputError(f"{path}, line {limit + 1}: no two earlier tokens make it; download the file again")
     return _shown(parts[0]), _shown(parts[1])
 
 

@@ -1,4 +1,4 @@
-"""What a tokenizer.json of Hugging Face `tokenizers` holds, checked before it is used."""
+"""The content of a tokenizer.json of Hugging Face `tokenizers`, checked before it is used."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ AGAIN = "run dvc repro -f -s vocab"
 
 
 def tokens_by_id(content: dict[str, Any], kind: str, path: str | Path) -> list[str]:
-    """The tokens of a model of this kind in the order of their ids; InputError where they are not 0 ... V - 1."""
+    """The tokens of a model of this kind in the order of their ids; InputError if the ids are not 0 ... V - 1."""
     model = content.get("model")
     ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == kind else None
     if not isinstance(ids, dict) or any(type(index) is not int for index in ids.values()):
@@ -22,7 +22,7 @@ def tokens_by_id(content: dict[str, Any], kind: str, path: str | Path) -> list[s
 
 
 def merges_in_order(content: dict[str, Any], path: str | Path) -> list[tuple[str, str]]:
-    """The merges of a BPE model; InputError where they are not pairs of texts."""
+    """The merges of a BPE model; InputError if they are not pairs of texts."""
     merges = content["model"].get("merges")
     if not isinstance(merges, list) or not all(_is_pair(merge) for merge in merges):
         raise InputError(f"{path}: its merges are not pairs of texts; {AGAIN}")
@@ -34,7 +34,7 @@ def _is_pair(merge: Any) -> bool:
 
 
 def same_rule(content: dict[str, Any], library: Any) -> bool:
-    """Whether the file states exactly this tokenizer, its vocabulary and merges aside."""
+    """Whether the file states exactly this tokenizer, apart from vocabulary and merges."""
     stated = json.loads(library.to_str())
     kept, own = content.get("model"), stated.pop("model")
     aside = ("vocab", "merges")

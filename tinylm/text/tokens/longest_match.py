@@ -1,15 +1,15 @@
 """Pieces without any special token, found by greedy longest match: the tokenizer of homework notebook (E), 2025.
 
-The rule, which gives its published figures on Tiny Shakespeare to the token:
+The rule, which reproduces the published token counts on Tiny Shakespeare:
 
-1. each line is parted alone by GPT-2's rule into words, each with its space (`byte_level`); line ends vanish;
-2. the first tokens are the characters of these words; then the pair of neighbours that occurs most often is joined
-   again and again (of equally frequent ones the first in the text), until the vocabulary has its size; ids are
-   given by length, then alphabet;
-3. while pairs are counted, and in prompts, a word that `str.isupper()` finds in capitals goes through
-   `str.capitalize()`, its space being a first letter ("\u0120KING" -> "\u0120king"); stories keep their capitals;
+1. each line is split by GPT-2's rule into words, each with its space (`byte_level`); line ends are dropped;
+2. the first tokens are the characters of these words; then the most frequent pair of neighbours is joined, repeatedly
+   (of equally frequent pairs the first in the text), until the vocabulary has its size; ids are sorted by length,
+   then alphabetically;
+3. while pairs are counted, and in prompts, a word in capitals (`str.isupper()`) goes through
+   `str.capitalize()`, its space counting as first letter ("\u0120KING" -> "\u0120king"); stories keep capitals;
 4. a word becomes the longest token that it starts with, then the longest of the rest, and so on; the order of the
-   merges plays no part.
+   merges does not matter.
 """
 
 import json
@@ -26,7 +26,7 @@ from tinylm.text.tokens.settings import VocabSettings
 
 TYPE = "longest_match"
 CACHE_WORDS = 1 << 17
-LONG_WORD = 100  # characters; longer words are matched anew each time
+LONG_WORD = 100  # characters; the matches of longer words are not cached
 
 
 def _words(text: str) -> Iterator[str]:
@@ -56,7 +56,7 @@ class LongestMatchTokenizer(ByteTokens):
         self._found: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a prompt: words in capitals are capitalised; a character that no token spells is left out, with a
+        """Ids of a prompt: words in capitals are capitalised; a character that no token spells is dropped, with a
         warning."""
         text = whole_text(text)
         strange = self._strange(text)
@@ -67,7 +67,7 @@ class LongestMatchTokenizer(ByteTokens):
         return self._match(map(self._as_prompted, _words(text)))
 
     def encode_story(self, text: str) -> list[int]:
-        """Ids of a story as it stands in the token store. InputError for a character that no token spells."""
+        """Ids of a story as in the token store. InputError for a character that no token spells."""
         text = whole_text(text)
         strange = self._strange(text)
         if strange:
@@ -90,13 +90,13 @@ class LongestMatchTokenizer(ByteTokens):
 
     @classmethod
     def from_content(cls, content: dict, path: str | Path) -> "LongestMatchTokenizer":
-        """From a tokenizer file's content. Raises InputError where `save` would not have written it."""
+        """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
         tokens = content.get("tokens")
         if not isinstance(tokens, list) or not tokens or not all(isinstance(t, str) and t for t in tokens):
             raise InputError(f"{path}: allowed under 'tokens': a list of texts; run dvc repro -f -s vocab")
         characters = set("".join(tokens))
         if not characters <= BYTE_OF.keys() & set(tokens):
-            raise InputError(f"{path}: a token holds a character that is no token; run dvc repro -f -s vocab")
+            raise InputError(f"{path}: a token contains a character that is not a token; run dvc repro -f -s vocab")
         if tokens != sorted(set(tokens), key=_order):
             raise InputError(f"{path}: tokens are not sorted by length, then alphabet; run dvc repro -f -s vocab")
         return cls(tokens)
@@ -108,7 +108,7 @@ class LongestMatchTokenizer(ByteTokens):
         return [c for c in dict.fromkeys(text) if c in unknown] if unknown else []
 
     def _as_prompted(self, word: str) -> str:
-        """In small capitals, but where a character stands for a byte that is no letter, or the result is no text."""
+        """Capitalised, unless a character stands for a byte that is not a letter, or the result is not text."""
         bare = word.lstrip(CHARACTER_OF[ord(" ")])
         small = _small_capitals(word) if bare and bare.isascii() else word
         return small if self._ids.keys() >= set(small) else word
@@ -127,7 +127,7 @@ class LongestMatchTokenizer(ByteTokens):
         return ids
 
     def _longest_matches(self, word: str) -> list[int]:
-        """The longest token at each place; the characters of the word are tokens, so that there always is one."""
+        """The longest token at each place; all characters of the word are tokens, so there always is one."""
         found = []
         start = 0
         while start < len(word):
@@ -144,9 +144,9 @@ def _order(token: str) -> tuple[int, str]:
 
 
 def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> LongestMatchTokenizer:
-    """Join pairs until there are `max_size` tokens, or no pair occurs `min_count` times.
+    """Join pairs until there are `max_size` tokens, or until no pair occurs `min_count` times.
 
-    Raises InputError where the texts are empty, or their characters alone are more than `max_size`.
+    Raises InputError if the texts are empty, or if their characters alone exceed `max_size`.
     """
     words = Counter(word for text in texts for word in _words(whole_text(text)))
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The most frequent pair of neighbours joined again and again (Sennrich et al. 2016), the first seen going first."""
+"""Repeatedly joins the most frequent pair of neighbours (Sennrich et al. 2016); of equal pairs, the first seen."""
 
 import heapq
 from collections import defaultdict
@@ -9,7 +9,7 @@ Pair = tuple[str, str]
 
 
 class _Words:
-    """The words in pieces, with every pair's count and the words that it stands in."""
+    """The words in pieces, with every pair's count and the words that contain it."""
 
     def __init__(self, counts: Mapping[str, int]):
         self.pieces = [list(word) for word in counts]
@@ -20,7 +20,7 @@ class _Words:
             self._note(word, +1)
 
     def _note(self, word: int, sign: int) -> set[Pair]:
-        """Count the pairs of one word, or take them back; returns them."""
+        """Add or subtract the pairs of one word; returns them."""
         pieces = self.pieces[word]
         pairs = list(pairwise(pieces))
         for pair in pairs:
@@ -32,7 +32,7 @@ class _Words:
         return set(pairs)
 
     def join(self, pair: Pair) -> set[Pair]:
-        """Join the pair wherever it stands, from the left; returns the pairs whose counts have changed."""
+        """Join the pair wherever it occurs, from the left; returns the pairs whose counts have changed."""
         changed: set[Pair] = set()
         for word in list(self.places[pair]):
             changed |= self._note(word, -1)
@@ -47,7 +47,7 @@ class _Words:
         return changed
 
     def first_place(self, pair: Pair) -> tuple[int, int]:
-        """(word, place in it) where the pair stands first."""
+        """(word, place in it) where the pair occurs first."""
         word = min(self.places[pair])
         pieces = self.pieces[word]
         return word, next(at for at, here in enumerate(pairwise(pieces)) if here == pair)
@@ -56,8 +56,8 @@ class _Words:
 def merged_pairs(counts: Mapping[str, int], min_count: int) -> Iterator[str]:
     """The joined pairs in the order of their joining, most frequent first, until none occurs `min_count` times.
 
-    `counts`: how often each word occurs, in the order in which they were seen. Of equally frequent pairs the one
-    that stands first in these words, as far as they are joined, is taken.
+    `counts`: how often each word occurs, in the order in which they were seen. Of equally frequent pairs, the one that
+    occurs first in these words, as joined so far, is taken.
     """
     words = _Words(counts)
     heap = [(-count, pair) for pair, count in words.count.items()]

@@ -11,7 +11,7 @@ SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
 
 @dataclass(frozen=True)
 class VocabSettings:
-    """Which tokenizer, and what each of them reads; the others pass over it."""
+    """Which tokenizer, and its settings; a tokenizer ignores those of the others."""
 
     tokenizer: str = setting(choices=TOKENIZERS)
     lower_case: bool = setting()

@@ -3,15 +3,15 @@
 FNV_BASIS, FNV_PRIME, MASK = 2166136261, 16777619, (1 << 32) - 1
 END_OF_SENTENCE = "</s>"
 
-# fastText takes bytes as signed: those from 0x80 on reach the upper bits of the hash
+# fastText treats bytes as signed: those from 0x80 on change the upper bits of the hash
 _SIGNED = [byte if byte < 0x80 else byte | 0xFFFFFF00 for byte in range(256)]
 
 
 def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int]:
     """Buckets of the n-grams of `<word>`, min_n to max_n characters each, in fastText's order.
 
-    bucket = h mod buckets, h the 32-bit FNV-1a hash of the n-gram's UTF-8 bytes (as signed numbers); n-grams by
-    where they start, then by length; `<` and `>` alone are none. `</s>` has no n-grams.
+    bucket = h mod buckets, h the 32-bit FNV-1a hash of the n-gram's UTF-8 bytes (as signed numbers); n-grams
+    sorted by start, then by length; `<` and `>` alone do not count. `</s>` has no n-grams.
     """
     if word == END_OF_SENTENCE:
         return []

@@ -1,4 +1,4 @@
-"""The one face of all tokenizers: text <-> ids. Nothing above this module knows which one it has."""
+"""The interface of all tokenizers: text <-> ids. Nothing above this module knows which one it has."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -16,8 +16,8 @@ MAX_FILE_BYTES = 1 << 30
 class Tokenizer(Protocol):
     """Ids 0 to len - 1; a role that the vocabulary lacks is None, and several roles may share an id.
 
-    `pad_id` fills inputs and is scored nowhere, so that it may be the id of a text. `kind`: as in section vocab;
-    `tokens`: what each id is shown as; `specials`: the ids that are no text; `lossless`: decoding
+    `pad_id` fills inputs and is never scored, so it may also be the id of a text token. `kind`: as in section vocab;
+    `tokens`: how each id is shown; `specials`: the ids that are not text; `lossless`: decoding
     `encode_story(text)` gives `normalise(text)`.
     """
 
@@ -48,31 +48,31 @@ class Tokenizer(Protocol):
         """Ids of a prompt, no special token added."""
 
     def encode_story(self, text: str) -> list[int]:
-        """Ids of a story as it stands in the token store."""
+        """Ids of a story as in the token store."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text; special tokens are left out, but for `<unk>`."""
+        """Readable text; special tokens are left out, except `<unk>`."""
 
     def normalise(self, text: str) -> str:
-        """The text that is modelled, whose bytes bits per byte counts."""
+        """The text that is modelled; bits per byte counts its bytes."""
 
     def split(self, text: str) -> list[str]:
-        """The text's tokens, unknown words as they stand."""
+        """The text's tokens, unknown words unchanged."""
 
     def unknown_words(self, text: str) -> list[str]:
         """The words that stand for `<unk>`, each as often as it occurs."""
 
     def word_of(self, index: int, /) -> str:
-        """The bare text of one token, for look-up among word vectors; "" where there is none."""
+        """The bare text of one token, for look-up among word vectors; "" if there is none."""
 
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json."""
 
 
 def make_tokenizer(settings: VocabSettings, texts: Callable[[], Iterable[str]]) -> tuple[Tokenizer, dict[str, Any]]:
-    """The tokenizer that the settings ask for, and what is worth reporting of its making.
+    """The tokenizer of the settings, and figures to report about it.
 
-    `texts` gives the train split's stories, where the vocabulary is made from them. Raises InputError.
+    `texts` gives the train split's stories, if the vocabulary is made from them. Raises InputError.
     """
     if settings.tokenizer == "words":
         from tinylm.text.tokens.words import build_tokenizer, count_words
@@ -97,7 +97,7 @@ def make_tokenizer(settings: VocabSettings, texts: Callable[[], Iterable[str]]) 
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer whose `save` wrote the file. Raises InputError naming the file where it is anything else."""
+    """The tokenizer that `save` wrote to the file. Raises InputError naming the file if it is anything else."""
     check_sums(path, "vocab")
     if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a tokenizer file")
@@ -128,7 +128,7 @@ def _open_byte_pairs(content: dict[str, Any], path: str | Path) -> Tokenizer:
 
     rules = [lower for lower in (False, True) if same_rule(content, byte_pair_library((), (), lower))]
     if not rules:
-        raise InputError(f"{path}: its normalizer or its rule of merging is not one of tinylm's; {AGAIN}")
+        raise InputError(f"{path}: its normalizer or its merging rule is not one of tinylm's; {AGAIN}")
     tokens, merges = tokens_by_id(content, "BPE", path), merges_in_order(content, path)
     if tokens[:1] == [SPECIALS[0]] or rules[0]:
         return BpeTokenizer.from_parts(tokens, merges, rules[0], path)

@@ -1,13 +1,13 @@
 """Words of many stories at once: a block's own words, how often each occurs, and the stream of their numbers.
 
 The same rule as `words.Splitter`, for ASCII by tables over the whole block: control characters become spaces, letters
-small, punctuation goes; what lies between spaces is a word, and Arrow numbers the different ones. Text that is not
-ASCII goes through the splitter piece by piece, since no step of the rule looks across a space.
+become lower-case, punctuation is deleted; what is between spaces is a word, and Arrow numbers the different ones. Text
+that is not ASCII goes through the splitter piece by piece, since no step of the rule depends on what is beyond a space.
 
-`CompiledSplitter` makes the same of the lines of a story file, several times as fast.
+`CompiledSplitter` does the same with the lines of a story file, several times as fast.
 
-Words carry the space behind them (which sorts before every other byte of a word, so that their order stays). Bytes
-that UTF-8 never holds stand for the special tokens.
+Words carry the space after them (which sorts before every other byte of a word, so their order is unchanged). Bytes
+that never occur in UTF-8 represent the special tokens.
 """
 
 import zlib
@@ -23,17 +23,17 @@ from tinylm.text.tokens.words import MAX_WORD, SPECIALS, Splitter
 
 MARKS = tuple(bytes([0xFF - place]) + b" " for place in range(len(SPECIALS)))  # of <sos> <eos> <pad> <unk>
 SOS, EOS = MARKS[:2]
-PARTS = 256  # that the words are shared out to by a hash, so that counts can be merged a part at a time
+PARTS = 256  # words are distributed to parts by a hash, so that counts can be merged part by part
 KEPT_PIECES = 1 << 16
 SPACE = 0x20
-NOT_HERE = 0xFF  # in the compiled code's table: a line with this character is not done there
+NOT_HERE = 0xFF  # in the native kernel's table: a line with this character is left to the splitter
 
 
 @dataclass(frozen=True)
 class WordBlock:
     """words: (n,) Arrow binary, sorted by part, marks last; counts (n,); numbers (N,): the stream, as their places.
 
-    borders (PARTS + 1,): words[borders[p] : borders[p + 1]] are those of part p.
+    borders (PARTS + 1,): words[borders[p] : borders[p + 1]] belong to part p.
     """
 
     words: Any
@@ -43,12 +43,12 @@ class WordBlock:
 
 
 def part_of(word: bytes) -> int:
-    """The part that a word belongs to; PARTS for a mark and for nothing."""
+    """The part that a word belongs to; PARTS for a mark and for an empty word."""
     return PARTS if word in MARKS or word == b" " else zlib.crc32(word) % PARTS
 
 
 class _Pieces(dict[str, str]):
-    """What lies between two spaces -> its words with one space between them; forgets all when it is full."""
+    """The text between two spaces -> its words with one space between them; a cache, emptied when it is full."""
 
     def __init__(self, split: Splitter) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class BlockSplitter:
 
     def __init__(self, split: Splitter) -> None:
         self._split, self._pieces = split, _Pieces(split)
-        self._whole = split.punctuation == "keep"  # its rule needs more than a table
+        self._whole = split.punctuation == "keep"  # a table cannot express its rule
         table = bytearray(range(256))
         deleted = bytearray()
         for code, new in split.table.items():
@@ -77,7 +77,7 @@ class BlockSplitter:
         self._table, self._deleted = bytes(table), bytes(deleted)
 
     def prepared(self, text: str, whole: bool) -> bytes:
-        """Text whose words come out by the tables; whole: the splitter parts all of it."""
+        """Text that the tables can split; whole: the splitter splits all of it."""
         if not text.isascii():
             text = " ".join(map(self._pieces.__getitem__, whole_text(text).split(" ")))
         elif whole or (self._split.punctuation == "attached" and "<" in text):
@@ -85,7 +85,7 @@ class BlockSplitter:
         return text.encode()
 
     def _array(self, texts: Iterable[str], whole: bool) -> Any:
-        """The words of all texts between their marks, with nothings where several spaces meet, as Arrow binary."""
+        """The words of all texts between their marks, with empty words where several spaces meet, as Arrow binary."""
         import pyarrow
 
         joined = (b" " + EOS + SOS).join([self.prepared(text, whole) for text in texts])
@@ -123,10 +123,10 @@ class BlockSplitter:
 
 
 class CompiledSplitter:
-    """Lines of a story file -> WordBlock. Raises CannotCompile where there is no library."""
+    """Lines of a story file -> WordBlock. Raises CannotCompile if there is no library."""
 
     def __init__(self, split: Splitter) -> None:
-        """There is one for as long as the process lives."""
+        """One instance for the life of the process."""
         self._others = BlockSplitter(split)
         made = [split.table.get(code, chr(code)) or "\0" for code in range(128)]
         table = np.array([ord(new) if isinstance(new, str) else new for new in made], np.uint8)

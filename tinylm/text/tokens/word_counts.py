@@ -1,7 +1,7 @@
 """Counts of all blocks' words added up, within bounded memory however many different words there are.
 
-Blocks lie in a scratch file; their words are merged some parts at a time (see `word_blocks.PARTS`), and of each merge
-only those words are kept that can still be in the vocabulary.
+Blocks are in a scratch file; their words are merged a few parts at a time (see `word_blocks.PARTS`), and each merge
+keeps only words that can still enter the vocabulary.
 """
 
 import os
@@ -15,12 +15,12 @@ from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.word_blocks import PARTS, WordBlock
 
 MERGED_WORDS = 1 << 20  # words of blocks that are merged at a time
-SLACK = 1 << 19  # words kept past max_size before the rarest of them go
+SLACK = 1 << 19  # words kept beyond max_size before the rarest are dropped
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a block lies in the scratch file, in the order of these fields."""
+    """Where a block is in the scratch file, in the order of these fields."""
 
     at: int
     words: int
@@ -34,11 +34,11 @@ class Scratch:
     """Blocks on disk, in an open file without a name."""
 
     def __init__(self, handle: IO[bytes]) -> None:
-        self._number = handle.fileno()  # read and written by position: a fork shares the handle's
+        self._number = handle.fileno()  # read and written by position, since a fork shares the handle's position
         self.places: list[_Place] = []
 
     def add(self, block: WordBlock) -> None:
-        """Write a block behind the others."""
+        """Write a block after the others."""
         _, offsets, text = block.words.buffers()
         starts = np.frombuffer(offsets, np.int32, len(block.words) + 1)
         at = os.fstat(self._number).st_size

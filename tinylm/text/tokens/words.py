@@ -4,14 +4,14 @@ The rule, in this order:
 
 1. control characters (Unicode Cc: NUL, tab, line breaks) become spaces; format characters (Cf: BOM, zero-width
    characters, direction marks, soft hyphens) are deleted; a lone surrogate counts as U+FFFD;
-2. Unicode normal form C; lower case where asked for, letter by letter (no final sigma rule);
+2. Unicode normal form C; lower case if requested, letter by letter (no final sigma rule);
 3. `drop`: punctuation is deleted in place ("it's" -> "its", "red-haired" -> "redhaired"), Unicode's P and the
-   ASCII symbols $ + < = > ^ ` | ~; then normal form C again, for what a deletion has brought together;
-4. words are parted at white space; `keep` takes each punctuation mark and symbol for a word of its own, but an
-   apostrophe inside a word stays there ("it's"); `attached` leaves everything on its word;
-5. nothing is longer than 100 characters: a longer word goes on in a further word.
+   ASCII symbols $ + < = > ^ ` | ~; then normal form C again, since a deletion may bring characters together;
+4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own, but an
+   apostrophe inside a word stays there ("it's"); `attached` leaves everything attached to its word;
+5. nothing is longer than 100 characters: a longer word continues in another word.
 
-No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached` parts "<eos>"
+No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached` splits "<eos>"
 into "<" and "eos>".
 """
 
@@ -61,9 +61,9 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
 
 
 class Splitter:
-    """text -> words. ASCII text takes a path of plain Python (30 MB/s), any other goes through the library.
+    """text -> words. ASCII text is split by plain Python (30 MB/s), any other by the library.
 
-    On ASCII the rule has no Unicode in it, so that the two paths are equal by exhaustion over 128 characters.
+    On ASCII the rule involves no Unicode; a test of all 128 characters shows that both give the same.
     """
 
     def __init__(self, lower_case: bool, punctuation: str):
@@ -102,7 +102,7 @@ class WordTokenizer:
     lossless = False  # a word may be unknown
 
     def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
-        """`vocabulary`: the words in the order of their ids, the special tokens left out."""
+        """`vocabulary`: the words in the order of their ids, without the special tokens."""
         known = list(vocabulary)
         self.tokens = [*SPECIALS, *known]
         self.specials = set(range(len(SPECIALS)))
@@ -118,11 +118,11 @@ class WordTokenizer:
         return [get(word, UNK_ID) for word in self.split(text)]
 
     def encode_story(self, text: str) -> list[int]:
-        """`<sos> words <eos>`: one story as it stands in the token store."""
+        """`<sos> words <eos>`: one story as in the token store."""
         return [SOS_ID, *self.encode(text), EOS_ID]
 
     def normalise(self, text: str) -> str:
-        """The words joined by one space: the text that is modelled, and whose bytes bits per byte counts."""
+        """The words joined by one space: the text that is modelled; bits per byte counts its bytes."""
         return " ".join(self.split(text))
 
     def unknown_words(self, text: str) -> list[str]:
@@ -134,11 +134,11 @@ class WordTokenizer:
         return "" if index in self.specials else self.tokens[index]
 
     def id_of(self, word: str) -> int | None:
-        """Id of one word as it stands in the vocabulary, None where it is unknown."""
+        """Id of one word as in the vocabulary, None if it is unknown."""
         return self._ids.get(word)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text; `<sos> <eos> <pad>` are left out, punctuation of `keep` goes to its word."""
+        """Readable text; `<sos> <eos> <pad>` are left out, with `keep`, punctuation is attached to its word."""
         words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
         return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
 
@@ -153,19 +153,19 @@ class WordTokenizer:
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`.
 
-        The special tokens are plain entries and no `added_tokens`, which the library would find in raw text.
+        The special tokens are plain entries, not `added_tokens`, which the library would recognise in raw text.
         """
         with atomic_write(path) as handle:
             handle.write(self._library().to_str(pretty=True) + "\n")
 
     @classmethod
     def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
-        """From a tokenizer file's content. Raises InputError where `save` would not have written it."""
+        """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
         return cls(_checked_words(content, path), _matching_splitter(content, path))
 
 
 def _join_words(words: list[str]) -> str:
-    """Words and marks with the spaces of English; straight double quotes open and close in turn."""
+    """Words and marks with the spaces of English; straight double quotes open and close alternately."""
     parts: list[str] = []
     glue, quoted = True, False
     for word in words:
@@ -186,7 +186,7 @@ def _checked_words(content: dict[str, Any], path: str | Path) -> list[str]:
 
 
 def _matching_splitter(content: dict, path: str | Path) -> Splitter:
-    """The splitter whose rule the file states; any other rule is refused, so that ids mean one thing."""
+    """The splitter for the file's rule; any other rule is refused, so that ids have one meaning."""
     for lower_case in (True, False):
         for punctuation in PUNCTUATIONS:
             splitter = Splitter(lower_case, punctuation)
@@ -207,7 +207,7 @@ def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
 def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokenizer:
     """Vocabulary of the words with at least `min_count`, at most `max_size` of them (special tokens not counted).
 
-    Ordered by count descending, ties by word. Raises InputError where no word is left.
+    Ordered by count descending, ties by word. Raises InputError if no word is left.
     """
     kept = [word for word, count in counts.items() if count >= settings.min_count]
     if not kept:
@@ -217,7 +217,7 @@ def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokeni
 
 
 def nothing_left(settings: VocabSettings, top: tuple[str, int]) -> InputError:
-    """What is wrong where no word is left; top: the most frequent word and its count."""
+    """The message if no word is left; top: the most frequent word and its count."""
     word, count = top
     if not count:
         return InputError(

@@ -1,10 +1,10 @@
-"""fastText's binary format `.bin`: word vectors out of a file of any size, reading only what is asked for.
+"""fastText's binary format `.bin`: word vectors from a file of any size, reading only the rows that are needed.
 
 Little-endian: magic number and version; 12 integers and a double of the training; 5 numbers of the dictionary, then
 each word as "text NUL count kind", labels last; then the input matrix (words, then the buckets that character
 n-grams are hashed to) and the output matrix, each as "quantised? rows columns float32...". Files from before
-version 11 have no magic number, version, pruning or flag of quantisation. The dictionary is streamed and rows are
-fetched by position: a memory map would count as resident. A file must be exactly as long as its own numbers say.
+version 11 have no magic number, version, pruning or quantisation flag. The dictionary is streamed and rows are
+fetched by position: a memory map would count as resident. A file must have exactly the length that its header implies.
 
 Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et al. 2017,
 "Enriching Word Vectors with Subword Information".
@@ -34,7 +34,7 @@ WORD_KIND, LABEL_KIND = 0, 1
 
 @dataclass(frozen=True)
 class Header:
-    """What the reader needs to know of a file; offsets and sizes in bytes."""
+    """What the reader needs to know about a file; offsets and sizes in bytes."""
 
     width: int
     supervised: bool
@@ -57,7 +57,7 @@ def _unpack(handle: IO[bytes], form: str, path: Path) -> tuple:
 
 
 def _read_header(handle: IO[bytes], path: Path) -> Header:
-    """The numbers of a file's beginning, each within bounds."""
+    """The numbers at the beginning of a file, each checked against bounds."""
     (first,) = _unpack(handle, "<i", path)
     old = first != MAGIC
     version = 0
@@ -88,7 +88,7 @@ def _read_header(handle: IO[bytes], path: Path) -> Header:
 
 
 def _entries(handle: IO[bytes], path: Path, count: int, kind: int) -> Iterator[list[bytes]]:
-    """The next `count` words of the dictionary, a list a chunk; leaves the handle behind the last of them."""
+    """The next `count` words of the dictionary, one list per chunk; leaves the handle after the last of them."""
     entry = re.compile(rb"([^\0]{1,%d}+)\0[\s\S]{8}%c|[\s\S]+" % (LONGEST_WORD, kind))  # all or the unreadable rest
     at = handle.tell()
     while count:
@@ -108,9 +108,9 @@ def _entries(handle: IO[bytes], path: Path, count: int, kind: int) -> Iterator[l
 def _find_rows(
     handle: IO[bytes], path: Path, header: Header, wanted: Mapping[bytes, int]
 ) -> tuple[dict[int, int], int]:
-    """({number of a wanted word: its row of the input matrix}, words that stand there again).
+    """({number of a wanted word: its row of the input matrix}, words that occur again).
 
-    The last of equal words counts, as in fastText. Leaves the handle behind the dictionary.
+    The last of equal words counts, as in fastText. Leaves the handle after the dictionary.
     """
     rows: dict[int, int] = {}
     start = repeated = 0
@@ -127,11 +127,11 @@ def _find_rows(
 
 
 def _matrix(handle: IO[bytes], path: Path, header: Header, rows: int) -> int:
-    """Offset of a matrix's first row; leaves the handle behind the matrix, wherever the file ends."""
+    """Offset of a matrix's first row; leaves the handle after the matrix, even if the file ends earlier."""
     at = handle.tell()
     *quantised, height, width = _unpack(handle, "<qq" if header.old else "<Bqq", path)
     if quantised == [1]:
-        raise InputError(f"{path}: a quantised model (.ftz); allowed: the model before it, with float32 vectors")
+        raise InputError(f"{path}: a quantised model (.ftz); allowed: the unquantised model, with float32 vectors")
     if any(quantised) or (height, width) != (rows, header.width):
         raise InputError(f"{path}, byte {at}: a matrix of {height} x {width}; its header says {rows} x {header.width}")
     start = handle.tell()
@@ -140,13 +140,13 @@ def _matrix(handle: IO[bytes], path: Path, header: Header, rows: int) -> int:
 
 
 def _open(handle: IO[bytes], path: Path, width: int, wanted: Mapping[bytes, int]) -> tuple[Header, int, dict, int]:
-    """(header, offset of the input matrix's rows, rows of wanted words, repeated words); nothing else is trusted."""
+    """(header, offset of the input matrix's rows, rows of wanted words, repeated words); nothing else is read."""
     header = _read_header(handle, path)
     if header.width != width:
         raise InputError(f"{path}: vectors of width {header.width}; embedding.width = {width}")
     rows, repeated = _find_rows(handle, path, header, wanted)
     start = _matrix(handle, path, header, header.words + header.buckets)
-    if handle.tell() <= header.size:  # a cut file is told as one
+    if handle.tell() <= header.size:  # a truncated file gets its own message
         _matrix(handle, path, header, header.labels if header.supervised else header.words)
     if handle.tell() != header.size:
         raise InputError(f"{path}: {header.size} bytes; its header promises {handle.tell()}; truncated or damaged")
@@ -154,7 +154,7 @@ def _open(handle: IO[bytes], path: Path, width: int, wanted: Mapping[bytes, int]
 
 
 def check_bin(path: Path, width: int) -> None:
-    """Raise InputError where header, dictionary, size or width do not fit; no vector is read."""
+    """Raise InputError if header, dictionary, size or width do not fit; no vector is read."""
     with open(path, "rb") as handle:
         _open(handle, path, width, {})
 
@@ -169,7 +169,7 @@ def _fetch(handle: IO[bytes], path: Path, start: int, rows: np.ndarray, width: i
 
 
 def _blocks(parts: Sequence[Sequence[int]], most: int) -> Iterator[range]:
-    """Words in a row that have at most `most` parts together, but at least one word."""
+    """Groups of consecutive words with at most `most` parts together, but at least one word."""
     first = total = 0
     for index, own in enumerate(parts):
         if total + len(own) > most and index > first:
@@ -180,7 +180,7 @@ def _blocks(parts: Sequence[Sequence[int]], most: int) -> Iterator[range]:
 
 
 def _fill(handle: IO[bytes], path: Path, start: int, parts: Sequence[Sequence[int]], table: np.ndarray) -> None:
-    """table[i] = mean of the rows parts[i], summed in float32 in their order, times float32(1 / n), as fastText."""
+    """table[i] = mean of the rows parts[i], summed in float32 in their order, times float32(1 / n), as in fastText."""
     width = table.shape[1]
     for block in _blocks(parts, BLOCK // (4 * width)):
         rows, places = np.unique(

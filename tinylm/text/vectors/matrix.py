@@ -1,7 +1,7 @@
 """Word vectors: the (V, D) embedding matrix from skip-gram training, from a file of vectors or at random.
 
-In every matrix `<pad>` is all zero (where it is an id of its own), and the other special tokens and the tokens
-without a vector are random rows of the known rows' scale.
+In every matrix `<pad>` is zero (if it has its own id); the other special tokens, and tokens without a vector, are
+random rows with the scale of the known rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,10 +19,10 @@ Texts = Callable[[], Iterable[str]]
 def embedding_matrix(
     settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """((V, D) float32 matrix, what it was made of: words, covered, coverage, standard deviation, warnings).
+    """((V, D) float32 matrix, its sources: words, covered, coverage, standard deviation, warnings).
 
-    `words` counts the tokens that are text. With skip-gram, `covered` counts of them those that occur in the training
-    text: the vector that fastText composes for any other was never trained. `texts` gives the train split's stories,
+    `words` counts the tokens that are text. With skip-gram, `covered` counts those of them that occur in the training
+    text; the vector that fastText composes for any other was never trained. `texts` gives the train split's stories,
     raw or normalised; only skip-gram reads them. Raises InputError for a file that does not fit.
     """
     size = len(tokenizer)

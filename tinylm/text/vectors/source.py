@@ -1,4 +1,4 @@
-"""Files of word vectors as users have them: which one the settings name, and its reader by its name."""
+"""Files of word vectors: which one the settings name, and the reader for its name."""
 
 import os
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ ALLOWED = "allowed: .vec, .vec.gz or .bin"
 
 
 def _is_binary(path: Path) -> bool:
-    """Whether the file's name is of the binary format; InputError for a name of no format that is read."""
+    """Whether the file's name is of the binary format; InputError for the name of an unknown format."""
     name = path.name.lower()
     if name.endswith(BINARY + TEXT):
         return name.endswith(BINARY)
     unpack = "; unpack it first" if name.endswith((".bin.gz", ".zip")) else ""
-    raise InputError(f"{path}: not a format of vectors that is read here; {ALLOWED}{unpack}")
+    raise InputError(f"{path}: not a supported format of vectors; {ALLOWED}{unpack}")
 
 
 def _hub_file(hub_id: str, revision: str | None) -> Path:
@@ -49,22 +49,22 @@ def _hub_file(hub_id: str, revision: str | None) -> Path:
 
 
 def vector_file(settings: EmbeddingSettings) -> Path:
-    """The file that the settings name, from the hub where hub_id is given. Raises InputError where there is none."""
+    """The file that the settings name, from the hub if hub_id is given. Raises InputError if there is none."""
     if settings.hub_id is not None:
         return _hub_file(settings.hub_id, settings.hub_revision)
     return Path(settings.path)
 
 
 def _readable(path: Path) -> bool:
-    """Whether the file is binary; InputError where it is no file (a pipe would never end) or of no known name."""
-    if not os.path.isfile(path):  # unlike Path.is_file it takes a name that is too long as missing
+    """Whether the file is binary; InputError if it is not a file (a pipe would never end) or has no known name."""
+    if not os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
         what = "no regular file" if os.path.exists(path) else "no such file"
         raise InputError(f"embedding.path = {str(path)!r}: {what}; {ALLOWED}")
     return _is_binary(path)
 
 
 def check_vectors(path: Path, width: int) -> None:
-    """Raise InputError where a file cannot be one of vectors of this width, from its header and size alone."""
+    """Raise InputError if header and size show that the file does not have vectors of this width."""
     try:
         (check_bin if _readable(path) else check_vec)(path, width)
     except OSError as error:
@@ -74,7 +74,7 @@ def check_vectors(path: Path, width: int) -> None:
 def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, np.ndarray, dict]:
     """((N, D) float32, (N,) covered, {"from_subwords": of .bin, "warnings"}) of N different words.
 
-    What an unknown word gets, see `read_bin` and `read_vec`. Raises InputError, also where no word is covered.
+    For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word is covered.
     """
     table = np.zeros((len(words), width), dtype=np.float32)
     covered: np.ndarray = np.zeros(len(words), dtype=bool)
@@ -87,5 +87,5 @@ def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarr
     except OSError as error:
         raise InputError(f"embedding.path = {str(path)!r}: cannot be read: {error.strerror or error}") from None
     if not covered.any():
-        raise InputError(f"{path}: of {len(words)} words of the vocabulary it has none")
+        raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
     return table, covered, info

@@ -1,8 +1,8 @@
-"""fastText's text format, `.vec` or `.vec.gz`: a line "count width", then a word and its numbers a line.
+"""fastText's text format, `.vec` or `.vec.gz`: a line "count width", then one line per word with its numbers.
 
-Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file. Of every row are
-checked: its length, the number of its values, and that no value is spelt nan or inf (any "n") or has an underscore.
-Only a row that is kept is parsed, so that in the others a value that is no number in another way ("x", 1e39) passes.
+Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file. Every row is
+checked for its length, the number of its values, and values spelt nan or inf (any "n") or with an underscore.
+Only rows that are kept are parsed, so other values that are not numbers ("x", 1e39) pass in the rest.
 """
 
 import gzip
@@ -24,7 +24,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _header(handle: IO[bytes], path: Path, width: int) -> int:
-    """The promised number of rows; InputError where the line is no header or has another width."""
+    """The promised number of rows; InputError if the line is not a header or has another width."""
     line = handle.readline(MAX_LINE_BYTES).split()
     if len(line) != 2 or not all(part.isdigit() and len(part) < 12 for part in line):
         raise InputError(f"{path}, line 1: not the header of a .vec file; allowed: 'count width'")
@@ -34,7 +34,7 @@ def _header(handle: IO[bytes], path: Path, width: int) -> int:
 
 
 def check_vec(path: Path, width: int) -> None:
-    """Raise InputError where the first line is no header of this width; the rest is not read."""
+    """Raise InputError if the first line is not a header of this width; the rest is not read."""
     try:
         with _open(path) as handle:
             _header(handle, path, width)
@@ -61,7 +61,7 @@ def _rows(path: Path, width: int) -> Iterator[tuple[int, str, bytes]]:
                 if fields != width:
                     raise InputError(f"{path}, line {number}: {fields} values after the word; allowed: {width}")
                 if b"n" in values or b"N" in values or b"_" in values:
-                    raise InputError(f"{path}, line {number}: holds a value that is not finite or no plain number")
+                    raise InputError(f"{path}, line {number}: holds a value that is not finite or not a plain number")
                 yield number, word.decode("utf-8", "replace"), values
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}, after line {number}: damaged or truncated gzip file ({error})") from None
@@ -85,8 +85,8 @@ def _parse(values: bytes, path: Path, number: int) -> list[float]:
 def read_vec(path: Path, words: Sequence[str], table: np.ndarray, covered: np.ndarray) -> list[str]:
     """Fill `table` (len(words), D) and `covered` (len(words),); returns warnings, one line each.
 
-    A word has the file's row of that word, or else, as fall-back, of the file's first word that differs from it only
-    in upper and lower case ("Paris" for "paris", "the" for "The"). The first of equal words wins. Raises InputError
+    A word gets the file's row of that word or, as a fall-back, of the file's first word that differs from it only in
+    upper and lower case ("Paris" for "paris", "the" for "The"). The first of equal words wins. Raises InputError
     with the line.
     """
     alike: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Passing words: how things are done, felt and said."""
+"""Words without consequence: how things are done, felt and said."""
 
 MANNERS = """quickly, quietly, softly, gently, happily, carefully, bravely, loudly, kindly, proudly, gladly,
 calmly, eagerly, shyly, warmly, politely, patiently, cheerfully, firmly, boldly, swiftly, silently, sweetly,

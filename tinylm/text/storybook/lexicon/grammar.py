@@ -24,7 +24,7 @@ ADVERBS = """again ago almost alone already always away back down either even ev
 instead just later maybe never not now often once only out quickly slowly soon still suddenly then there together today
 tonight too up very well"""
 
-# Past participles behind a noun ("a boy named"): no verb of a sentence.
+# Past participles after a noun ("a boy named"): no verb of a sentence.
 PARTICIPLES = "named called"
 
 VERBS = """added answered ask asked asking ate belonged belongs began borrow bought bring broke brought build

@@ -30,7 +30,7 @@ def _entry(row: list[str], names: tuple[str, ...], more: dict[str, str]) -> Entr
 
 
 def _weigh(entries: list[Entry]) -> Weighted:
-    """Weights that fall gently with the rank, so that the first words of a list are met early and often."""
+    """Weights that fall slowly with the rank, so that the first words of a list are more frequent."""
     words = [entry.parts[""] for entry in entries]
     if len(set(words)) != len(words):
         raise ValueError(f"lexicon lists twice: {sorted(word for word in words if words.count(word) > 1)}")

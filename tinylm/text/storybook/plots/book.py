@@ -1,4 +1,4 @@
-"""Reads the rules of all plots into one book: `name:`, then a phrase a line; indented lines go on."""
+"""Reads the rules of all plots into one book: `name:`, then one phrase per line; indented lines continue it."""
 
 from __future__ import annotations
 
