@@ -1,4 +1,4 @@
-"""How far seeds move the figures, and what is copied from train."""
+"""How far seeds change the figures, and what is copied from train."""
 
 import pandas as pd
 import pytest
@@ -29,7 +29,7 @@ def table(blocks, caption: str) -> Table:
 def test_seeds_stand_with_their_spread(run):
     blocks = seeds(run)
     assert "The same training with 3 seeds" in blocks[0].text
-    rows = {row[0]: row[1:] for row in table(blocks, "Over the seeds").rows}
+    rows = {row[0]: row[1:] for row in table(blocks, "Statistics over seeds").rows}
     assert rows["perplexity on evaluation"] == ("7.10", "0.07100", "0.4437")
     assert rows["bits per byte"] == ("0.580", "0.005800", "0.03625")
     assert table(blocks, "Each seed").rows[1] == ("seed 2", "7.14", "2.000", "0.620", "2.002")
@@ -67,7 +67,7 @@ def test_copies_stand_beside_what_the_stories_share_with_train(run):
     assert rows["longest run, mean"] == ("9.00 (8.55 to 9.45)", "6.00 (5.70 to 6.30)")
     assert rows["whole texts in train"] == ("1", "0")
     assert rows["nearest story holds"] == ("20.0 % (19.0 to 21.0)",) * 2
-    grams = table(blocks, "n-grams that train lacks").rows
+    grams = table(blocks, "n-grams not in the training split").rows
     assert [row[0] for row in grams] == ["1 word", *(f"{n} words" for n in range(2, 9))]
     assert grams[3][1] == "40.0 % (38.0 to 42.0)"
     assert "continuations from 10.0 to 80.0" in new_ngrams(run).alt

@@ -145,7 +145,7 @@ def test_copying_is_claimed_where_runs_are_longer_than_those_of_the_stories(own,
 
 def test_texts_that_stand_in_train_word_for_word_are_named():
     memorised = {"continuations": _copies((9.0, 8.0, 10.0), whole=2), "references": _copies((9.0, 8.0, 10.0))}
-    assert "2 of 50 continuations stand in a story of train" in _text(judge_memorised(_evaluate(memorised=memorised)))
+    assert "2 of 50 continuations occur word for word" in _text(judge_memorised(_evaluate(memorised=memorised)))
     assert judge_memorised(_evaluate(memorised={"continuations": {"count": 0, "words": 0}})) == []
 
 
@@ -187,7 +187,7 @@ def test_beams_probability_and_repetition(log_prob, repeats, expected):
         "beam 5": {"log_prob_per_token": 0.0, "repeated_4grams": 0.5},
     }
     (finding,) = judge_beams(Run({}, {"beam_bench": {"prompts": 10, "methods": methods}}, {}))
-    assert f"beam search of width 10 {expected}" in finding.text
+    assert f"beam search with width 10 {expected}" in finding.text
 
 
 def _heads(previous: str, interpretation: str) -> Run:
@@ -221,9 +221,9 @@ def _ablated(low: float, high: float) -> Run:
 
 def test_ablation_names_the_head_that_is_needed_and_counts_the_idle():
     text = _text(judge_ablation(_ablated(0.1, 0.3)))
-    assert "needs layer 2, head 1 most: without it the loss rises by 0.200 nats a token (0.100 to 0.300)" in text
-    assert "1 of 2 heads can be switched off" in text
-    assert "2 of 2 heads can be switched off" in (text := _text(judge_ablation(_ablated(-0.1, 0.3))))
+    assert "needs layer 2, head 1 most: without it the loss rises by 0.200 nats per token (0.100 to 0.300)" in text
+    assert "1 of 2 heads can be ablated" in text
+    assert "2 of 2 heads can be ablated" in (text := _text(judge_ablation(_ablated(-0.1, 0.3))))
     assert "most" not in text.split("without a change")[0]
 
 
@@ -242,7 +242,7 @@ def test_roles_of_a_head_stand_best_first_and_a_claimed_one_before_any_other():
     [
         ((0.1, 0.05, 0.15), True, "subject-verb", "needed"),
         ((0.1, 0.05, 0.15), False, "", "needed"),
-        ((0.01, -0.05, 0.07), True, "idle", "idle: no change that can be told"),
+        ((0.01, -0.05, 0.07), True, "idle", "idle: no measurable change"),
         ((-0.1, -0.2, -0.05), True, "subject-verb", "the model is better without it"),
         ((None, None, None), True, "subject-verb", "not measured"),
     ],
@@ -261,12 +261,13 @@ def _cache(without: float) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("without", "expected"), [(100.0, "3.0 times as fast"), (400.0, "slower, 0.75"), (299.0, "no difference")]
+    ("without", "expected"),
+    [(100.0, "3.0 times as fast"), (400.0, "slower, 0.75"), (299.0, "no measurable difference")],
 )
 def test_cache(without, expected):
     (finding,) = judge_cache(_cache(without))
     assert expected in finding.text
-    assert "same tokens" in finding.text
+    assert "Both generated the same tokens" in finding.text
 
 
 def test_accumulation_names_the_lowest_loss_of_each_comparison():

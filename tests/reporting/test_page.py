@@ -120,13 +120,13 @@ def test_heads_are_called_by_their_role_or_idle(full):
     page = full[1]
     for cells in (
         ("1, 1", "previous token", "0.85", "0.20", "0.400", "0.390 to 0.410", "needed"),
-        ("2, 3", "(previous token)", "0.20", "0.20", "0.000", "−0.010 to 0.010", "idle: no change that can be told"),
+        ("2, 3", "(previous token)", "0.20", "0.20", "0.000", "−0.010 to 0.010", "idle: no measurable change"),
     ):
         row = re.search(rf'<tr><th scope="row">{cells[0]}</th><td class="prose" data-label="role">(.*?)</tr>', page)
         assert row
         assert re.sub(r"(<[^>]*>)+", "|", row[1]).strip("|").split("|") == list(cells[1:])
     assert "<li>sentence start: the tokens hold no sentence ends</li>" in page
-    chart = re.search(r'aria-label="(Loss added by switching a head off[^"]*)"', page)
+    chart = re.search(r'aria-label="(Loss added by ablating a head[^"]*)"', page)
     assert chart
     assert "layer 2, head 3 (idle) 0.000" in chart[1]
     assert "layer 1, head 2 (subject-verb) 0.200" in chart[1]
@@ -143,10 +143,10 @@ def test_outputs_stand_side_by_side_and_equal_methods_share_a_column(run_folder,
     table.loc[table.method == "beam 1", "text"] = table[table.method == "greedy"].text.to_numpy()
     table.to_csv(run_folder / "data/beam_bench/outputs.csv", index=False)
     page = _page(read_run(run_folder, params), {})
-    found = re.search(r"<caption>Every method after the same prompts</caption><thead><tr>(.*?)</tr>", page)
+    found = re.search(r"<caption>Outputs of every method for the same prompts</caption><thead><tr>(.*?)</tr>", page)
     assert found
     heads = re.findall(r">([^<>]+)</th>", found[1])
-    assert heads == ["prompt", "how it went on", "sampling", "greedy, beam 1", "beam 5", "beam 10"]
+    assert heads == ["prompt", "reference", "sampling", "greedy, beam 1", "beam 5", "beam 10"]
 
 
 def test_a_stream_that_was_cut_says_what_evaluation_is(full, params):
@@ -194,7 +194,7 @@ def test_windows_stand_beside_the_baselines_with_targets_scored_once(full, param
 
 def test_protocol_sequence_length_and_coverage_are_said(full):
     assert "Protocol: 50 starts of stories, 5 tokens each, continued at temperature 0.8." in full[1]
-    assert "<dt>tokens a story, mean</dt><dd>94.2</dd>" in full[1]
+    assert "<dt>tokens per story, mean</dt><dd>94.2</dd>" in full[1]
     assert "<dt>of train&#x27;s text covered by the vocabulary</dt><dd>100.0 %</dd>" in full[1]
 
 

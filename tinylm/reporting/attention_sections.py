@@ -49,7 +49,7 @@ def attention(run: Run) -> Blocks:
         "what came before, hence the triangle."
     )
     predicted = any(sentence.probability is not None for sentence in run.sentences())
-    more = "Titles name the token that the model holds likeliest after the last one, with its probability."
+    more = "Titles name the token that the model considers most likely after the last one, with its probability."
     return heading("Maps of single sentences") + paragraph(note, more if predicted else "") + joined(found)
 
 
@@ -113,19 +113,19 @@ def head_roles(run: Run) -> Blocks:
     ablation, margin = run.mapping("evaluate", "heads", "ablation"), run.get("evaluate", "heads", "margin")
     missing = run.mapping("evaluate", "heads", "not_measured")
     return (
-        heading("What each head does, and what it is worth")
+        heading("Role and importance of each head")
         + paragraph(
             "A role says where a head looks from a given kind of token; its score is measured over evaluation "
             "sentences. Many roles lie at fixed distances, so each score stands beside that of a head which knows "
             f"position only (previous token, a position itself: of one that attends evenly); it counts from "
             f"{figure(margin, 2)} above that baseline, where the interval of the difference lies above 0 too. "
-            "The loss added is that of the model with this one head switched off minus the whole model's; where its "
-            "interval holds 0 the head is idle. Scores are those of the role named first; "
+            "The loss added is that of the model with this one head ablated, minus that of the full model; where its "
+            "interval contains 0 the head is idle. Scores are those of the role named first; "
             "in brackets the one that comes closest where none stands out."
         )
         + picture(
             "head_roles",
-            "Colour and number: what the loss rises by, in nats a token, when this head is switched off. Words: the "
+            "Colour and number: what the loss rises by, in nats per token, when this head is ablated. Words: the "
             "role that stands out, or idle.",
             wide=max(head.head for head in known) > _NARROW,
         )
@@ -137,7 +137,7 @@ def head_roles(run: Run) -> Blocks:
         )
         + table(
             "Roles: the head that fits each best",
-            ["role", "layer, head", "score", "baseline", "places", "stands out"],
+            ["role", "layer, head", "score", "baseline", "positions", "stands out"],
             best,
         )
         + (paragraph("Not measured:") + bullets(f"{role}: {why}" for role, why in missing.items()) if missing else [])
@@ -194,7 +194,7 @@ def head_tendencies(run: Run) -> Blocks:
     sentences = run.param("evaluate", "tendency_sentences")
     over = f" over up to {count(sentences)} stories" if sentences is not None else ""
     return (
-        heading("What the heads tend to do")
+        heading("Attention statistics")
         + paragraph(
             f"Means{over} of the evaluation split. A {run.token()} early in a story sees few others, so that each "
             "figure stands beside its value for attention spread evenly."

@@ -1,4 +1,4 @@
-"""Pictures of what is chance and what is copied: the losses of all seeds, n-grams that train lacks."""
+"""Pictures of what is chance and what is copied: the losses of all seeds, n-grams not in the training split."""
 
 from tinylm.reporting import curves
 from tinylm.reporting.picture import Picture, ends
@@ -21,12 +21,12 @@ def seed_losses(run: Run) -> Picture | None:
     if len(lines) < 2:
         return None
     title = "Held-out loss of each seed"
-    drawn = curves.draw_curves(lines, title, "tokens seen", "nats a token")
-    return Picture(drawn, f"{title}, nats a token against tokens seen: {ends(lines)}.")
+    drawn = curves.draw_curves(lines, title, "tokens seen", "nats per token")
+    return Picture(drawn, f"{title}, nats per token against tokens seen: {ends(lines)}.")
 
 
 def new_ngrams(run: Run) -> Picture | None:
-    """Share of n-grams that train lacks against n, of the continuations and of the stories' own."""
+    """Share of n-grams not in the training split against n, of the continuations and of the stories' own."""
     lines: dict[str, tuple[list[float], list[float]]] = {}
     bands: dict[str, tuple[list[float], list[float], list[float]]] = {}
     for key, name in (("continuations", "continuations"), ("references", "the stories' own")):
@@ -44,6 +44,6 @@ def new_ngrams(run: Run) -> Picture | None:
             bands[name] = places, [100 * low for *_, (low, _) in known], [100 * high for *_, (_, high) in known]
     if not lines:
         return None
-    title = "n-grams that train lacks"
+    title = "n-grams not in the training split"
     drawn = curves.draw_curves(lines, title, "words (n)", "% of all n-grams", from_zero=True, bands=bands)
     return Picture(drawn, f"{title}, % of all against n: {ends(lines)}.")

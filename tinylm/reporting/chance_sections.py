@@ -9,7 +9,7 @@ from tinylm.reporting.wording import ABSENT, count, figure, interval, loss, many
 
 FIGURES = {  # of metrics/seeds.json: what it is called, how it is written
     "perplexity": ("perplexity on evaluation", figure),
-    "nats_per_token": ("nats a token", loss),
+    "nats_per_token": ("nats per token", loss),
     "bits_per_byte": ("bits per byte", loss),
     "held_out_loss": ("held-out loss", loss),
 }
@@ -44,8 +44,10 @@ def seeds(run: Run) -> Blocks:
     return (
         paragraph(note)
         + gallery(
-            picture("seed_losses", "The held-out loss on the way, a line a seed."),
-            record_table("Over the seeds", "figure", spread, ["mean", "standard deviation", "a difference"]),
+            picture("seed_losses", "The held-out loss on the way, one line per seed."),
+            record_table(
+                "Statistics over seeds", "figure", spread, ["mean", "standard deviation", "significant difference"]
+            ),
         )
         + record_table("Each seed", "seed", by_seed, [words for words, _ in FIGURES.values()])
     )
@@ -80,7 +82,7 @@ def memorised(run: Run) -> Blocks:
             picture("new_ngrams", "The bands are 95 % intervals over texts."),
             record_table("Shared with train", "figure", rows, heads),
         )
-        + record_table("n-grams that train lacks", "of", new, heads)
+        + record_table("n-grams not in the training split", "of", new, heads)
         + _closest(run.rows("memorised"))
     )
 

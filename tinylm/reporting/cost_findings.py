@@ -27,8 +27,8 @@ def judge_cache(run: Run) -> list[Finding]:
         elif ratio < 1 / FASTER:
             found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
         else:
-            found.append(f"with {length} the cache makes no difference that can be told")
-    same = {"yes": " Both ways wrote the same tokens.", "no": " The two ways wrote different tokens, so one is wrong."}
+            found.append(f"with {length} the cache makes no measurable difference")
+    same = {"yes": " Both generated the same tokens.", "no": " They generated different tokens, so one is wrong."}
     return [said(f"Key-value cache: {'; '.join(found)}.{same.get(flag(run.get('kv_bench', 'same_ids')), '')}")]
 
 

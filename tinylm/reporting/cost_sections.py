@@ -44,7 +44,7 @@ def cache(run: Run) -> Blocks:
                 "Keys and values of earlier tokens are kept, so that a new token costs one "
                 "position instead of the whole window. Past the dashed line the window slides and is filled anew.",
             ),
-            picture("kv_memory", "Highest memory of the allocator above the weights."),
+            picture("kv_memory", "Peak memory of the allocator, without the weights."),
         )
         + table("Decoding with and without the cache", ["new tokens", *heads], rows)
         + facts(
@@ -93,7 +93,7 @@ def accumulation(run: Run) -> Blocks:
                 )
             )
         )
-        + _by_setting("Accumulation settings", "mini-batches an update", merged)
+        + _by_setting("Accumulation settings", "mini-batches per update", merged)
         + bullets(map(str, answers) if isinstance(answers, list) else ())
         + (paragraph(f"Learning rate: {rate}.") if isinstance(rate, str) else [])
         + _not_measured(run, "accum_sweep_time")

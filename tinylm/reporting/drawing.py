@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from tinylm.reporting.markup import escape
+from tinylm.reporting.wording import escape
 
 INK, SOFT, RULE, HEAT = "#1f2329", "#5a6370", "#d7dbe1", "#2f7fc4"
 SERIES = ("#1c6cb0", "#c4560b", "#16835a", "#8548ad", "#927000", "#1b8aa5", "#b83a63", "#66707c")

@@ -14,7 +14,7 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.text_findings import TEXT_RULES
 from tinylm.reporting.wording import count, figure, interval, loss, share
 
-NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats a token: below these, "close", "no gap", "no rise"
+NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats per token: below these, "close", "no gap", "no rise"
 
 
 def compare_with_baselines(run: Run) -> list[Finding]:
@@ -69,14 +69,14 @@ def compare_with_floor(run: Run) -> list[Finding]:
     if gap < 0:
         return [
             said(
-                f"The loss lies {loss(-gap)} nats a token below the generator's own floor, which nothing honest "
+                f"The loss lies {loss(-gap)} nats per token below the generator's own floor, which nothing honest "
                 "can do: the evaluation text leaks into training, or a measurement is wrong."
             )
         ]
     where = "close to" if gap < NEAR_FLOOR else "well above"
     return [
         said(
-            f"The model is {where} the generator's floor: {loss(gap)} nats a token above it "
+            f"The model is {where} the generator's floor: {loss(gap)} nats per token above it "
             f"({loss(model)} against {loss(floor)})."
         )
     ]
@@ -89,7 +89,7 @@ def judge_fit(run: Run) -> list[Finding]:
     updates = as_number(run.get("train", "updates"))
     if train is None or last is None:
         return []
-    figures = f"train {loss(train)}, held-out {loss(last)} nats a token at the end"
+    figures = f"train {loss(train)}, held-out {loss(last)} nats per token at the end"
     gap = last - train
     rose = best is not None and last - best > RISE
     if rose:
@@ -137,7 +137,7 @@ def limits(run: Run) -> list[Finding]:
     if run.param("data", "source") == "storybook":
         found.append(
             not_said(
-                "How the model would do on natural stories: the storybook corpus is generated from a small "
+                "How the model would do on natural stories: the synthetic corpus is generated from a small "
                 "grammar, whose text is easier to predict."
             )
         )
@@ -155,7 +155,7 @@ def limits(run: Run) -> list[Finding]:
             why = "they are the same text, scored differently" if same else "they are different stories"
             found.append(
                 not_said(
-                    f"Why held-out ({loss(held_out)}) and evaluation ({loss(math.log(perplexity))} nats a "
+                    f"Why held-out ({loss(held_out)}) and evaluation ({loss(math.log(perplexity))} nats per "
                     f"token) differ: {why}."
                 )
             )

@@ -66,16 +66,16 @@ def judge_ablation(run: Run) -> list[Finding]:
         return []
     most = max(known, key=lambda head: head.increase or 0)
     idle = sum(head.idle for head in known)
-    text = f"{count(idle)} of {many(len(known), 'head')} can be switched off without a change that can be told."
+    text = f"{count(idle)} of {many(len(known), 'head')} can be ablated without a measurable change."
     if not most.idle and most.increase is not None and most.increase > 0:
         text = (
             f"The model needs layer {most.layer}, head {most.head} most: without it the loss rises by "
-            f"{loss(most.increase)} nats a token ({loss(most.low)} to {loss(most.high)}). {text}"
+            f"{loss(most.increase)} nats per token ({loss(most.low)} to {loss(most.high)}). {text}"
         )
     return [
         said(text),
         not_said(
-            "What heads are worth together: they were switched off one at a time, and where two do the same work "
+            "What heads are worth together: they were ablated one at a time, and where two do the same work "
             "each looks idle."
         ),
     ]

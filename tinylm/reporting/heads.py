@@ -1,4 +1,4 @@
-"""What each head does, measured: its role (roles.csv) and what it costs to switch it off (ablation.csv)."""
+"""What each head does, measured: its role (roles.csv) and what it costs to ablate it (ablation.csv)."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ class Role:
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """One head: its roles, best fit first, and the loss (nats a token) that switching it off adds."""
+    """One head: its roles, best fit first, and the loss (nats per token) that ablating it adds."""
 
     layer: int
     head: int
@@ -53,11 +53,11 @@ class Head:
         return "idle" if self.idle else next(iter(self.claimed()), "")
 
     def verdict(self) -> str:
-        """What switching it off does."""
+        """What ablating it does."""
         if self.increase is None:
             return "not measured"
         if self.idle:
-            return "idle: no change that can be told"
+            return "idle: no measurable change"
         return "needed" if self.increase > 0 else "the model is better without it"
 
 

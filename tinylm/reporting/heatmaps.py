@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
 from tinylm.reporting.drawing import HEAT, INK, SOFT
-from tinylm.reporting.markup import escape
-from tinylm.reporting.wording import ABSENT, MINUS, short
+from tinylm.reporting.wording import ABSENT, MINUS, escape, short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)

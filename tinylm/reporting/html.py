@@ -1,4 +1,4 @@
-"""Blocks as HTML: everything from data is escaped here (markup.escape) and nowhere else."""
+"""Blocks as HTML: everything from data is escaped here (wording.escape) and nowhere else."""
 
 from collections.abc import Mapping
 
@@ -18,8 +18,7 @@ from tinylm.reporting.blocks import (
     Table,
 )
 from tinylm.reporting.heatmaps import head_svg
-from tinylm.reporting.markup import escape
-from tinylm.reporting.wording import percent
+from tinylm.reporting.wording import escape, percent
 
 _CROWDED = 4  # columns of text
 Svgs = Mapping[str, str]

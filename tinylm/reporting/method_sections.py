@@ -94,7 +94,7 @@ def data(run: Run) -> Blocks:
                 ("word vectors", visible(embedding.get("source", ABSENT))),
                 ("vector width", count(embedding.get("width"))),
                 ("words with a vector", share(embedding.get("coverage"))),
-                *((f"tokens a story, {name_of(str(key))}", figure(value)) for key, value in lengths.items()),
+                *((f"tokens per story, {name_of(str(key))}", figure(value)) for key, value in lengths.items()),
             ]
         )
     )
@@ -136,8 +136,8 @@ def model(run: Run) -> Blocks:
         + facts(
             [
                 ("trained parameters", count(train.get("parameters_trainable"))),
-                ("FLOP a token, forward", big(train.get("forward_flop_per_token"))),
-                ("FLOP a token, training", big(train.get("training_flop_per_token"))),
+                ("FLOPs per token, forward", big(train.get("forward_flop_per_token"))),
+                ("FLOPs per token, training", big(train.get("training_flop_per_token"))),
                 ("cache of one row", _bytes(train.get("kv_cache_bytes_per_row"))),
                 ("weights", _bytes(train.get("weight_bytes"))),
                 ("optimizer state", _bytes(train.get("optimizer_bytes"))),
@@ -168,7 +168,7 @@ def _steps_prose(chosen: dict) -> list[str]:
         f"The optimizer is {_OPTIMIZERS.get(optimizer, visible(optimizer))} with {rates}, betas "
         f"{exact(chosen.get('beta1'))} and {exact(chosen.get('beta2'))}, "
         + (f"weight decay {exact(decay)} {decayed}" if decay else "without weight decay")
-        + (f", gradients clipped at length {exact(clip)}." if clip is not None else ", without clipping."),
+        + (f", gradients clipped at norm {exact(clip)}." if clip is not None else ", without clipping."),
         f"The rate rises over the first {share(chosen.get('warmup'), 0)} of the budget and {schedule}."
         if as_number(chosen.get("warmup"))
         else f"The rate starts at its peak and {schedule}.",

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tinylm.reporting.html import to_html
-from tinylm.reporting.markup import escape
 from tinylm.reporting.sections import Part
+from tinylm.reporting.wording import escape
 
 STYLE_SHEET = Path(__file__).with_name("page.css")
 OF_A_RUN = "Drawn from the files in metrics, plots and data; this page computes nothing itself."

@@ -135,7 +135,7 @@ def _head_roles(run: Run) -> Picture | None:
     for head in known:
         values[head.layer - 1, head.head - 1] = np.nan if head.increase is None else head.increase
         names[head.layer - 1, head.head - 1] = head.name()
-    title = "Loss added by switching a head off, nats a token"
+    title = "Loss added by ablating a head, nats per token"
     words = "; ".join(f"layer {h.layer}, head {h.head} ({h.name() or 'no role'}) {loss(h.increase)}" for h in known)
     return Picture(heatmaps.draw_named(values, names, title), f"{title}: {words}.")
 
@@ -143,9 +143,12 @@ def _head_roles(run: Run) -> Picture | None:
 PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "loss_tokens": (
         ("loss",),
-        _lines("loss", "tokens", "Loss against tokens", "tokens seen", "nats a token", faint="train"),
+        _lines("loss", "tokens", "Loss against tokens", "tokens seen", "nats per token", faint="train"),
     ),
-    "loss_steps": (("loss",), _lines("loss", "step", "Loss against updates", "updates", "nats a token", faint="train")),
+    "loss_steps": (
+        ("loss",),
+        _lines("loss", "step", "Loss against updates", "updates", "nats per token", faint="train"),
+    ),
     "perplexity": (
         ("perplexity",),
         _lines(
@@ -159,26 +162,26 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
         ),
     ),
     "learning_rate": (("learning_rate",), _lines("learning_rate", "step", "Learning rate", "updates", "learning rate")),
-    "grad_norm": (("grad_norm",), _lines("grad_norm", "step", "Gradient norm", "updates", "length of the gradient")),
+    "grad_norm": (("grad_norm",), _lines("grad_norm", "step", "Gradient norm", "updates", "gradient norm")),
     "baselines": (("evaluate",), _baselines),
     "beam_log_prob": (
         ("beam_bench", "beam_bench_time"),
-        _beams("log_prob_per_token", "log-probability a token (nats)"),
+        _beams("log_prob_per_token", "log-probability per token (nats)"),
     ),
     "beam_bleu": (("beam_bench", "beam_bench_time"), _beams("bleu4", "BLEU-4")),
     "kv_speed": (("kv_bench_time",), _kv("tokens_per_s", "Speed with and without the cache", "tokens/s")),
     "kv_memory": (("kv_bench_time",), _kv("peak_mib", "Peak memory", "MiB")),
     "accum_tokens": (
         ("accum_tokens",),
-        _lines("accum_tokens", "tokens", "Equal tokens", "tokens seen", "train loss, nats a token"),
+        _lines("accum_tokens", "tokens", "Equal tokens", "tokens seen", "train loss, nats per token"),
     ),
     "accum_updates": (
         ("accum_updates",),
-        _lines("accum_updates", "update", "Equal updates", "updates", "train loss, nats a token"),
+        _lines("accum_updates", "update", "Equal updates", "updates", "train loss, nats per token"),
     ),
     "accum_micro_steps": (
         ("accum_micro_steps",),
-        _lines("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", "train loss, nats a token"),
+        _lines("accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", "train loss, nats per token"),
     ),
     "ckpt_memory": (
         ("ckpt_bench_time",),
@@ -201,7 +204,7 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
             "step_s",
             ("recompute", "plain"),
             "Time against depth",
-            ("layers", "seconds a step"),
+            ("layers", "seconds per step"),
         ),
     ),
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),

@@ -21,7 +21,7 @@ _IN_VIEW = 3  # prompts whose outputs stand side by side before the fold
 
 
 def evaluation(run: Run) -> Blocks:
-    """Perplexity beside the baselines, and the protocol that gives the figures their meaning."""
+    """Perplexity of the model and the baselines, and the protocol that gives the figures their meaning."""
     rows = {name: [figure(row.get("perplexity")), loss(row.get("nats_per_token"))] for name, row in baseline_rows(run)}
     ends = interval(run.get("evaluate", "perplexity_interval"))
     return (
@@ -32,7 +32,9 @@ def evaluation(run: Run) -> Blocks:
                 "Uniform: every token equally likely. Unigram: tokens by how often they occur. "
                 "Kneser-Ney: smoothed counts of short sequences. Floor: the generator's own uncertainty." + _once(run),
             ),
-            record_table("Perplexity beside the baselines", "predictor", rows, ["perplexity", "nats a token"]),
+            record_table(
+                "Perplexity of the model and the baselines", "predictor", rows, ["perplexity", "nats per token"]
+            ),
         )
         + facts(
             [
@@ -134,8 +136,8 @@ def greedy(run: Run) -> Blocks:
     if not texts:
         return []
     note = (
-        "At each place the likeliest token is taken. Behind each stands its probability in percent, and the darker "
-        "its ground, the surer the model was."
+        "At each position the most likely token is taken. Its probability in percent follows it; the darker the "
+        "background, the more certain the model."
     )
     return [
         *heading("Greedy continuation, token by token"),
@@ -158,13 +160,13 @@ def beams(run: Run) -> Blocks:
             figure(speed.get("tokens_per_s")),
             figure(speed.get("s_per_prompt")),
         ]
-    heads = ["BLEU-4", "log-prob. a token", "distinct 2-grams", "repeated 4-grams", "tokens/s", "s a prompt"]
+    heads = ["BLEU-4", "log-prob. per token", "distinct 2-grams", "repeated 4-grams", "tokens/s", "s per prompt"]
     note = "Log-probabilities are natural logarithms under the model; the speed counts the tokens of the returned text."
     return (
         paragraph(note if rows else "")
         + gallery(
-            picture("beam_log_prob", "A wider beam searches longer for likelier text."),
-            picture("beam_bleu", "Likelier text need not be nearer to the reference."),
+            picture("beam_log_prob", "A wider beam spends more time to find more probable text."),
+            picture("beam_bleu", "More probable text is not necessarily closer to the reference."),
         )
         + record_table("Quality and speed", "method", rows, heads)
         + _side_by_side(run)
@@ -184,10 +186,10 @@ def _side_by_side(run: Run) -> Blocks:
     columns: dict[tuple[str, ...], list[str]] = {}
     for method in dict.fromkeys(method for outputs in texts.values() for method in outputs):
         columns.setdefault(tuple(outputs.get(method, ABSENT) for outputs in texts.values()), []).append(method)
-    heads = ["prompt", "how it went on", *(", ".join(methods) for methods in columns.values())]
+    heads = ["prompt", "reference", *(", ".join(methods) for methods in columns.values())]
     rows = [[*place, *cells] for place, cells in zip(texts, zip(*columns))]
-    caption = "Every method after the same prompts"
-    more = table("Every method after further prompts", heads, rows[_IN_VIEW:], prose=heads, stacked=True)
+    caption = "Outputs of every method for the same prompts"
+    more = table("Outputs of every method for further prompts", heads, rows[_IN_VIEW:], prose=heads, stacked=True)
     figures = table(
         "Log-probability and score of each text",
         ["prompt", "method", "log-probability", "score"],

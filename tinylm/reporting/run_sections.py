@@ -29,7 +29,7 @@ def _opening(run: Run) -> str:
         return ""
     spent = run.get("train_time", "seconds")
     time = f" in {seconds(spent)}" if as_number(spent) is not None else ""
-    source = {"storybook": "stories from the generated storybook"}.get(str(run.get("download", "source")), "text")
+    source = {"storybook": "stories from a synthetic corpus"}.get(str(run.get("download", "source")), "text")
     shape = f"{many(layers, 'layer')} of {many(heads, 'head')} each and {big(size)} parameters"
     return f"A transformer with {shape} read {big(tokens)} tokens of {source}{time}."
 
@@ -81,11 +81,11 @@ def summary(run: Run) -> Blocks:
     total = sum(value for _, value in stage_seconds(run))
     tiles = [
         (f"perplexity on evaluation{spread}", figure(run.get("evaluate", "perplexity"))),
-        ("nats a token", loss(run.get("evaluate", "nats_per_token"))),
+        ("nats per token", loss(run.get("evaluate", "nats_per_token"))),
         ("bits per byte", loss(run.get("evaluate", "bits_per_byte"))),
         ("parameters", big(run.get("train", "parameters"))),
         ("tokens seen", big(run.get("train", "tokens"))),
-        ("stages, all together", seconds(total or None)),
+        ("total time of the stages", seconds(total or None)),
     ]
     leads = joined(paragraph(text, kind="lead") for text in (_opening(run), _verdict(run)))
     return leads + facts(tiles, board=True)
@@ -111,13 +111,13 @@ def curves(run: Run) -> Blocks:
     ) + gallery(
         picture(
             "loss_tokens",
-            "Cross-entropy in nats a token. Train is the mean over ten updates, held-out all of the held-out split."
+            "Cross-entropy in nats per token. Train is the mean over ten updates, held-out all of the held-out split."
             + _band(run),
         ),
         picture("loss_steps", "The same losses against the number of updates."),
         picture("perplexity", "exp(loss): the number of equally likely tokens that would leave one as unsure."),
         picture("learning_rate", "The optimizer's step size."),
-        picture("grad_norm", "Length of the gradient before clipping."),
+        picture("grad_norm", "Gradient norm before clipping."),
     )
 
 
@@ -135,7 +135,7 @@ def stories(run: Run) -> Blocks:
     if not items:
         return []
     prompt = visible(run.param("train", "sample_prompt"))
-    note = f"The model continues “{prompt}” again and again while it learns; the sampling settings stay the same."
+    note = f"Continuations of “{prompt}” sampled during training, always with the same settings."
     return [*paragraph(note), Quotes(items)]
 
 
@@ -163,7 +163,7 @@ def conclusions(run: Run) -> Blocks:
     found = findings(run)
     return joined(
         heading(title) + bullets(finding.text for finding in found if finding.claim == claim)
-        for title, claim in (("They say", True), ("They do not say", False))
+        for title, claim in (("It shows", True), ("It does not show", False))
         if any(finding.claim == claim for finding in found)
     )
 

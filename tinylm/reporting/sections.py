@@ -60,17 +60,17 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
     sweep = ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps")
     return (
         Section("summary", "Summary", "Summary", ("train", "evaluate"), whole.summary),
-        Section("data", "Data", "What was trained on what", ("download", "vocab"), method.data),
+        Section("data", "Data", "Data and vocabulary", ("download", "vocab"), method.data),
         Section("model", "Model", "The model", ("train",), method.model),
         Section("training", "Training", "How it was trained", (), method.training),
         Section("curves", "Curves", "How training went", curves, whole.curves),
-        Section("learns", "Stories", "It learns: stories during training", ("stories",), whole.stories),
+        Section("learns", "Stories", "Samples during training", ("stories",), whole.stories),
         Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
-        Section("seeds", "Seeds", "How far seeds move it", ("seeds", "seed_curves"), chance_sections.seeds),
+        Section("seeds", "Seeds", "Variation across seeds", ("seeds", "seed_curves"), chance_sections.seeds),
         Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy"), samples),
-        Section("memorised", "Memorised", "Is it memorised?", ("evaluate", "memorised"), chance_sections.memorised),
-        Section("beams", "Beams", "Beam search beside sampling", beams, quality.beams),
-        Section("attention", "Attention", "What the heads look at", heads, _attention),
+        Section("memorised", "Memorised", "Memorisation", ("evaluate", "memorised"), chance_sections.memorised),
+        Section("beams", "Beams", "Beam search compared with sampling", beams, quality.beams),
+        Section("attention", "Attention", "Attention heads", heads, _attention),
         Section("cache", "Cache", "Key-value cache", ("kv_bench", "kv_bench_time"), cost.cache),
         Section("accumulation", "Accumulation", "Gradient accumulation", sweep, cost.accumulation),
         Section(
@@ -84,7 +84,7 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         Section(
             "conclusions",
             "Findings",
-            "What the numbers of this run say, and what they do not say",
+            "What this run shows, and what it does not show",
             (),
             whole.conclusions,
         ),

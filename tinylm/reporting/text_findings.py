@@ -33,7 +33,7 @@ def compare_samples(run: Run) -> list[Finding]:
             found.append(
                 said(
                     "The model finds its own continuations less predictable than the true ones "
-                    f"(perplexity {text}): sampling strays from what it holds likely."
+                    f"(perplexity {text}): sampling strays from what the model considers likely."
                 )
             )
     return found + _repetition(run)
@@ -111,12 +111,12 @@ def judge_memorised(run: Run) -> list[Finding]:
         found = [
             said(
                 f"The model's text shares shorter runs with train than the stories' own continuations do ({text}): "
-                "nothing speaks for learning by heart."
+                "there is no sign of memorisation."
             )
         ]
     whole, texts = as_number(own.get("whole")), as_number(own.get("count"))
     if whole and texts:
-        found.append(said(f"{count(whole)} of {count(texts)} continuations stand in a story of train word for word."))
+        found.append(said(f"{count(whole)} of {count(texts)} continuations occur word for word in a training story."))
     return found
 
 
@@ -139,10 +139,10 @@ def judge_beams(run: Run) -> list[Finding]:
         return []
     likely, repetitive = probable > probable_base, repeats > repeats_base
     figures = (
-        f"{loss(probable)} against {loss(probable_base)} nats a token, repeated 4-grams {share(repeats)} against "
+        f"{loss(probable)} against {loss(probable_base)} nats per token, repeated 4-grams {share(repeats)} against "
         f"{share(repeats_base)}"
     )
-    name, other = widest.replace("beam ", "beam search of width "), "sampling" if base == "sampling" else base
+    name, other = widest.replace("beam ", "beam search with width "), "sampling" if base == "sampling" else base
     verdict = {
         (True, True): f"Text from {name} is more probable than from {other} but more repetitive",
         (True, False): f"Text from {name} is more probable than from {other} and not more repetitive",

@@ -1,5 +1,6 @@
-"""Numbers and names as people read them: formatting only, no statistics."""
+"""Numbers and names as people read them, and text made safe for HTML: formatting only, no statistics."""
 
+import html
 import math
 from typing import Any
 
@@ -8,6 +9,11 @@ from tinylm.reporting.sources import Sentence, as_number
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label
+
+
+def escape(value: Any) -> str:
+    """Text made safe for HTML and SVG, control and direction characters shown as ⟨U+XXXX⟩; the only place."""
+    return html.escape(visible(value), quote=True)
 
 
 def short(token: str) -> str:
