@@ -27,7 +27,7 @@ from tinylm.training.settings import TrainSettings
 
 SAMPLE_TOKENS = 60
 CODE = ["stages/train.py", "tinylm/decoding"]
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1, "plain", "fp32")  # fixed
+SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> str:
-        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
+        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, max_new_tokens=SAMPLE_TOKENS)
         print(f"sample after {tokens:,} tokens: {visible(text)}")
         return text
 

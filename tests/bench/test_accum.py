@@ -146,7 +146,7 @@ def test_a_killed_run_is_no_result(folder, monkeypatch):
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
-    assert sweep.AccumSettings((1, 2, 8), 2, 100, 1).problems() == []
-    assert sweep.AccumSettings((3, 4), 2, 100, 1).problems() == [
+    assert sweep.AccumSettings(settings=(1, 2, 8), batch_size=2, tokens=100, held_out_batches=1).problems() == []
+    assert sweep.AccumSettings(settings=(3, 4), batch_size=2, tokens=100, held_out_batches=1).problems() == [
         "settings = [3, 4]; allowed: numbers that divide the largest, 4"
     ]

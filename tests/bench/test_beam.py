@@ -84,7 +84,9 @@ def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
         return next(seconds)
 
     monkeypatch.setattr(measure, "median_seconds", median_seconds)
-    settings = beam.BeamBenchSettings((1,), 3, 2, 9, True, True, 2)
+    settings = beam.BeamBenchSettings(
+        widths=(1,), prompts=3, prompt_tokens=2, new_tokens=9, cache=True, stop_at_eos=True, repeats=2
+    )
     prompts = [[0, 4], [0, 4, 5], [0, 4, 5, 6]]
     task = beam.Task("greedy", None, None, settings, prompts, "", "", "cpu", 1)
     found = beam.speed(lambda prompts: [prompt[1:] for prompt in prompts], task, None)
@@ -111,7 +113,9 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
 
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
-    settings = beam.BeamBenchSettings((3,), 2, 2, 6, True, False, 1)
+    settings = beam.BeamBenchSettings(
+        widths=(3,), prompts=2, prompt_tokens=2, new_tokens=6, cache=True, stop_at_eos=False, repeats=1
+    )
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     prompts = [[0, 5], [0, 9]]
@@ -124,7 +128,13 @@ def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
 
 def test_references_are_the_stories_own_next_tokens(trained):
     store = beam.TokenStore("data/tokens", "evaluation")
-    prompts = beam.story_prompts(store, beam.BeamBenchSettings((1,), 4, 3, 5, True, False, 1), 0)
+    prompts = beam.story_prompts(
+        store,
+        beam.BeamBenchSettings(
+            widths=(1,), prompts=4, prompt_tokens=3, new_tokens=5, cache=True, stop_at_eos=False, repeats=1
+        ),
+        0,
+    )
     stories = [store.story(index).tolist() for index in range(len(store))]
     for prompt in prompts:
         assert (len(prompt.ids), prompt.ids[0]) == (4, 0)
@@ -132,7 +142,9 @@ def test_references_are_the_stories_own_next_tokens(trained):
 
 
 def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
-    settings = beam.BeamBenchSettings((1, 40), 3, 2, 7, True, False, 1)
+    settings = beam.BeamBenchSettings(
+        widths=(1, 40), prompts=3, prompt_tokens=2, new_tokens=7, cache=True, stop_at_eos=False, repeats=1
+    )
     with pytest.raises(InputError, match=r"beam_bench\.widths = \[40\]; allowed: at most the vocabulary's 35"):
         beam.check_widths(settings, 35)
     change(params, "beam_bench", prompt_tokens=50)
@@ -142,7 +154,9 @@ def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
 
 def test_greedy_takes_no_penalty(params):
     decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
-    settings = beam.BeamBenchSettings((2,), 2, 2, 6, True, False, 1)
+    settings = beam.BeamBenchSettings(
+        widths=(2,), prompts=2, prompt_tokens=2, new_tokens=6, cache=True, stop_at_eos=False, repeats=1
+    )
     tasks = beam.make_tasks(
         settings,
         dataclasses.replace(decode, repetition_penalty=1.5, temperature_end=1.2),

@@ -35,7 +35,9 @@ def test_stage_writes_what_was_agreed(folder, inline):
 def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
     def first_task(dropout):
         model = ckpt.dataclasses.replace(model_settings, dropout=dropout)
-        return ckpt.make_tasks(ckpt.CkptBenchSettings((2,), 3, 1), model, 2, "data", "cpu", 1)[0]
+        return ckpt.make_tasks(
+            ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=1), model, 2, "data", "cpu", 1
+        )[0]
 
     with_dropout, without = (ckpt.measure_task(first_task(dropout)) for dropout in (0.2, 0.0))
     assert with_dropout["nats"] != without["nats"]
@@ -47,7 +49,7 @@ def test_dropout_is_on_and_every_parameter_is_compared(folder, model_settings):
 def test_other_precisions_and_losses_are_the_same_to_the_bit_with_less_memory(folder, model_settings, changes):
     def tasks(dropout):
         model = ckpt.dataclasses.replace(model_settings, dropout=dropout)
-        return ckpt.make_tasks(ckpt.CkptBenchSettings((2,), 3, 1), model, 2, "data", "cpu", 1)
+        return ckpt.make_tasks(ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=1), model, 2, "data", "cpu", 1)
 
     plain, blocks, *_ = (ckpt.dataclasses.replace(task, **changes) for task in tasks(0.2))
     found = [{"layers": 2, "recompute": task.recompute} | ckpt.measure_task(task) for task in (plain, blocks)]

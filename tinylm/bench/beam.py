@@ -13,7 +13,7 @@ from tinylm.bench.precision_changes import changes
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import unspeakable
+from tinylm.decoding.texts import banned_ids
 from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
@@ -57,16 +57,17 @@ def continue_prompts(
     task: Task, decoder: ModelDecoder, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], stop_at_eos: bool
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
-    banned, new_tokens = unspeakable(tokenizer), task.settings.new_tokens
+    banned, new_tokens = banned_ids(tokenizer), task.settings.new_tokens
     if task.width is None:
         rows = generate(
-            decoder.model, prompts, task.decode, new_tokens, tokenizer.eos_id,
+            decoder.model, prompts, task.decode, max_new_tokens=new_tokens, eos_id=tokenizer.eos_id,
             banned=banned, with_log_probs=True, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
         )  # fmt: skip
         return [(row.ids, sum(row.log_probs)) for row in rows]
     found = beam_search(
-        decoder.model, prompts, task.width, new_tokens, task.decode.length_penalty, tokenizer.eos_id, banned,
-        slide=task.decode.slide, use_cache=task.settings.cache, stop_at_eos=stop_at_eos, decoder=decoder,
+        decoder.model, prompts, width=task.width, max_new_tokens=new_tokens, eos_id=tokenizer.eos_id, banned=banned,
+        length_penalty=task.decode.length_penalty, slide=task.decode.slide, use_cache=task.settings.cache,
+        stop_at_eos=stop_at_eos, decoder=decoder,
     )  # fmt: skip
     return [(best.ids, best.log_prob) for best, *_ in found]
 

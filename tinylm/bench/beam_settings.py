@@ -5,7 +5,7 @@ import dataclasses
 from tinylm.base.config import setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
     """Section `beam_bench`. cache: decode with it; stop_at_eos: of the timed runs, texts are always ended by <eos>."""
 

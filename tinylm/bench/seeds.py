@@ -18,7 +18,7 @@ _Z = 1.959964  # of the normal distribution
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedSettings:
     """Section `seeds`: those trained beside `train.seed`."""
 

@@ -14,7 +14,7 @@ MEASURED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class AccumSettings:
     """Section `accum_sweep`."""
 

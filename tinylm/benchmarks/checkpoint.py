@@ -23,7 +23,7 @@ from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 STORIES = {"full": 4000, "tiny": 30}
 UPDATES = {"full": 300, "tiny": 1}
 PROMPTS, PROMPT_TOKENS = 20, 5
-WORDS = VocabSettings("words", True, "drop", 1, None, "", None, None)
+WORDS = VocabSettings(tokenizer="words")
 
 
 @dataclasses.dataclass(frozen=True)

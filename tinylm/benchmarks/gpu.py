@@ -127,7 +127,7 @@ def one_prompt(device: Any, sizes: Sizes) -> dict[str, float]:
     new, greedy, fast = shape.context - 6, settings().greedy(), prepared(model, "auto")
 
     def run() -> object:
-        return generate(model, [[4, 5, 6, 7, 8]], greedy, new, None, banned=[], stop_at_eos=False, **fast)
+        return generate(model, [[4, 5, 6, 7, 8]], greedy, max_new_tokens=new, eos_id=None, banned=[], **fast)
 
     runs, seconds = _steps(run, sizes.seconds, device)
     return {"tokens_per_s": runs * new / seconds}

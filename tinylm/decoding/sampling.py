@@ -65,9 +65,9 @@ def generate(
     model: TinyLM,
     prompts: Sequence[Sequence[int]],
     settings: DecodeSettings,
+    *,
     max_new_tokens: int,
     eos_id: int | None,
-    *,
     banned: Sequence[int],
     on_token: Callable[[int, int], None] | None = None,
     with_log_probs: bool = False,
@@ -93,7 +93,9 @@ def generate(
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
-        session = (decoder or Decoder(model)).session(prompts, settings.slide, use_cache, max_new_tokens)
+        session = (decoder or Decoder(model)).session(
+            prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens
+        )
         state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
         for step in range(max_new_tokens):
             tokens = state.step(step, with_log_probs)

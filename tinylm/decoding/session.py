@@ -59,6 +59,7 @@ class Session:
         self,
         model: TinyLM,
         prompts: Sequence[Sequence[int]],
+        *,
         slide: str = "half",
         use_cache: bool = True,
         new_tokens: int | None = None,
@@ -206,10 +207,11 @@ class Decoder:
     def session(
         self,
         prompts: Sequence[Sequence[int]],
-        slide: str,
-        use_cache: bool,
-        new_tokens: int | None,
+        *,
+        slide: str = "half",
+        use_cache: bool = True,
+        new_tokens: int | None = None,
         beams: int = 1,
     ) -> Session:
         """Open a session; `beams`: how many rows may descend from one prompt."""
-        return Session(self.model, prompts, slide, use_cache, new_tokens)
+        return Session(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)

@@ -15,7 +15,7 @@ from tinylm.base.config import InputError, setting
 _VISIBLE = {"\n": "\n", "\t": " "}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """Section `runtime`; no stage lists it."""
 

@@ -72,9 +72,9 @@ def decode(setup: Mapping[str, Any]) -> Step:
 
     def run() -> None:
         if beams is None:
-            generate(model, prompts, greedy, new, None, banned=[], stop_at_eos=False, **fast)
+            generate(model, prompts, greedy, max_new_tokens=new, eos_id=None, banned=[], **fast)
         else:
-            beam_search(model, prompts, beams, new, 0.0, None, [], stop_at_eos=False, **fast)
+            beam_search(model, prompts, width=beams, max_new_tokens=new, eos_id=None, banned=[], **fast)
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "limit" in request:

@@ -45,10 +45,10 @@ def make(setup: Mapping[str, Any]) -> Step:
 
     def decode(prompts: list[list[int]], method: str | int) -> list[list[int]]:
         if isinstance(method, int):
-            found = beam_search(model, prompts, method, new, 0.0, None, [], stop_at_eos=False, **fast)
+            found = beam_search(model, prompts, width=method, max_new_tokens=new, eos_id=None, banned=[], **fast)
             return [best.ids for best, *_ in found]
         chosen = greedy if method == "greedy" else drawn
-        return [row.ids for row in generate(model, prompts, chosen, new, None, banned=[], stop_at_eos=False, **fast)]
+        return [row.ids for row in generate(model, prompts, chosen, max_new_tokens=new, eos_id=None, banned=[], **fast)]
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         return timed(decode, setup["prompts"], request)
