@@ -3,6 +3,7 @@
 import sys
 import time
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import read_json, write_json, write_sums
 from tinylm.base.seeding import seed_everything
@@ -28,19 +29,19 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(decode.seed, runtime.threads)
-    config = read_json("models/config.json", "train")
+    config = read_json(paths.MODEL_CONFIG, "train")
     beam.check_widths(settings, config["vocab_size"])
-    check_vocabulary("models", "data/vocab/tokenizer.json")
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings, tokenizer.sos_id)
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    prompts = beam.story_prompts(TokenStore(paths.TOKENS, "evaluation"), settings, tokenizer.sos_id)
     print(f"conditions: {measured_on}", flush=True)
 
     tasks = beam.make_tasks(
         settings,
         decode,
         prompts=[prompt.ids for prompt in prompts],
-        model="models",
-        tokenizer="data/vocab/tokenizer.json",
+        model=paths.MODELS,
+        tokenizer=paths.TOKENIZER,
         device=runtime.device,
         threads=runtime.threads,
     )
@@ -49,16 +50,16 @@ def main() -> None:
     stated = beam.conditions(settings, decode)
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
-    tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
-    write_sums("data/beam_bench")
+    tables.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
+    write_sums(paths.BEAM_BENCH)
     write_json(
-        "metrics/beam_bench.json", {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
+        paths.metrics("beam_bench"), {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     )
     rows, missing = tables.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
     tables.write_csv(
-        "plots/beam_bench_time.csv",
+        paths.plot("beam_bench_time"),
         ("method", "width", "series", "value"),
         [
             (name, widths[name], series, row[figure])

@@ -5,6 +5,7 @@ import sys
 import time
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_json, write_sums
 from tinylm.cost.describe import describe, format_description, summary
@@ -41,10 +42,10 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     start = time.perf_counter()
     runtime = read_section(params, "runtime", RuntimeSettings)
     if group.leads:
-        check_writable("runs", "models", "metrics", "plots")
+        check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
-    ready = prepare(group, tokenizer, model_settings, settings, runtime, "runs/train", CODE)
+    ready = prepare(group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, CODE)
     model, batches, settings = ready.made.model, ready.made.batches, ready.train
     print(ready.said())
     print(format_description(describe(model)))
@@ -58,20 +59,20 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     with contextlib.ExitStack() as held:
         logger = None
         if group.leads:
-            held.enter_context(exclusive_lock("runs/train.lock", "training"))
-            logger = held.enter_context(open_logger(runtime.logger, "runs", runtime.log_every_s, logged))
+            held.enter_context(exclusive_lock(paths.TRAIN_LOCK, "training"))
+            logger = held.enter_context(open_logger(runtime.logger, paths.RUNS, runtime.log_every_s, logged))
         every_s, snapshots = runtime.log_every_s, ready.snapshots
         result = train(model, batches, ready.made.held_out, settings, every_s, sample, snapshots, logger, group)
         if not group.leads:
             return
-        save_model("models", model, **ready.saved_with())
-        snapshots.copy_kept("models")
-        write_samples("models/samples.json", result.curves)
-        write_sums("models")
-        write_curves("plots", result.curves)
+        save_model(paths.MODELS, model, **ready.saved_with())
+        snapshots.copy_kept(paths.MODELS)
+        write_samples(paths.MODEL_SAMPLES, result.curves)
+        write_sums(paths.MODELS)
+        write_curves(paths.PLOTS, result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
-        write_json("metrics/train.json", chosen | figures)
+        write_json(paths.metrics("train"), chosen | figures)
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         snapshots.finish()
 

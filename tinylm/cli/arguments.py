@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from tinylm.base import paths
 from tinylm.cli import compare_options, exchange_options, publish_options, standin
 from tinylm.host.command import guard
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
-MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace
 
 
@@ -35,8 +35,10 @@ def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.Ar
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--models", default=MODELS, metavar="FOLDER", help="the trained model (default %(default)s)")
-    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="its tokenizer (default %(default)s)")
+    parser.add_argument(
+        "--models", default=paths.MODELS, metavar="FOLDER", help="the trained model (default %(default)s)"
+    )
+    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="its tokenizer (default %(default)s)")
 
 
 PURPOSES = {
@@ -118,7 +120,7 @@ DESCRIBE_EXAMPLES = """\
 
 def _add_describe(commands: Any) -> None:
     parser = _command(commands, "describe", DESCRIBE_EXAMPLES)
-    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="tokenizer (default %(default)s)")
+    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
     parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.cli.describe import blank_model
 from tinylm.cost.describe import summary
@@ -18,7 +19,7 @@ from tinylm.text.corpus.readers import local_splits
 from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
-FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write
+FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 STORY_BYTES = 1000  # of a mean story, for estimates
 HUB_STORIES = 2_140_000
 GIB, MIB = 2**30, 2**20

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, load_params
-from tinylm.cli.arguments import MODELS, VOCAB
 from tinylm.compare.provenance import output_md5, revision, stale, uncommitted
 from tinylm.exchange.loading import load
 
@@ -22,7 +22,7 @@ def _run() -> tuple[Any, list[str], bool]:
     left_out += [line for name, line in run.problems.items() if name == "evaluate"]
     why = stale(".", params)[0].get("report", "")
     try:
-        output_md5(".", "report", "report")
+        output_md5(".", "report", paths.REPORT)
     except InputError as error:
         why = str(error)
     return run, left_out + ([f"report: {why}"] if why else []), not why
@@ -39,7 +39,7 @@ def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> A
     from tinylm.exchange.publication import Origin, Publication
 
     made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    origin = Origin(revision(), output_md5(".", "train", "models"), made_with)
+    origin = Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
     return Publication(arguments.repo, arguments.format, arguments.license, origin=origin, report=report, **known)
 
 
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.generation import untranslated
     from tinylm.exchange.publishing import EXPORTS, build
 
-    trained = Trained(MODELS, VOCAB, *load(MODELS, VOCAB))
+    trained = Trained(paths.MODELS, paths.TOKENIZER, *load(paths.MODELS, paths.TOKENIZER))
     lacks = tuple(untranslated(trained.decode))
     publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
     folder = EXPORTS / arguments.repo

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.host.memory import peak_figures
@@ -187,4 +188,4 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
 def stage_time(name: str, start: float, conditions: dict[str, Any], **figures: Any) -> None:
     """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), peak memory, figures, conditions."""
     seconds = round(time.perf_counter() - start, 3)
-    write_json(f"metrics/{name}_time.json", {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})
+    write_json(paths.times(name), {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})
