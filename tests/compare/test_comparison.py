@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinylm.compare.comparison import compare, what_differs
-from tinylm.compare.figures import FIGURES
+from tinylm.compare.sections import FIGURES
 
 SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1, "difference": 0.5}, "bits_per_byte": {"mean": 1.0}}
 

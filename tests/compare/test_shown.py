@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tinylm.base.files import write_json
-from tinylm.compare.as_json import as_json
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import to_html
-from tinylm.compare.sections import sections
-from tinylm.compare.sweep import scaling_of
+from tinylm.compare.scaling import scaling_of
+from tinylm.compare.sections import as_json, sections
 from tinylm.compare.terminal import to_text
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'

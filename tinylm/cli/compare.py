@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
+    from tinylm.compare.scaling import scaling_of
     from tinylm.compare.sections import sections
-    from tinylm.compare.sweep import scaling_of
     from tinylm.compare.terminal import to_text
 
     with opened(names, experiments=arguments.all) as revisions:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     comparison, scaling = compare(runs), scaling_of(runs) if arguments.all else None
     print(to_text(sections(comparison, scaling, stories=len(runs) <= TOGETHER)))
     if arguments.json:
-        from tinylm.compare.as_json import as_json
+        from tinylm.compare.sections import as_json
 
         write_json(arguments.json, as_json(comparison, scaling))
     if arguments.html:
