@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from tinylm.base import paths
-from tinylm.cli import compare_options, exchange_options, publish_options, standin
+from tinylm.cli import compare, export, publish, standin
 from tinylm.host.command import guard
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -186,12 +186,12 @@ def _add_study(commands: Any) -> None:
 
 
 def _add_exchange(commands: Any) -> None:
-    export = _command(commands, "export", exchange_options.EXPORT_EXAMPLES, exchange_options.EXPORT_NOTES)
-    back = _command(commands, "import", exchange_options.IMPORT_EXAMPLES)
-    back.set_defaults(run=_runner("import_model"))  # a module cannot be called import
-    exchange_options.add_export(export)
-    exchange_options.add_import(back)
-    for parser in (export, back):
+    there = _command(commands, "export", export.EXPORT_EXAMPLES, export.EXPORT_NOTES)
+    back = _command(commands, "import", export.IMPORT_EXAMPLES)
+    back.set_defaults(run=export.run_import)
+    export.add_export(there)
+    export.add_import(back)
+    for parser in (there, back):
         _add_model_options(parser)
 
 
@@ -213,8 +213,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_preset(commands)
     _add_record(commands)
     _add_study(commands)
-    publish_options.add_options(_command(commands, "publish", publish_options.EXAMPLES, publish_options.NOTES))
-    compare_options.add_options(_command(commands, "compare", compare_options.EXAMPLES, compare_options.NOTES))
+    publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
+    compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
     _add_exchange(commands)
     standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser
