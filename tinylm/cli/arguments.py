@@ -42,7 +42,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 PURPOSES = {
-    "generate": "continue a text, word by word as the words fall",
+    "generate": "continue a text, printed word by word as it is generated",
     "attention": "draw what each head attends to in a text",
     "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
     "check": "check params.yaml, data and machine before any work",

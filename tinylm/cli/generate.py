@@ -115,7 +115,7 @@ def _sample(
     arguments: argparse.Namespace,
     decoder: ModelDecoder,
 ) -> list[list[int]]:
-    """Print each prompt with its continuation; a single one as its words fall. Returns the texts' ids."""
+    """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts' ids."""
     stream = _Stream(tokenizer, prompts[0]) if len(prompts) == 1 else None
     found = generate(
         model,

@@ -77,7 +77,7 @@ def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
 
     Disk: the corpus three times (as it comes, stories and ids, DVC's cache) and the weights ten times (model,
     cache, snapshots with the optimizer's state). Memory: weights, gradients, optimizer state and the activations of
-    one mini-batch, 14 D + 3 F + 3 H T numbers a token and layer.
+    one mini-batch, 14 D + 3 F + 3 H T numbers per token and layer.
     """
     disk, memory = 3 * stories_bytes(read), 0
     if vocab_size and {"model", "embedding", "train"} <= read.keys():

@@ -1,4 +1,4 @@
-"""Look at the bytes that `dvc repro` left, some of them out of DVC's cache; `make repro` does so behind it.
+"""Check the bytes that `dvc repro` left, some of them from DVC's cache; `make repro` does so after it.
 
 DVC does not look at what it restores from its cache: where a file there has changed, `dvc repro` ends well, with other
 bytes, and enters them in dvc.lock. What stages write carries its SHA-256, which is looked at here; metrics and curves

@@ -164,7 +164,7 @@ class ChangedStory:
 def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> list[ChangedStory]:
     """The `shown` stories that changed most among those that both continued, the largest change first.
 
-    By nats a token where the tokens are the same, else by bits a byte, which any two tokenizers share. One prompt a
+    By nats per token where the tokens are the same, else by bits per byte, which any two tokenizers share. One prompt a
     story.
     """
     if first.stories is None or second.stories is None:
@@ -183,8 +183,8 @@ def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> l
 def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
     with np.errstate(divide="ignore", invalid="ignore"):  # an empty story has no loss, and no prompt
         if pairs.same_tokens:
-            return "nats a token", (first.nats / first.tokens, second.nats / second.tokens)
-        return "bits a byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
+            return "nats per token", (first.nats / first.tokens, second.nats / second.tokens)
+        return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
 
 
 PERPLEXITY, BITS, BLEU = "perplexity", "bits_per_byte", "bleu4"

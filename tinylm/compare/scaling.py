@@ -63,7 +63,7 @@ class Fit:
     missing: dict[str, str]
 
 
-def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats a token") -> Fit:
+def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
     """Fit each axis that the runs spread over.
 
     A row is {"name", "loss" (in `unit`, over the same text for all), and any of "parameters", "tokens", "compute"
@@ -206,7 +206,7 @@ def _interval(value: float, ends: tuple[float, float]) -> dict[str, float]:
     return {"value": value, "low": ends[0], "high": ends[1]}
 
 
-NATS, BITS = "nats a token", "bits a byte"
+NATS, BITS = "nats per token", "bits per byte"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Scaling:
 def scaling_of(runs: Sequence[Run]) -> Scaling:
     """Fits through the runs that score the same stories as the first.
 
-    By nats a token where all have the same tokens, else by bits a byte; compute is training FLOP.
+    By nats per token where all have the same tokens, else by bits per byte; compute is training FLOP.
     """
     first = runs[0]
     pairs = {run.name: pair_up(first, run) for run in runs}

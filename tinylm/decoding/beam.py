@@ -120,7 +120,7 @@ class _Search:
         return self._continue(totals, beams, tokens)
 
     def _keep(self, prompt: int, beam: int, token: int, log_prob: float, length: int) -> None:
-        """Enter a hypothesis into its prompt's n_best, behind those of the same score."""
+        """Enter a hypothesis into its prompt's n_best, after those of the same score."""
         kept = self.kept[self.numbers[prompt]]
         score = log_prob / length**self.alpha
         if len(kept) == self.n_best and score <= kept[-1].score:

@@ -17,7 +17,7 @@ from tinylm.model.transformer import TinyLM
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What was generated behind one prompt.
+    """What was generated after one prompt.
 
     ids: the new tokens, <eos> included where the text ended; log_probs: of each, in nats, under the model's own
     distribution, before any filter (empty unless asked for); finished: whether <eos> ended it.
@@ -78,7 +78,7 @@ def generate(
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
-    banned: ids that are never generated. on_token(prompt, token) is called as each token falls, step by step and
+    banned: ids that are never generated. on_token(prompt, token) is called as each token is chosen, step by step and
     prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
     <eos> is never penalised as a repetition, in the prompt or of a text before: a text ends once, and a vocabulary may
     open texts with the same id.

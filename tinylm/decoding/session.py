@@ -154,7 +154,7 @@ class Session:
         return self.model.new_cache(rows, self.capacity)
 
     def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        """Hidden states behind each row's last token.  (B, 1), (B, 1) -> (B, D)"""
+        """Hidden states after each row's last token.  (B, 1), (B, 1) -> (B, D)"""
         return self.model.hidden(last, positions, cache)[:, 0]
 
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:

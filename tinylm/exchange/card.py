@@ -50,7 +50,7 @@ def metrics(run: Run) -> Blocks:
     rows = [
         ["perplexity on evaluation", figure(found.get("perplexity")), _ends(found.get("perplexity_interval"))],
         ["bits per byte", loss(found.get("bits_per_byte")), _ends(found.get("bits_per_byte_interval"), loss)],
-        ["nats a token", loss(found.get("nats_per_token")), ABSENT],
+        ["nats per token", loss(found.get("nats_per_token")), ABSENT],
         *(
             [name, figure((samples.get(key) or {}).get("value")), _ends(samples.get(key))]
             for key, name in _SAMPLES.items()
@@ -69,7 +69,7 @@ def metrics(run: Run) -> Blocks:
             f"Intervals: {resamples} bootstrap resamples of the evaluation stories." if intervals else "",
             f"Protocol: {visible(protocol)}.".replace("..", ".") if protocol else "",
         )
-        + (record_table("Beside the baselines", "predictor", beside, ["perplexity", "nats a token"]) if found else [])
+        + (record_table("Beside the baselines", "predictor", beside, ["perplexity", "nats per token"]) if found else [])
     )
 
 
@@ -167,11 +167,11 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
         "Where it comes from": origin_text(publication),
         "Parameters": fold("All that made it, as in params.yaml", run_sections.settings(settings)[1:]),
     }
-    leads: Blocks = [block for block in run_sections.summary(run) if isinstance(block, Paragraph)]
+    summary: Blocks = [block for block in run_sections.summary(run) if isinstance(block, Paragraph)]
     parts = [
         f"---\n{_head(run, publication)}---\n",
         f"# {escape(publication.repo.partition('/')[2])}",
-        to_markdown(leads, pictures),
+        to_markdown(summary, pictures),
         f"## How to use it\n\n{usage(run, publication)}",
         *(f"## {title}\n\n{to_markdown(blocks, pictures)}" for title, blocks in sections.items() if blocks),
     ]

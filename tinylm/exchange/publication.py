@@ -59,7 +59,7 @@ def data_licence(section: dict[str, Any], given: str | None, folder: str | Path 
 class Origin:
     """Where a model comes from.
 
-    The commit, "+" behind it where the code differs from it, None outside of git; the MD5 of models/ in dvc.lock; the
+    The commit, "+" after it where the code differs from it, None outside of git; the MD5 of models/ in dvc.lock; the
     files that say how it was made and whose state no commit holds.
     """
 

@@ -50,7 +50,7 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         if not came:
             came.append(number)
             first = time.monotonic()
-            os.write(2, b"\nending behind this update; once more to stop at once\n")  # print may be under way
+            os.write(2, b"\nstopping after this update; press again to stop at once\n")  # print may be under way
         elif time.monotonic() - first > _ONE_PRESS_S:
             signal.signal(number, before[number])
             signal.raise_signal(number)

@@ -76,7 +76,7 @@ def map_in_order(
     """function(task) of each task, in their order; `prepare(*arguments)` runs once in each process before.
 
     With one worker all of it runs here. Tasks are taken as they are needed, so that few results wait. What `function`
-    raises is raised here; what taking a task raises, behind the results of all before it. Raises CommandFailed where a
+    raises is raised here; what taking a task raises, after the results of all before it. Raises CommandFailed where a
     worker was ended from outside.
     """
     if workers == 1:

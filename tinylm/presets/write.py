@@ -50,7 +50,7 @@ def _head(text: str) -> str:
 
 
 def title(name: str) -> str:
-    """One line that says what the preset is: the first of its file, behind its name."""
+    """One line that says what the preset is: the first of its file, after its name."""
     return BASE_TITLE if name == BASE else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
 
 
