@@ -224,7 +224,7 @@ def test_reserve_does_without_where_the_file_system_cannot(tmp_path, monkeypatch
 
 HOLDER = """
 import sys
-from tinylm.processes import exclusive_lock
+from tinylm.host.processes import exclusive_lock
 with exclusive_lock(sys.argv[1], "train"):
     print("held", flush=True)
     sys.stdin.read()

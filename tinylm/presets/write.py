@@ -77,7 +77,7 @@ def merge(base: str, override: str, source: str) -> str:
 
     Raises InputError for a section or key that base lacks: `source` names the override there.
     """
-    parse_yaml(override, source)  # duplicates and YAML 1.1 are refused as in params.yaml
+    parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.preserve_quotes = True
