@@ -318,7 +318,7 @@ APART = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 os.umask(0o027)
-from tinylm import files
+from tinylm.base import files
 with files.atomic_write("a") as handle:
     handle.write("\\xe9")
 files.write_json("b", "\\xe9")

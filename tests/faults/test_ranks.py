@@ -21,7 +21,7 @@ STAGES, written = STAGE["STAGES"], STAGE["written"]
 # One interpreter for all runs, each in a fork of it: torch is imported once. Lines of input: update, action.
 RUNS = """
 import stages.train
-from tinylm.command import guard
+from tinylm.host.command import guard
 from tinylm.training import ranks
 from tinylm.training.trainer import Trainer
 ranks.GRACE_S, plain = 5.0, Trainer.update
