@@ -20,12 +20,21 @@ unexport PYTHONPATH PYTHONHOME
 
 setup: .venv/.ready
 
+# $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
+step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+# uv installs the same versions sooner; it does not read pip's settings, so that pip follows where uv cannot
+UV_INSTALL = uv pip install --quiet --python $(BIN)/python --torch-backend auto -c constraints.txt -e
+
 .venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m tinylm.reporting.offline_page .dvc/plots_page.html
-	$(BIN)/dvc config --quiet --local plots.html_template plots_page.html
+	$(call step,setup 1/3: environment .venv,$(PYTHON) -m venv .venv)
+ifneq ($(shell command -v uv 2>/dev/null),)
+	$(call step,setup 2/3: packages by uv,{ $(UV_INSTALL) '.[dev]' || { printf 'not so; by pip ... '; $(PIP_INSTALL) '.[dev]'; }; })
+else
+	$(call step,setup 2/3: packages by pip (some minutes; uv would be faster),$(PIP_INSTALL) '.[dev]')
+endif
+	$(call step,setup 3/3: offline page for dvc plots,{ $(BIN)/python -m tinylm.reporting.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html; })
 	@touch $@
 
 repro: setup

@@ -2,6 +2,7 @@
 
 import sys
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
@@ -35,12 +36,12 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(train.seed, runtime.threads)
-    pad_id = open_tokenizer("data/vocab/tokenizer.json").pad_id
+    pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     print(f"conditions: {measured_on}", flush=True)
 
     task = accum.Task(
         accumulation=accumulation, sweep=sweep, model=model, train=train, pad_id=pad_id,
-        embedding="data/vocab/embedding.safetensors", tokens="data/tokens", device=runtime.device,
+        embedding=paths.EMBEDDING, tokens=paths.TOKENS, device=runtime.device,
         threads=runtime.threads, log_every_s=runtime.log_every_s,
     )  # fmt: skip
     result = measure.in_own_process(accum.measure_run, task)
@@ -55,7 +56,7 @@ def main() -> None:
             f"peak {result['peak_mib'] or 0:.1f} MiB"
         )
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
-    write_json(f"data/accum/{accumulation}.json", {**known, **result, "conditions": measured_on}, sealed=True)
+    write_json(paths.accum_run(accumulation), {**known, **result, "conditions": measured_on}, sealed=True)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import sys
 import time
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import read_json, write_json, write_sums
 from tinylm.base.seeding import seed_everything
@@ -28,26 +29,26 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(decode.seed, runtime.threads)
-    config = read_json("models/config.json", "train")
+    config = read_json(paths.MODEL_CONFIG, "train")
     beam.check_widths(settings, config["vocab_size"])
-    check_vocabulary("models", "data/vocab/tokenizer.json")
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = beam.story_prompts(TokenStore("data/tokens", "evaluation"), settings, tokenizer.sos_id)
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    prompts = beam.story_prompts(TokenStore(paths.TOKENS, "evaluation"), settings, tokenizer.sos_id)
     print(f"conditions: {measured_on}", flush=True)
 
     tasks = beam.make_tasks(
-        settings, decode, prompts=[prompt.ids for prompt in prompts], model="models",
-        tokenizer="data/vocab/tokenizer.json", device=runtime.device, threads=runtime.threads,
+        settings, decode, prompts=[prompt.ids for prompt in prompts], model=paths.MODELS,
+        tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
     measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
     stated = beam.conditions(settings, decode)
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
-    tables.write_csv("data/beam_bench/outputs.csv", COLUMNS, side_by_side)
-    write_sums("data/beam_bench")
+    tables.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
+    write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    write_json("metrics/beam_bench.json", figures)
+    write_json(paths.metrics("beam_bench"), figures)
     rows, missing = tables.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
@@ -56,7 +57,7 @@ def main() -> None:
         for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
         for name, row in speeds.items()
     ]
-    tables.write_csv("plots/beam_bench_time.csv", ("method", "width", "series", "value"), plotted)
+    tables.write_csv(paths.plot("beam_bench_time"), ("method", "width", "series", "value"), plotted)
     known = {"methods": speeds, "not_measured": failed + missing, "measured": beam.measured(settings)}
     stage_time("beam_bench", start, measured_on, **known)
 

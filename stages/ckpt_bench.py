@@ -3,6 +3,7 @@
 import sys
 import time
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
@@ -25,16 +26,16 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(ckpt.SEED, runtime.threads)
-    pad_id = open_tokenizer("data/vocab/tokenizer.json").pad_id
+    pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     print(f"conditions: {measured_on}")
 
-    results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, "data", runtime.device, runtime.threads))
+    results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, paths.DATA, runtime.device, runtime.threads))
     measured, failed = tables.split_failures("ckpt_bench", results)
     depths = ckpt.compare(measured)
     rows, missing = tables.records(measured, ("layers", "recompute"), FIGURES)
-    write_json("metrics/ckpt_bench.json", {"same_loss": True, "same_gradients": True, "depths": depths})
+    write_json(paths.metrics("ckpt_bench"), {"same_loss": True, "same_gradients": True, "depths": depths})
     tables.write_csv(
-        "plots/ckpt_memory_time.csv",
+        paths.plot("ckpt_memory_time"),
         ("layers", "series", "value"),
         [
             (

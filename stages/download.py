@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
 from tinylm.host.command import guard, stage_time
@@ -18,8 +19,8 @@ def main() -> None:
     params = stage_params(vectors=True)  # refuses a vector file of the wrong width now, not in a later stage
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    metrics = write_stories(settings, Path("data/stories"), runtime.workers or cores(), runtime.log_every_s)
-    write_json("metrics/download.json", metrics)
+    metrics = write_stories(settings, Path(paths.STORIES), runtime.workers or cores(), runtime.log_every_s)
+    write_json(paths.metrics("download"), metrics)
     stage_time("download", start, conditions(None, runtime.threads))
     for split, figures in metrics["splits"].items():
         print(f"{split}: {figures['stories']:,} stories, {figures['words']:,} words")

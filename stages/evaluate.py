@@ -5,6 +5,7 @@ import time
 
 import pandas as pd
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import atomic_write, discard, read_json, write_json, write_sums
 from tinylm.base.seeding import seed_everything
@@ -31,16 +32,16 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     device = pick_device(runtime.device)
     seed_everything(settings.seed, runtime.threads)
-    model, config = load_model("models", device)
-    check_vocabulary("models", "data/vocab/tokenizer.json")
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    train, evaluation = (TokenStore("data/tokens", split) for split in ("train", "evaluation"))
+    model, config = load_model(paths.MODELS, device)
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    train, evaluation = (TokenStore(paths.TOKENS, split) for split in ("train", "evaluation"))
 
     prompts = evaluation_prompts(evaluation, tokenizer, settings)
-    split = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
+    split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     scored = split.figures
     scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
-    log_prob = read_json("metrics/download.json", "download")["splits"]["evaluation"].get("log_prob_nats")
+    log_prob = read_json(paths.metrics("download"), "download")["splits"]["evaluation"].get("log_prob_nats")
     if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
@@ -49,20 +50,20 @@ def main() -> None:
     tables["stories"] = split.stories
 
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
-    write_arrays("data/evaluate/attention.npz", sentence_arrays(model, tokenizer.tokens, drawn))
-    discard("data/evaluate/moments.npz", "data/evaluate/greedy.csv")
-    if moments := moment_arrays(load_moments("models", device), tokenizer.tokens, drawn[0]):
-        write_arrays("data/evaluate/moments.npz", moments)
+    write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokenizer.tokens, drawn))
+    discard(paths.evaluated("moments.npz"), paths.evaluated("greedy.csv"))
+    if moments := moment_arrays(load_moments(paths.MODELS, device), tokenizer.tokens, drawn[0]):
+        write_arrays(paths.evaluated("moments.npz"), moments)
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
     measured = {"heads": heads.tendencies, "roles": heads.roles, "ablation": heads.ablation}
     for name, rows in (tables | measured).items():
-        with atomic_write(f"data/evaluate/{name}.csv") as handle:
+        with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
-    write_sums("data/evaluate")
-    write_json("metrics/evaluate.json", scored)
-    write_json("data/seeds/train.json", headline(scored), sealed=True)  # beside those of further seeds
+    write_sums(paths.EVALUATE)
+    write_json(paths.metrics("evaluate"), scored)
+    write_json(paths.seed_score("train"), headline(scored), sealed=True)  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]
     print(f"evaluation perplexity {model_once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")

@@ -3,6 +3,7 @@
 import sys
 import time
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
@@ -28,20 +29,20 @@ def main() -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(decode.seed, runtime.threads)
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = kv.choose_batch(TokenStore("data/tokens", "evaluation"), settings, model, tokenizer.sos_id)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    prompts = kv.choose_batch(TokenStore(paths.TOKENS, "evaluation"), settings, model, tokenizer.sos_id)
     print(f"conditions: {measured_on}")
 
     tasks = kv.make_tasks(
         settings, model=model, decode=decode, prompts=prompts, eos_id=tokenizer.eos_id,
-        embedding="data/vocab/embedding.safetensors", device=runtime.device, threads=runtime.threads,
+        embedding=paths.EMBEDDING, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
     measured, failed = tables.split_failures("kv_bench", kv.run(tasks))
     lengths, ties = kv.compare(measured, tasks[0])
     rows, missing = tables.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
-    write_json("metrics/kv_bench.json", {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
+    write_json(paths.metrics("kv_bench"), {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
     plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
-    tables.write_csv("plots/kv_bench_time.csv", ("new_tokens", "series", "value"), plotted)
+    tables.write_csv(paths.plot("kv_bench_time"), ("new_tokens", "series", "value"), plotted)
     stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)
 
 

@@ -2,6 +2,7 @@
 
 import sys
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import require, write_json
 from tinylm.base.seeding import seed_everything
@@ -23,14 +24,14 @@ def main() -> None:
     params = stage_params()
     settings = read_section(params, "evaluate", EvaluateSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    require(f"data/seeds/{seed}/config.json", f"seed_train@{seed}")
+    require(f"{paths.seed_run(seed)}/config.json", f"seed_train@{seed}")
     seed_everything(settings.seed, runtime.threads)
-    model, config = load_model(f"data/seeds/{seed}", pick_device(runtime.device))
-    check_vocabulary(f"data/seeds/{seed}", "data/vocab/tokenizer.json")
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    evaluation = TokenStore("data/tokens", "evaluation")
-    split = score_split(model, tokenizer, evaluation, config["layout"], "data/stories", settings)
-    write_json(f"data/seeds/{seed}.json", headline(split.figures), sealed=True)
+    model, config = load_model(paths.seed_run(seed), pick_device(runtime.device))
+    check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    evaluation = TokenStore(paths.TOKENS, "evaluation")
+    split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
+    write_json(paths.seed_score(seed), headline(split.figures), sealed=True)
     print(f"seed {seed}: evaluation perplexity {split.figures['perplexity']:.3f}")
 
 

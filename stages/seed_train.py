@@ -5,6 +5,7 @@ import dataclasses
 import sys
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json, write_sums
 from tinylm.host.command import guard
@@ -44,15 +45,17 @@ def main() -> None:
 def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     """What each process of the run does; rank 0 writes all files."""
     runtime = read_section(params, "runtime", RuntimeSettings)
-    seed, folder = settings.seed, f"data/seeds/{settings.seed}"
+    seed, folder = settings.seed, paths.seed_run(settings.seed)
     if group.is_rank0:
-        check_writable("runs", folder)
+        check_writable(paths.RUNS, folder)
     model_settings = read_section(params, "model", ModelSettings)
-    ready = prepare(group, open_tokenizer(TOKENIZER), model_settings, settings, runtime, f"runs/seeds/{seed}", CODE)
+    ready = prepare(
+        group, open_tokenizer(TOKENIZER), model_settings, settings, runtime, f"{paths.RUNS}/seeds/{seed}", CODE
+    )
     made, every_s, snapshots = ready.made, runtime.log_every_s, ready.snapshots
     with contextlib.ExitStack() as held:
         if group.is_rank0:
-            held.enter_context(exclusive_lock(f"runs/seed_{seed}.lock", f"training with seed {seed}"))
+            held.enter_context(exclusive_lock(f"{paths.RUNS}/seed_{seed}.lock", f"training with seed {seed}"))
         run = made.model, made.batches, made.held_out, ready.train
         result = train(*run, log_every_s=every_s, snapshots=snapshots, group=group)
         if not group.is_rank0:

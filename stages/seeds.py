@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import check_sums, keep_only, read_json, require, write_json
 from tinylm.bench import seeds, tables
@@ -17,7 +18,7 @@ from tinylm.presets.sections import stage_params
 
 def held_out_curve() -> list[tuple[float, float, float]]:
     """(update, tokens, nats per token) of stage train."""
-    with open(require("plots/loss.csv", "train"), encoding="utf-8", newline="") as handle:
+    with open(require(paths.plot("loss"), "train"), encoding="utf-8", newline="") as handle:
         rows = [row for row in csv.DictReader(handle) if row["series"] == "held-out"]
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
@@ -32,23 +33,23 @@ def main() -> None:
     params = stage_params()
     more = read_section(params, "seeds", SeedSettings).more
     runtime = read_section(params, "runtime", RuntimeSettings)
-    trained = read_json("metrics/train.json", "train")
+    trained = read_json(paths.metrics("train"), "train")
     first = trained["seed"]
-    score = read_json("data/seeds/train.json", "evaluate")
+    score = read_json(paths.seed_score("train"), "evaluate")
     by_seed = {first: score | {"held_out_loss": held_out_loss(trained)}}
     curves = {first: held_out_curve()}
     costs = {}
     for seed in more:
-        check_sums(f"data/seeds/{seed}/run.json", f"seed_train@{seed}")
-        run = read_json(f"data/seeds/{seed}/run.json")
-        score = read_json(f"data/seeds/{seed}.json", f"seed_score@{seed}")
+        check_sums(f"{paths.seed_run(seed)}/run.json", f"seed_train@{seed}")
+        run = read_json(f"{paths.seed_run(seed)}/run.json")
+        score = read_json(paths.seed_score(seed), f"seed_score@{seed}")
         by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
         curves[seed] = run["held_out"]
-        costs[seed] = read_json(f"data/seeds/{seed}/run_time.json", f"seed_train@{seed}")
-    keep_only("data/seeds", {"train", *map(str, more)})
+        costs[seed] = read_json(f"{paths.seed_run(seed)}/run_time.json", f"seed_train@{seed}")
+    keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
-    write_json("metrics/seeds.json", merged)
-    tables.write_csv("plots/seeds.csv", ("step", "tokens", "series", "value"), seeds.curves(curves))
+    write_json(paths.metrics("seeds"), merged)
+    tables.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
     spread = merged["perplexity"].get("sd")
     over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"

@@ -5,6 +5,7 @@ import sys
 import time
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_json, write_sums
 from tinylm.cost.describe import describe, format_description, summary
@@ -27,7 +28,7 @@ from tinylm.training.settings import TrainSettings
 
 SAMPLE_TOKENS = 60
 CODE = ["stages/train.py", "tinylm/decoding"]
-SAMPLING = DecodeSettings(0.7, None, 40, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 1, "plain", "fp32")  # fixed
+SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
 def main() -> None:
@@ -41,16 +42,16 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     start = time.perf_counter()
     runtime = read_section(params, "runtime", RuntimeSettings)
     if group.is_rank0:
-        check_writable("runs", "models", "metrics", "plots")
+        check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
-    ready = prepare(group, tokenizer, model_settings, settings, runtime, "runs/train", CODE)
+    ready = prepare(group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, CODE)
     model, batches, settings = ready.made.model, ready.made.batches, ready.train
     print(ready.said())
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> str:
-        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, SAMPLE_TOKENS)
+        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, max_new_tokens=SAMPLE_TOKENS)
         print(f"sample after {tokens:,} tokens: {visible(text)}")
         return text
 
@@ -58,8 +59,8 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     with contextlib.ExitStack() as held:
         logger = None
         if group.is_rank0:
-            held.enter_context(exclusive_lock("runs/train.lock", "training"))
-            logger = held.enter_context(open_logger(runtime.logger, "runs", runtime.log_every_s, logged))
+            held.enter_context(exclusive_lock(paths.TRAIN_LOCK, "training"))
+            logger = held.enter_context(open_logger(runtime.logger, paths.RUNS, runtime.log_every_s, logged))
         result = train(
             model,
             batches,
@@ -73,14 +74,14 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         )
         if not group.is_rank0:
             return
-        save_model("models", model, **ready.saved_with())
-        ready.snapshots.copy_kept("models")
-        write_samples("models/samples.json", result.curves)
-        write_sums("models")
-        write_curves("plots", result.curves)
+        save_model(paths.MODELS, model, **ready.saved_with())
+        ready.snapshots.copy_kept(paths.MODELS)
+        write_samples(paths.MODEL_SAMPLES, result.curves)
+        write_sums(paths.MODELS)
+        write_curves(paths.PLOTS, result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
-        write_json("metrics/train.json", chosen | figures)
+        write_json(paths.metrics("train"), chosen | figures)
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         ready.snapshots.finish()
 

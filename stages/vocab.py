@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json, write_sums
 from tinylm.host.command import guard, stage_time
@@ -20,7 +21,7 @@ from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings
 
-STORIES, TOKENS, VOCAB = Path("data/stories"), Path("data/tokens"), Path("data/vocab")
+STORIES, TOKENS, VOCAB = Path(paths.STORIES), Path(paths.TOKENS), Path(paths.VOCAB)
 
 
 def main() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
         "split": split_by,
         "embedding": covered,
     }
-    write_json("metrics/vocab.json", metrics)
+    write_json(paths.metrics("vocab"), metrics)
     stage_time("vocab", start, conditions(None, runtime.threads))
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}")
     print(f"embedding: {covered}")

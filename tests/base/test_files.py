@@ -224,7 +224,7 @@ def test_reserve_does_without_where_the_file_system_cannot(tmp_path, monkeypatch
 
 HOLDER = """
 import sys
-from tinylm.processes import exclusive_lock
+from tinylm.host.processes import exclusive_lock
 with exclusive_lock(sys.argv[1], "train"):
     print("held", flush=True)
     sys.stdin.read()
@@ -318,7 +318,7 @@ APART = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 os.umask(0o027)
-from tinylm import files
+from tinylm.base import files
 with files.atomic_write("a") as handle:
     handle.write("\\xe9")
 files.write_json("b", "\\xe9")

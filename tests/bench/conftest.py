@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch, params):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(7)
     counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
-    tokenizer = build_tokenizer(counts, VocabSettings("words", True, "drop", 1, None, "", None, None))
+    tokenizer = build_tokenizer(counts, VocabSettings(tokenizer="words"))
     tokenizer.save("data/vocab/tokenizer.json")
     save_matrix("data/vocab/embedding.safetensors", rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32))
     for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):

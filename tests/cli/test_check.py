@@ -65,7 +65,7 @@ def notes() -> list[str]:
 
 
 def write_vocabulary(count: int) -> None:
-    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words")
     tokenizer = build_tokenizer(count_words([" ".join(f"w{i}" for i in range(count))], settings), settings)
     tokenizer.save("data/vocab/tokenizer.json")
 

@@ -18,7 +18,7 @@ from tinylm.cli import main
 from tinylm.cli.arguments import PURPOSES
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import unspeakable
+from tinylm.decoding.texts import banned_ids
 from tinylm.model.checkpoint import load_model, save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, FOLDER, preset_values
@@ -34,7 +34,7 @@ TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s
 
 def make_run(folder: Path, punctuation: str) -> None:
     """models/ and data/vocab/ of a random model, params.yaml of the storybook."""
-    settings = VocabSettings("words", True, punctuation, 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words", punctuation=punctuation)
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     tokenizer.save(folder / "data/vocab/tokenizer.json")
     torch.manual_seed(1)
@@ -69,7 +69,13 @@ def sampled(prompts, max_tokens=200, **changes):
     model, tokenizer = parts()
     ids = [[tokenizer.sos_id, *tokenizer.encode(prompt)] for prompt in prompts]
     found = generate(
-        model, ids, settings, max_tokens, tokenizer.eos_id, banned=unspeakable(tokenizer), with_log_probs=True
+        model,
+        ids,
+        settings,
+        max_new_tokens=max_tokens,
+        eos_id=tokenizer.eos_id,
+        banned=banned_ids(tokenizer),
+        with_log_probs=True,
     )
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found)], found
 
@@ -231,7 +237,7 @@ def test_unknown_words_exit_2(words, capsys):
 
 
 def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
-    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words", punctuation="keep")
     build_tokenizer(count_words(["one word more"], settings), settings).save("other.json")
     assert main(["generate", "the", "--vocab", "other.json"]) == 2
     assert "other.json has 7 ids, models/config.json" in capsys.readouterr().err
@@ -290,7 +296,7 @@ def test_a_megabyte_of_broken_utf8_is_continued(run_folder, capsys, monkeypatch)
 
 
 def test_an_ascii_terminal_gets_escapes(run_folder):
-    settings = VocabSettings("words", True, "keep", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words", punctuation="keep")
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     words = [*tokenizer.tokens[4:-1], "caf\u00e9"]
     type(tokenizer)(words, tokenizer.split).save("data/vocab/tokenizer.json")

@@ -79,7 +79,7 @@ def test_check_knows_the_size_of_the_vocabulary(tokenizer, capsys):
     assert known_vocab_size(read) == len(tokenizer)
     other = "bpe" if tokenizer.kind == "longest_match" else "longest_match"
     for kind, size in ((other, 400), ("words", 404), ("gpt2", 50_257)):
-        changed = {"vocab": VocabSettings(kind, True, "drop", 1, 400, "x", None, None)}
+        changed = {"vocab": VocabSettings(tokenizer=kind, max_size=400, path="x")}
         assert known_vocab_size(changed) == size
     assert main(["describe"]) == 0
     assert f"{len(tokenizer)} x 128" in capsys.readouterr().out

@@ -22,7 +22,7 @@ COUNT = 40
 
 
 def losses(shift=0.0, noise=0.0, count=COUNT, seed=0):
-    """Nats of each story: as different as stories are, moved by `shift` nats a token and a little noise."""
+    """Nats of each story: as different as stories are, moved by `shift` nats per token and a little noise."""
     rng = np.random.default_rng(7)
     tokens = rng.integers(80, 160, count)
     hardness = rng.normal(2.0, 0.6, count)

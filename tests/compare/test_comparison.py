@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinylm.compare.comparison import compare, what_differs
-from tinylm.compare.figures import FIGURES
+from tinylm.compare.sections import FIGURES
 
 SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1, "difference": 0.5}, "bits_per_byte": {"mean": 1.0}}
 
@@ -131,13 +131,13 @@ def test_the_stories_that_changed_most_come_first_with_both_continuations(make_r
     assert changed[0].change == pytest.approx(90 / first.stories.tokens[20])
     assert changed[1].change < 0
     assert (changed[0].first_continuation, changed[0].second_continuation) == ("the dog ran home", "a cat sat")
-    assert (changed[0].prompt, changed[0].unit) == ("prompt 20", "nats a token")
+    assert (changed[0].prompt, changed[0].unit) == ("prompt 20", "nats per token")
 
 
 def test_stories_of_other_vocabularies_change_in_bits_a_byte(make_run):
     first, second = make_run("a"), make_run("b", {"train.lr": 1}, vocabulary="w", shift=-0.1)
     changed = compare([first, second]).against[0].changed
-    assert {one.unit for one in changed} == {"bits a byte"}
+    assert {one.unit for one in changed} == {"bits per byte"}
     assert changed[0].change == pytest.approx(-0.1 * 1.5 / 5)
 
 

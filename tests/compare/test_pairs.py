@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tinylm.compare.pairs import pair_up
+from tinylm.compare.comparison import pair_up
 
 
 def test_runs_of_the_same_stories_are_compared_story_by_story(make_run):

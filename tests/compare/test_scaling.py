@@ -99,4 +99,4 @@ def test_the_same_rows_give_the_same_json():
     told = json.loads(first)
     assert told["laws"]["parameters"]["exponent"]["value"] == pytest.approx(0.5, abs=1e-3)
     assert len(told["laws"]["parameters"]["runs"]) == len(told["rows"]) == 8
-    assert told["unit"] == "nats a token"
+    assert told["unit"] == "nats per token"

@@ -14,7 +14,7 @@ def found() -> Fit:
             for n in (1e5, 4e5, 1.6e6)
             for t in (1e6, 9e6)
         ],
-        "bits a byte",
+        "bits per byte",
     )
 
 
@@ -42,7 +42,7 @@ def test_runs_that_the_curve_leaves_out_are_drawn_hollow(found):
     _, hollow, filled = axes.lines
     assert (len(hollow.get_xdata()), len(filled.get_xdata())) == (3, 3)
     assert hollow.get_fillstyle() == "none"
-    assert axes.get_ylabel() == "bits a byte"
+    assert axes.get_ylabel() == "bits per byte"
     low, high = axes.get_ylim()
     assert low < min(filled.get_ydata())
     assert high > max(hollow.get_ydata())

@@ -1,6 +1,6 @@
 import pytest
 
-from tinylm.compare.seed_noise import Noise, Spread, either
+from tinylm.compare.statistics import Noise, Spread, either
 
 SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1, "difference": 0.61}}
 

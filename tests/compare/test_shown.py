@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from tinylm.base.files import write_json
-from tinylm.compare.as_json import as_json
 from tinylm.compare.comparison import compare
 from tinylm.compare.page import to_html
-from tinylm.compare.sections import sections
-from tinylm.compare.sweep import scaling_of
+from tinylm.compare.scaling import scaling_of
+from tinylm.compare.sections import as_json, sections
 from tinylm.compare.terminal import to_text
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
@@ -134,7 +133,7 @@ SIZES = (1e5, 2e5, 4e5, 8e5)
 
 
 def sized(make_run, size, texts=None):
-    """A run of a sweep over the model's size: 0.1 nats a token for each doubling."""
+    """A run of a sweep over the model's size: 0.1 nats per token for each doubling."""
     shift = -0.1 * np.log2(size / SIZES[0])
     run = make_run(f"s{size:.0f}", {"model.layers": size}, texts=texts, shift=shift)
     run.metrics["train"] = {"parameters": size, "tokens": 1000, "training_flop_per_token": 6 * size}
@@ -149,7 +148,7 @@ def test_a_sweep_over_sizes_shows_its_scaling(make_run):
     scaling = scaling_of(runs)
     assert [row["name"] for row in scaling.law.rows] == ["s100000", "s200000", "s400000", "s800000"]
     assert scaling.left_out == ["s1600000", "s3200000"]  # of another text, of these texts and more
-    assert (scaling.law.unit, scaling.law.rows[1]["compute"]) == ("nats a token", 6 * 2e5 * 1000)
+    assert (scaling.law.unit, scaling.law.rows[1]["compute"]) == ("nats per token", 6 * 2e5 * 1000)
     comparison = compare(runs)
     text = to_text(sections(comparison, scaling), 160)
     assert "Left out, for their losses are not of the same text: s1600000, s3200000." in text
@@ -173,5 +172,5 @@ def test_tokenizers_are_set_side_by_side_by_bits_a_byte(make_run):
     other = make_run("other", vocabulary="w")
     other.metrics.update(runs[0].metrics)
     scaling = scaling_of([*runs, other])
-    assert scaling.law.unit == "bits a byte"
+    assert scaling.law.unit == "bits per byte"
     assert scaling.law.rows[2]["loss"] == runs[2].value("evaluate", "bits_per_byte")

@@ -7,7 +7,7 @@ from tinylm.scoring.diversity import pooled_perplexity
 
 
 def tables(shift, seed=1, count=200):
-    """Two runs over the same stories: hard and easy ones alike, the second better by `shift` nats a token."""
+    """Two runs over the same stories: hard and easy ones alike, the second better by `shift` nats per token."""
     rng = np.random.default_rng(seed)
     tokens = rng.integers(50, 150, count)
     hardness = rng.normal(2.0, 0.5, count)

@@ -1,3 +1,4 @@
+import functools
 import itertools
 import math
 
@@ -5,12 +6,13 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.decoding import filters
-from tinylm.decoding.beam import Hypothesis, beam_search, expand
-from tinylm.decoding.sampling import generate
+from tinylm.decoding import beam, filters, sampling
+from tinylm.decoding.beam import Hypothesis, expand
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
+beam_search = functools.partial(beam.beam_search, eos_id=EOS, banned=BANNED)
+generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
 CONTEXT = 13
 
 
@@ -30,10 +32,10 @@ def brute_beam(model, prompt, width, steps, alpha, banned, n_best, stop=True):
     for length in range(1, steps + 1):
         candidates = []
         tables = next_log_probs(model, [prompt + list(ids) for ids, _ in live])
-        for beam, ((ids, total), table) in enumerate(zip(live, tables, strict=True)):
+        for number, ((ids, total), table) in enumerate(zip(live, tables, strict=True)):
             for token, value in enumerate(table):
                 if token not in banned:
-                    candidates.append((-(total + value), beam, token, (*ids, token)))
+                    candidates.append((-(total + value), number, token, (*ids, token)))
         candidates.sort()
         ends = [c for c in candidates[:width] if stop and c[2] == EOS]
         goes_on = [c for c in candidates if not (stop and c[2] == EOS)][:width]
@@ -56,7 +58,9 @@ def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
     steps, n_best = (4, 5) if width > 5 else (9, min(3, width))
     model = make_model(1)
     for prompt, found in zip(
-        prompts, beam_search(model, prompts, width, steps, alpha, EOS, BANNED, n_best), strict=True
+        prompts,
+        beam_search(model, prompts, width=width, max_new_tokens=steps, length_penalty=alpha, n_best=n_best),
+        strict=True,
     ):
         check(found, brute_beam(model, prompt, width, steps, alpha, BANNED, n_best))
         ends |= {(len(one.ids), one.ids[-1] == EOS) for one in found}
@@ -65,7 +69,9 @@ def test_beam_equals_a_brute_force_beam(make_model, prompts, width, alpha):
 
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_beam_past_the_context(model, prompts, use_cache):
-    found = beam_search(model, prompts, 3, 22, 0.6, EOS, BANNED, 2, use_cache=use_cache, stop_at_eos=False)
+    found = beam_search(
+        model, prompts, width=3, max_new_tokens=22, length_penalty=0.6, n_best=2, use_cache=use_cache, stop_at_eos=False
+    )
     for prompt, mine in zip(prompts, found, strict=True):
         assert all(len(one.ids) == 22 for one in mine)
         check(mine, brute_beam(model, prompt, 3, 22, 0.6, BANNED, 2, stop=False))
@@ -74,7 +80,18 @@ def test_beam_past_the_context(model, prompts, use_cache):
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_cached_beam_equals_uncached_past_the_context(model, prompts, slide):
     cached, uncached = (
-        beam_search(model, prompts, 4, 25, 1.0, EOS, BANNED, 3, slide, use, stop_at_eos=False) for use in (True, False)
+        beam_search(
+            model,
+            prompts,
+            width=4,
+            max_new_tokens=25,
+            length_penalty=1.0,
+            n_best=3,
+            slide=slide,
+            use_cache=use,
+            stop_at_eos=False,
+        )
+        for use in (True, False)
     )
     for mine, other in zip(cached, uncached, strict=True):
         assert [one.ids for one in mine] == [one.ids for one in other]
@@ -84,8 +101,8 @@ def test_cached_beam_equals_uncached_past_the_context(model, prompts, slide):
 def test_beam_1_is_greedy(make_model, prompts, settings):
     for seed in range(6):
         model = make_model(seed)
-        greedy = generate(model, prompts, settings(temperature=0.0), 20, EOS, banned=BANNED, with_log_probs=True)
-        for one, (best,) in zip(greedy, beam_search(model, prompts, 1, 20, 0.0, EOS, BANNED), strict=True):
+        greedy = generate(model, prompts, settings(temperature=0.0), max_new_tokens=20, with_log_probs=True)
+        for one, (best,) in zip(greedy, beam_search(model, prompts, width=1, max_new_tokens=20), strict=True):
             assert best.ids == one.ids
             assert best.log_prob == pytest.approx(sum(one.log_probs), abs=1e-9)
 
@@ -112,14 +129,16 @@ def test_a_width_that_covers_everything_finds_the_optimum(make_model, alpha, wor
             totals = table[:, len(prompt) - 1 : -1].gather(2, ids[:, :, None]).sum((1, 2)).tolist()
             texts += [(total / length**alpha, total, tuple(text)) for total, text in zip(totals, ids.tolist())]
         texts.sort(key=lambda one: -one[0])
-        (found,) = beam_search(model, [prompt], 31, steps, alpha, EOS, banned, n_best=6)
+        (found,) = beam_search(
+            model, [prompt], width=31, max_new_tokens=steps, length_penalty=alpha, banned=banned, n_best=6
+        )
         check(found, texts[:6])
 
 
 def test_a_prompts_beam_does_not_depend_on_the_batch(model, prompts):
-    together = beam_search(model, prompts, 4, 15, 0.6, EOS, BANNED, 2)
+    together = beam_search(model, prompts, width=4, max_new_tokens=15, length_penalty=0.6, n_best=2)
     for prompt, mine in zip(prompts, together, strict=True):
-        (alone,) = beam_search(model, [prompt], 4, 15, 0.6, EOS, BANNED, 2)
+        (alone,) = beam_search(model, [prompt], width=4, max_new_tokens=15, length_penalty=0.6, n_best=2)
         assert [one.ids for one in alone] == [one.ids for one in mine]
 
 
@@ -138,31 +157,31 @@ def test_it_stops_as_soon_as_nothing_can_enter(make_model, prompts, monkeypatch)
     model = make_model(5, end=2.0)
     hidden = model.hidden
     monkeypatch.setattr(model, "hidden", lambda *arguments: steps.append(1) or hidden(*arguments))
-    short = beam_search(model, prompts[:3], 3, 8, 0.0, EOS, BANNED)
+    short = beam_search(model, prompts[:3], width=3, max_new_tokens=8)
     assert all(best.ids[-1] == EOS for (best,) in short)
     early = len(steps)
     steps.clear()
-    beam_search(model, prompts[:3], 3, 8, 0.0, EOS, BANNED, stop_at_eos=False)
+    beam_search(model, prompts[:3], width=3, max_new_tokens=8, stop_at_eos=False)
     assert early < len(steps) == 8
 
 
 def test_hostile_arguments(model):
     with pytest.raises(InputError, match="width = 32; allowed: 1 to the vocabulary's 31"):
-        beam_search(model, [[SOS]], 32, 5, 0.6, EOS, BANNED)
+        beam_search(model, [[SOS]], width=32, max_new_tokens=5, length_penalty=0.6)
     with pytest.raises(InputError, match="width = 0"):
-        beam_search(model, [[SOS]], 0, 5, 0.6, EOS, BANNED)
+        beam_search(model, [[SOS]], width=0, max_new_tokens=5, length_penalty=0.6)
     with pytest.raises(InputError, match="n_best = 3"):
-        beam_search(model, [[SOS]], 2, 5, 0.6, EOS, BANNED, n_best=3)
+        beam_search(model, [[SOS]], width=2, max_new_tokens=5, length_penalty=0.6, n_best=3)
     for alpha in (-1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="length_penalty"):
-            beam_search(model, [[SOS]], 2, 5, alpha, EOS, BANNED)
+            beam_search(model, [[SOS]], width=2, max_new_tokens=5, length_penalty=alpha)
     with pytest.raises(InputError, match="banned"):
-        beam_search(model, [[SOS]], 2, 5, 0.6, EOS, list(range(31)))
-    assert beam_search(model, [], 2, 5, 0.6, EOS, BANNED) == []
-    ((nothing,),) = beam_search(model, [[SOS]], 2, 0, 0.6, EOS, BANNED)
+        beam_search(model, [[SOS]], width=2, max_new_tokens=5, length_penalty=0.6, banned=list(range(31)))
+    assert beam_search(model, [], width=2, max_new_tokens=5, length_penalty=0.6) == []
+    ((nothing,),) = beam_search(model, [[SOS]], width=2, max_new_tokens=0, length_penalty=0.6)
     assert nothing.ids == []
     only_end = [word for word in range(31) if word != EOS]
-    ((end,),) = beam_search(model, [[SOS]], 31, 5, 0.6, EOS, only_end)
+    ((end,),) = beam_search(model, [[SOS]], width=31, max_new_tokens=5, length_penalty=0.6, banned=only_end)
     assert end.ids == [EOS]
 
 
@@ -176,29 +195,36 @@ def test_what_is_allowed_is_said(model):
         (4, 1, 10.5, "length_penalty = 10.5; allowed: 0 to 10"),
     ]:
         with pytest.raises(InputError) as caught:
-            beam_search(model, [[SOS]], width, 2, alpha, EOS, BANNED, n_best)
+            beam_search(model, [[SOS]], width=width, max_new_tokens=2, length_penalty=alpha, n_best=n_best)
         assert str(caught.value) == said
     for width, n_best, alpha in [(1, 1, 0.0), (31, 31, 10.0)]:
-        assert len(beam_search(model, [[SOS]], width, 2, alpha, EOS, BANNED, n_best)[0]) >= 1
+        assert (
+            len(beam_search(model, [[SOS]], width=width, max_new_tokens=2, length_penalty=alpha, n_best=n_best)[0]) >= 1
+        )
 
 
 def test_one_hypothesis_from_the_half_sliding_cache_that_ends_at_eos_is_the_default(make_model, prompts):
     model = make_model(5, end=2.0)
-    found = beam_search(model, prompts, 3, 25, 0.6, EOS, BANNED)
-    assert found == beam_search(model, prompts, 3, 25, 0.6, EOS, BANNED, 1, "half", True, True)
+    found = beam_search(model, prompts, width=3, max_new_tokens=25, length_penalty=0.6)
+    assert found == beam_search(model, prompts, width=3, max_new_tokens=25, length_penalty=0.6, n_best=1)
     assert [len(one) for one in found] == [1] * len(prompts)
     assert any(one.ids[-1] == EOS and len(one.ids) < 25 for (one,) in found)
 
 
 @pytest.mark.parametrize("steps", [0, -2])
 def test_no_step_gives_one_empty_hypothesis_each(model, steps):
-    assert beam_search(model, [[SOS], [SOS, 4]], 2, steps, 0.6, EOS, BANNED) == [[Hypothesis([], 0.0, 0.0)]] * 2
+    assert (
+        beam_search(model, [[SOS], [SOS, 4]], width=2, max_new_tokens=steps, length_penalty=0.6)
+        == [[Hypothesis([], 0.0, 0.0)]] * 2
+    )
 
 
 def test_without_an_end_every_hypothesis_has_its_full_length(model, prompts):
-    endless = beam_search(model, prompts, 3, 6, 0.6, None, BANNED, 3)
+    endless = beam_search(model, prompts, width=3, max_new_tokens=6, length_penalty=0.6, eos_id=None, n_best=3)
     assert {len(one.ids) for found in endless for one in found} == {6}
-    assert endless == beam_search(model, prompts, 3, 6, 0.6, EOS, BANNED, 3, stop_at_eos=False)
+    assert endless == beam_search(
+        model, prompts, width=3, max_new_tokens=6, length_penalty=0.6, n_best=3, stop_at_eos=False
+    )
 
 
 def test_hypotheses_of_equal_score_come_as_they_were_found(make_model):
@@ -206,6 +232,6 @@ def test_hypotheses_of_equal_score_come_as_they_were_found(make_model):
     model = make_model()
     with torch.no_grad():
         model.output.weight.zero_()
-    (found,) = beam_search(model, [[SOS]], 3, 2, 1.0, EOS, BANNED, 3)
+    (found,) = beam_search(model, [[SOS]], width=3, max_new_tokens=2, length_penalty=1.0, n_best=3)
     assert [one.ids for one in found] == [[1], [4, 1], [4, 4]]
     assert [one.score for one in found] == pytest.approx([-math.log(31)] * 3)

@@ -1,5 +1,6 @@
 """Sampling against exact probabilities: whole texts of several tokens, all filters at once, by chi-square."""
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -7,10 +8,11 @@ from collections import Counter
 import pytest
 import torch
 
-from tinylm.decoding.sampling import generate
+from tinylm.decoding import sampling
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
+generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
 
 
 def chances(model, ids, chosen, step, steps):
@@ -73,7 +75,7 @@ COMBINED = {
 @pytest.mark.parametrize("changes", COMBINED.values(), ids=COMBINED)
 def test_texts_come_as_often_as_their_exact_probability_says(make_model, settings, changes):
     model, chosen, prompt, count = make_model(gain=1.5, end=0.0), settings(**changes), [SOS, 9, 5], 4000
-    found = generate(model, [prompt] * count, chosen, 2, EOS, banned=BANNED)
+    found = generate(model, [prompt] * count, chosen, max_new_tokens=2)
     counts = Counter(tuple(one.ids) for one in found)
     exact = joint(model, prompt, chosen, 2)
     assert sum(exact.values()) == pytest.approx(1.0)
@@ -101,9 +103,9 @@ def test_neighbours_and_seeds_are_independent(make_model, settings):
     """Pairs of first tokens of neighbouring rows, and of one row under two seeds, as often as the product says."""
     model, chosen, prompt, count = make_model(gain=1.5, end=0.0), settings(top_k=4), [SOS, 9, 5], 4000
     one = chances(model, prompt, chosen, 0, 1)
-    first = [row.ids[0] for row in generate(model, [prompt] * count, chosen, 1, EOS, banned=BANNED)]
+    first = [row.ids[0] for row in generate(model, [prompt] * count, chosen, max_new_tokens=1)]
     other = settings(top_k=4, seed=chosen.seed + 1)
-    second = [row.ids[0] for row in generate(model, [prompt] * count, other, 1, EOS, banned=BANNED)]
+    second = [row.ids[0] for row in generate(model, [prompt] * count, other, max_new_tokens=1)]
     for pairs in (list(zip(first[::2], first[1::2])), list(zip(first, second))):
         expected = {(a, b): one[a] * one[b] * len(pairs) for a, b in itertools.product(one, one)}
         statistic, freedom = chi_square(Counter(pairs), expected)

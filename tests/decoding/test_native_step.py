@@ -44,7 +44,7 @@ def own_cache(tmp_path_factory):
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
-    plain, fast = Session(model, PROMPTS, slide), prepare(model, "fp32", "compiled").session(PROMPTS, slide, True, None)
+    plain, fast = Session(model, PROMPTS, slide=slide), prepare(model, "fp32", "compiled").session(PROMPTS, slide=slide)
     for step in range(40):
         logits = plain.next_logits()
         torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
@@ -62,9 +62,11 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
 def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, monkeypatch):
     model = random_model(VOCAB, WIDTH)
     decoder = prepare(model, precision, "compiled")
-    together = decoder.session(PROMPTS, "half", True, 30)
+    together = decoder.session(PROMPTS, new_tokens=30)
     monkeypatch.setattr(session, "AT_ONCE", 3)
-    alone = [decoder.session([prompt], "half", number % 2 == 0, 30) for number, prompt in enumerate(PROMPTS)]
+    alone = [
+        decoder.session([prompt], use_cache=number % 2 == 0, new_tokens=30) for number, prompt in enumerate(PROMPTS)
+    ]
     for _ in range(24):
         logits = together.next_logits().clone()
         assert torch.equal(logits, torch.cat([each.next_logits() for each in alone]))
@@ -86,7 +88,7 @@ def test_threads_change_no_bit_and_what_is_asked_is_what_the_logits_say(precisio
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            under_way, seen = decoder.session(prompts, "half", True, 30), []
+            under_way, seen = decoder.session(prompts, new_tokens=30), []
             for _ in range(20):
                 logits = under_way.next_logits().clone()
                 best, ids = under_way.candidates(6, banned)
@@ -153,9 +155,10 @@ def test_compiled_beams_find_the_same(width, slide, use_cache):
     """Beams that reorder, prompts that end before others, windows that move on the way."""
     model = random_model(VOCAB, WIDTH)
     decoder = prepare(model, "fp32", "compiled")
-    options = (width, 30, 0.5, 4, [0], min(width, 3), slide, use_cache)
+    options = {"width": width, "n_best": min(width, 3), "slide": slide, "use_cache": use_cache}
+    options |= {"max_new_tokens": 30, "length_penalty": 0.5, "eos_id": 4, "banned": [0]}
     for expected, found in zip(
-        beam_search(model, PROMPTS, *options), beam_search(model, PROMPTS, *options, decoder=decoder), strict=True
+        beam_search(model, PROMPTS, **options), beam_search(model, PROMPTS, **options, decoder=decoder), strict=True
     ):
         assert [h.ids for h in found] == [h.ids for h in expected]
         assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in expected], rel=1e-4)
@@ -177,7 +180,7 @@ def test_replayed_steps_equal_plain_ones(slide):
     """Rows leave without a new recording, beams that become more take a new one."""
     model, made = random_model(VOCAB, WIDTH), []
     plain, replayed = (
-        Session(model, PROMPTS, slide),
+        Session(model, PROMPTS, slide=slide),
         GraphSession(model, PROMPTS, slide, True, None, record=recorder(made)),
     )
     choices = {7: [3, 0, 2], 11: [1, 0, 0], 20: [1, 2], 25: [0, 0, 1, 1, 1, 0, 0, 1]}
@@ -213,9 +216,9 @@ def test_compiled_samples_are_the_same(settings):
         settings(temperature=0.0),
         settings(repetition_penalty=1.3, top_p=0.8),
     ):
-        options = {"banned": [0, 3], "with_log_probs": True}
-        expected = generate(model, PROMPTS, chosen, 40, 4, **options)
-        found = generate(model, PROMPTS, chosen, 40, 4, decoder=prepare(model, "fp32", "compiled"), **options)
+        options = {"max_new_tokens": 40, "eos_id": 4, "banned": [0, 3], "with_log_probs": True}
+        expected = generate(model, PROMPTS, chosen, **options)
+        found = generate(model, PROMPTS, chosen, decoder=prepare(model, "fp32", "compiled"), **options)
         assert [row.ids for row in found] == [row.ids for row in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
@@ -253,12 +256,12 @@ def test_compiled_draws_equal_plain_ones(temperature):
 @needs_compiler
 def test_a_cache_that_nobody_uses_is_taken_again():
     decoder = prepare(random_model(VOCAB, WIDTH), "fp32", "compiled")
-    one, other = (decoder.session(PROMPTS, "half", True, 3) for _ in range(2))
+    one, other = (decoder.session(PROMPTS, new_tokens=3) for _ in range(2))
     places = {each._slots.buffers.data_ptr() for each in (one, other)}
     assert len(places) == 2
     expected = one.next_logits().clone()
     del one, other
-    third = decoder.session(PROMPTS, "half", True, 3)
+    third = decoder.session(PROMPTS, new_tokens=3)
     assert third._slots.buffers.data_ptr() in places
     assert torch.equal(third.next_logits(), expected)
 
@@ -269,7 +272,7 @@ def test_diverged_weights_are_refused(value):
     model = random_model(VOCAB, WIDTH)
     with torch.no_grad():
         model.final_norm.gain[0] = value
-    session = prepare(model, "fp32", "compiled").session(PROMPTS, "half", True, None)
+    session = prepare(model, "fp32", "compiled").session(PROMPTS)
     with pytest.raises(InputError, match="not finite"):
         session.next_logits()
     with pytest.raises(InputError, match="not finite"):

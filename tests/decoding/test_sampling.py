@@ -1,15 +1,17 @@
+import functools
 import math
 
 import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.decoding import filters
-from tinylm.decoding.sampling import Generation, check_banned, choose, generate, uniforms
+from tinylm.decoding import filters, sampling
+from tinylm.decoding.sampling import Generation, check_banned, choose, uniforms
 from tinylm.decoding.session import Session
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]
+generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
 
 
 def greedy_text(model, prompt: list[int], new_tokens: int, drop: int = 0, banned: list[int] = BANNED) -> list[int]:
@@ -33,7 +35,7 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
         model = make_model(seed)
         prompts = [[SOS, word] for word in range(4, 12)]
         for found, prompt in zip(
-            generate(model, prompts, settings(temperature=0.0), 9, EOS, banned=BANNED), prompts, strict=True
+            generate(model, prompts, settings(temperature=0.0), max_new_tokens=9), prompts, strict=True
         ):
             assert found.ids == greedy_text(model, prompt, 9)
             assert found.finished == (found.ids[-1] == EOS)
@@ -44,7 +46,9 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
 def test_past_the_context_the_window_slides_as_it_is_told(make_model, settings):
     model, banned, texts = make_model(2), [*BANNED, EOS], {}
     for slide, drop in (("half", model.settings.context // 2), ("one", 1)):
-        (found,) = generate(model, [[SOS, 5]], settings(temperature=0.0, slide=slide), 30, None, banned=banned)
+        (found,) = generate(
+            model, [[SOS, 5]], settings(temperature=0.0, slide=slide), max_new_tokens=30, eos_id=None, banned=banned
+        )
         texts[slide] = found.ids
         assert found.ids == greedy_text(model, [SOS, 5], 30, drop, banned)
     assert texts["half"] != texts["one"]
@@ -60,9 +64,7 @@ def test_cached_equals_uncached_past_the_context(model, prompts, settings, slide
                 model,
                 prompts * 2,
                 chosen,
-                30,
-                EOS,
-                banned=BANNED,
+                max_new_tokens=30,
                 use_cache=use,
                 with_log_probs=True,
                 stop_at_eos=stop,
@@ -82,10 +84,10 @@ def test_sample_is_the_same_at_batch_1_20_and_200(make_model, settings, dtype):
     sizes = torch.randint(0, 17, (200,), generator=numbers).tolist()
     prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
     chosen = settings(top_k=20, top_p=0.95)
-    at_200 = generate(model, prompts, chosen, 15, EOS, banned=BANNED)
-    at_20 = generate(model, prompts[:20], chosen, 15, EOS, banned=BANNED)
+    at_200 = generate(model, prompts, chosen, max_new_tokens=15)
+    at_20 = generate(model, prompts[:20], chosen, max_new_tokens=15)
     at_1 = [
-        generate(model, [prompt], chosen, 15, EOS, banned=BANNED, streams=[number])[0]
+        generate(model, [prompt], chosen, max_new_tokens=15, streams=[number])[0]
         for number, prompt in enumerate(prompts[:20])
     ]
     assert [one.ids for one in at_1] == [one.ids for one in at_20] == [one.ids for one in at_200[:20]]
@@ -145,10 +147,10 @@ EXTRAS = [
 def test_sampling_is_what_its_definition_says(make_model, settings, changes):
     model, chosen = make_model(gain=1.5, end=0.0), settings(**changes)
     prompts = [[SOS, *range(4, 4 + size)] for size in (0, 1, 2, 4, 0, 3)]
-    found = generate(model, prompts, chosen, 8, EOS, banned=BANNED)
+    found = generate(model, prompts, chosen, max_new_tokens=8)
     expected = [by_definition(model, prompt, chosen, 8, stream) for stream, prompt in enumerate(prompts)]
     assert [one.ids for one in found] == expected
-    plain = generate(model, prompts, settings(top_k=chosen.top_k), 8, EOS, banned=BANNED)
+    plain = generate(model, prompts, settings(top_k=chosen.top_k), max_new_tokens=8)
     assert [one.ids for one in plain] != expected  # the setting changes something here
 
 
@@ -159,9 +161,9 @@ def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(make_model, se
     numbers = torch.Generator().manual_seed(1)
     sizes = torch.randint(0, 17, (40,), generator=numbers).tolist()
     prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
-    together = generate(model, prompts, chosen, 15, EOS, banned=BANNED)
+    together = generate(model, prompts, chosen, max_new_tokens=15)
     alone = [
-        generate(model, [prompt], chosen, 15, EOS, banned=BANNED, streams=[number])[0]
+        generate(model, [prompt], chosen, max_new_tokens=15, streams=[number])[0]
         for number, prompt in enumerate(prompts[:12])
     ]
     assert [one.ids for one in alone] == [one.ids for one in together[:12]]
@@ -170,7 +172,7 @@ def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(make_model, se
 
 def test_a_temperature_that_ends_at_0_ends_greedily(model, settings):
     prompts = [[SOS, word] for word in range(4, 12)]
-    found = generate(model, prompts, settings(temperature=9.0, temperature_end=0.0), 4, EOS, banned=BANNED)
+    found = generate(model, prompts, settings(temperature=9.0, temperature_end=0.0), max_new_tokens=4)
     whole = [(prompt, one.ids) for prompt, one in zip(prompts, found, strict=True) if len(one.ids) == 4]
     assert len(whole) > 3
     for prompt, ids in whole:
@@ -182,7 +184,12 @@ def test_only_the_window_is_penalised(model, settings):
     strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=3)
     apart = set()
     for one in generate(
-        model, [[SOS, word] for word in range(4, 12)], strong, 30, EOS, banned=[*BANNED, EOS], stop_at_eos=False
+        model,
+        [[SOS, word] for word in range(4, 12)],
+        strong,
+        max_new_tokens=30,
+        banned=[*BANNED, EOS],
+        stop_at_eos=False,
     ):
         places = {}
         for place, word in enumerate(one.ids):
@@ -194,11 +201,11 @@ def test_only_the_window_is_penalised(model, settings):
 
 def test_equal_prompts_get_samples_of_their_own_and_seeds_differ(model, settings):
     prompts = [[SOS, 5]] * 6
-    first = generate(model, prompts, settings(), 12, EOS, banned=BANNED)
+    first = generate(model, prompts, settings(), max_new_tokens=12)
     assert len({tuple(one.ids) for one in first}) > 3
-    assert first == generate(model, prompts, settings(), 12, EOS, banned=BANNED)
-    assert first != generate(model, prompts, settings(seed=12), 12, EOS, banned=BANNED)
-    assert generate(model, prompts[:1], settings(), 12, EOS, banned=BANNED, streams=[4]) == [first[4]]
+    assert first == generate(model, prompts, settings(), max_new_tokens=12)
+    assert first != generate(model, prompts, settings(seed=12), max_new_tokens=12)
+    assert generate(model, prompts[:1], settings(), max_new_tokens=12, streams=[4]) == [first[4]]
 
 
 def test_uniforms_of_a_stream_do_not_depend_on_count_or_neighbours():
@@ -234,7 +241,7 @@ def test_frequencies_match_exact_probabilities(model, settings, changes):
         sums = torch.tensor([0.0, *weights[order].cumsum(0)[:-1].tolist()])
         kept = [word for word, before in zip(order, sums.tolist(), strict=True) if before < chosen.top_p]
     expected = {word: float(weights[word] / weights[kept].sum()) * count for word in kept if weights[word] > 0}
-    found = generate(model, [prompt] * count, chosen, 1, EOS, banned=BANNED)
+    found = generate(model, [prompt] * count, chosen, max_new_tokens=1)
     counts = torch.bincount(torch.tensor([one.ids[0] for one in found]), minlength=31).tolist()
     assert sum(counts[word] for word in expected) == count
     common = [word for word in expected if expected[word] >= 5]
@@ -250,7 +257,7 @@ def test_frequencies_match_exact_probabilities(model, settings, changes):
 def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
     chosen = settings(temperature=1.4, top_k=5, repetition_penalty=1.5)
     for prompt, one in zip(
-        prompts, generate(model, prompts, chosen, 6, EOS, banned=BANNED, with_log_probs=True), strict=True
+        prompts, generate(model, prompts, chosen, max_new_tokens=6, with_log_probs=True), strict=True
     ):
         if len(prompt) + len(one.ids) > 13:
             continue
@@ -265,10 +272,12 @@ def test_repetition_penalty_looks_at_the_rows_own_tokens(model, prompts, setting
     """A penalty beyond every score turns greedy decoding into one that never repeats a word."""
     shifted = [prompt for prompt in prompts if len(prompt) < 6]
     strong = settings(temperature=0.0, repetition_penalty=1000.0)
-    for prompt, one in zip(shifted, generate(model, shifted, strong, 12, EOS, banned=[*BANNED, EOS]), strict=True):
+    for prompt, one in zip(
+        shifted, generate(model, shifted, strong, max_new_tokens=12, banned=[*BANNED, EOS]), strict=True
+    ):
         assert len(set(prompt) & set(one.ids)) == 0
         assert len(set(one.ids)) == len(one.ids) == 12
-    weak = generate(model, shifted, settings(temperature=0.0), 12, EOS, banned=BANNED, stop_at_eos=False)
+    weak = generate(model, shifted, settings(temperature=0.0), max_new_tokens=12, stop_at_eos=False)
     assert any(len(set(one.ids)) < 12 for one in weak)
 
 
@@ -277,11 +286,11 @@ def test_the_end_is_never_a_repetition(make_model, settings, window):
     """<eos> in the prompt, as where the same id opens a text, costs it nothing, nor does one in the text."""
     model, words = make_model(end=60.0), range(4, 12)
     strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=window)
-    found = generate(model, [[EOS, word] for word in words], strong, 1, EOS, banned=BANNED)
+    found = generate(model, [[EOS, word] for word in words], strong, max_new_tokens=1)
     assert [one.ids for one in found] == [[EOS]] * len(words)
-    on = generate(model, [[SOS, word] for word in words], strong, 5, EOS, banned=BANNED, stop_at_eos=False)
+    on = generate(model, [[SOS, word] for word in words], strong, max_new_tokens=5, stop_at_eos=False)
     assert max(one.ids.count(EOS) for one in on) > 1
-    unknown = generate(model, [[EOS, word] for word in words], strong, 1, None, banned=BANNED)
+    unknown = generate(model, [[EOS, word] for word in words], strong, max_new_tokens=1, eos_id=None)
     assert [EOS] not in [one.ids for one in unknown]
 
 
@@ -292,9 +301,7 @@ def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, setting
         model,
         prompts,
         settings(temperature=1.5),
-        12,
-        EOS,
-        banned=BANNED,
+        max_new_tokens=12,
         on_token=lambda row, token: calls.append((row, token)),
     )
     lengths = [len(one.ids) for one in found]
@@ -309,7 +316,7 @@ def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, setting
 
 def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
     prompts = [[SOS, word] for word in range(4, 24)]
-    found = generate(model, prompts, settings(temperature=1.5), 12, EOS, banned=BANNED, stop_at_eos=False)
+    found = generate(model, prompts, settings(temperature=1.5), max_new_tokens=12, stop_at_eos=False)
     assert all(len(one.ids) == 12 and not one.finished for one in found)
     assert any(EOS in one.ids[:-1] for one in found)
 
@@ -328,45 +335,45 @@ def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
 def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
     for dtype in (torch.float32, torch.float64):
         model = make_model(dtype=dtype)
-        found = generate(model, prompts, settings(**changes), 20, EOS, banned=BANNED, with_log_probs=True)
+        found = generate(model, prompts, settings(**changes), max_new_tokens=20, with_log_probs=True)
         for one in found:
             assert 1 <= len(one.ids) <= 20
             assert not set(BANNED) & set(one.ids)
             assert all(math.isfinite(value) and value <= 0 for value in one.log_probs)
         if changes != {"temperature": math.inf} and "repetition_penalty" not in changes:
-            greedy = generate(model, prompts, settings(temperature=0.0), 20, EOS, banned=BANNED)
+            greedy = generate(model, prompts, settings(temperature=0.0), max_new_tokens=20)
             assert [one.ids for one in found] == [one.ids for one in greedy]
 
 
 def test_the_end_may_come_first(model, settings):
     only_end = [word for word in range(31) if word != EOS]
-    (one,) = generate(model, [[SOS]], settings(), 5, EOS, banned=only_end, with_log_probs=True)
+    (one,) = generate(model, [[SOS]], settings(), max_new_tokens=5, banned=only_end, with_log_probs=True)
     assert one.ids == [EOS]
     assert one.finished
     assert len(one.log_probs) == 1
 
 
 def test_nothing_to_do(model, settings):
-    assert generate(model, [], settings(), 5, EOS, banned=BANNED) == []
-    (one,) = generate(model, [[SOS]], settings(), 0, EOS, banned=BANNED)
+    assert generate(model, [], settings(), max_new_tokens=5) == []
+    (one,) = generate(model, [[SOS]], settings(), max_new_tokens=0)
     assert (one.ids, one.log_probs, one.finished) == ([], [], False)
 
 
 def test_bad_arguments_are_refused(model, settings):
     for banned in (range(31), [31], [-1]):
         with pytest.raises(InputError, match="banned"):
-            generate(model, [[SOS]], settings(), 5, EOS, banned=list(banned))
+            generate(model, [[SOS]], settings(), max_new_tokens=5, banned=list(banned))
     with pytest.raises(ValueError, match="2 streams for 1 prompts"):
-        generate(model, [[SOS]], settings(), 5, EOS, banned=BANNED, streams=[1, 2])
+        generate(model, [[SOS]], settings(), max_new_tokens=5, streams=[1, 2])
     with pytest.raises(ValueError, match="temperature"):
-        generate(model, [[SOS]], settings(temperature=math.nan), 5, EOS, banned=BANNED)
+        generate(model, [[SOS]], settings(temperature=math.nan), max_new_tokens=5)
 
 
 def test_a_training_model_decodes_without_dropout_and_trains_on(make_model, settings):
     model = make_model()
-    expected = generate(model, [[SOS, 5]], settings(), 8, EOS, banned=BANNED)
+    expected = generate(model, [[SOS, 5]], settings(), max_new_tokens=8)
     model.train()
-    assert generate(model, [[SOS, 5]], settings(), 8, EOS, banned=BANNED) == expected
+    assert generate(model, [[SOS, 5]], settings(), max_new_tokens=8) == expected
     assert model.training
 
 
@@ -392,15 +399,15 @@ def test_what_may_be_banned_is_said(model):
 
 @pytest.mark.parametrize("steps", [0, -1])
 def test_no_step_gives_an_empty_continuation_each(model, settings, steps):
-    found = generate(model, [[SOS], [SOS, 5]], settings(), steps, EOS, banned=BANNED, with_log_probs=True)
+    found = generate(model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps, with_log_probs=True)
     assert found == [Generation([], [], False)] * 2
 
 
 def test_log_probs_are_kept_where_they_are_asked_for_only(model, settings):
     prompts = [[SOS, 5], [SOS, 9]]
-    plain = generate(model, prompts, settings(), 6, EOS, banned=BANNED)
+    plain = generate(model, prompts, settings(), max_new_tokens=6)
     assert [one.log_probs for one in plain] == [[], []]
-    for one, other in zip(plain, generate(model, prompts, settings(), 6, EOS, banned=BANNED, with_log_probs=True)):
+    for one, other in zip(plain, generate(model, prompts, settings(), max_new_tokens=6, with_log_probs=True)):
         assert (one.ids, one.finished) == (other.ids, other.finished)
         assert len(other.log_probs) == len(one.ids)
 
@@ -410,11 +417,11 @@ def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(model,
     made = type(model).new_cache
     monkeypatch.setattr(type(model), "new_cache", lambda *arguments: calls.append(1) or made(*arguments))
     prompts = [[SOS, word] for word in range(4, 24)]
-    found = generate(model, prompts, settings(), 12, EOS, banned=BANNED)
+    found = generate(model, prompts, settings(), max_new_tokens=12)
     assert any(one.finished and len(one.ids) < 12 for one in found)
     assert len(calls) >= 1
     calls.clear()
-    assert generate(model, prompts, settings(), 12, EOS, banned=BANNED, use_cache=False) == found
+    assert generate(model, prompts, settings(), max_new_tokens=12, use_cache=False) == found
     assert calls == []
 
 

@@ -39,7 +39,7 @@ def test_window_never_exceeds_the_context_and_works_on_tensors(context, slide):
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("new_tokens", [None, 30])
 def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache, new_tokens):
-    session = Session(model, prompts, slide, use_cache, new_tokens)
+    session = Session(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
     texts = [list(prompt) for prompt in prompts]
     for step in range(30):  # past the context of every row, some windows moving twice
         logits = session.next_logits()
@@ -75,7 +75,7 @@ def test_asking_twice_changes_nothing(model, prompts):
 def test_selected_rows_go_on_as_if_they_had_always_stood_there(model, prompts, slide):
     """Rows duplicated, swapped within a prompt (beams), and dropped, at every distance from a window's move."""
     numbers = torch.Generator().manual_seed(3)
-    session = Session(model, prompts[:3], slide)
+    session = Session(model, prompts[:3], slide=slide)
     texts = [list(prompt) for prompt in prompts[:3]]
     for step in range(34):
         expected = torch.stack([plain_logits(model, text, slide) for text in texts])

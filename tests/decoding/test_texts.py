@@ -3,7 +3,7 @@ import warnings
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.decoding.texts import encode_prompt, encode_prompts, generate_text, unspeakable
+from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts, generate_text
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 
@@ -41,7 +41,9 @@ def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert encode_prompts(Letters(), ["", "  ", "ab"], 13, "half") == [[SOS], [SOS], [SOS, 5, 6]]
-        texts = generate_text(model, Letters(), ["", "ab", "once upon"], settings(), 30, streams=[0, 1, 2])
+        texts = generate_text(
+            model, Letters(), ["", "ab", "once upon"], settings(), max_new_tokens=30, streams=[0, 1, 2]
+        )
     assert [text.startswith(start) for text, start in zip(texts, ["", "ab", "onceupon"])] == [True] * 3
     assert all(len(text) > 2 for text in texts)
     assert "?" not in set("".join(texts))
@@ -49,19 +51,19 @@ def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
 
 def test_the_end_is_no_part_of_the_text(model, settings):
     only_end = [word for word in range(31) if word != EOS]
-    assert generate_text(model, Letters(), ["ab"], settings(), 3, banned=only_end) == ["ab"]
+    assert generate_text(model, Letters(), ["ab"], settings(), max_new_tokens=3, banned=only_end) == ["ab"]
 
 
-def test_only_ids_that_are_neither_text_nor_an_end_are_unspeakable():
-    assert unspeakable(Letters()) == [SOS, PAD, UNK]
-    assert unspeakable(Bare()) == unspeakable(Shared()) == []
+def test_only_ids_that_are_neither_text_nor_an_end_are_banned():
+    assert banned_ids(Letters()) == [SOS, PAD, UNK]
+    assert banned_ids(Bare()) == banned_ids(Shared()) == []
 
 
 def test_without_an_end_every_text_has_its_full_length(model, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ids = encode_prompts(Bare(), ["ab"], 13, "half")
-        texts = generate_text(model, Bare(), ["ab"] * 5, settings(), 30, banned=[SOS, EOS, PAD, UNK])
+        texts = generate_text(model, Bare(), ["ab"] * 5, settings(), max_new_tokens=30, banned=[SOS, EOS, PAD, UNK])
     assert ids == [[5, 6]]
     assert [len(text) for text in texts] == [32] * 5
 
@@ -76,4 +78,4 @@ def test_unknown_and_long_prompts_warn(model, settings):
     with pytest.warns(UserWarning, match="prompt 2: no word of it is known"):
         assert encode_prompts(Letters(), ["a", "\0ÄÖ"], 13, "half")[1] == [SOS, UNK, UNK, UNK]
     with pytest.warns(UserWarning, match="prompt 1: 21 tokens, the context holds 13; the model sees the last 9"):
-        generate_text(model, Letters(), ["abcdefghijklmnopqrst"], settings(), 3)
+        generate_text(model, Letters(), ["abcdefghijklmnopqrst"], settings(), max_new_tokens=3)

@@ -48,7 +48,7 @@ def decode_settings() -> Callable[..., DecodeSettings]:
 
 @pytest.fixture
 def words() -> WordTokenizer:
-    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words")
     return build_tokenizer(count_words([WORDS], settings), settings)
 
 

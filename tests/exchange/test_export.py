@@ -27,7 +27,7 @@ def new_trained(random_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def make(**settings):
-        vocab = VocabSettings("words", True, "keep", 1, None, "", None, None)
+        vocab = VocabSettings(tokenizer="words", punctuation="keep")
         tokenizer = build_tokenizer(count_words([TEXT], vocab), vocab)
         tokenizer.save("data/vocab/tokenizer.json")
         save_model("models", random_model(vocab=len(tokenizer), **settings))

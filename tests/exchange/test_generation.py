@@ -8,7 +8,7 @@ from tinylm.decoding import filters
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import encode_prompt, unspeakable
+from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.exchange.generation import generation_config, untranslated
 from tinylm.presets.write import names, preset_text
 from tinylm.text.tokens.longest_match import train_longest_match
@@ -63,7 +63,16 @@ def elsewhere(read, tokenizer, **options):
 
 
 def beams(model, words, width, alpha, n_best):
-    found = beam_search(model, prompt_ids(words), width, NEW, alpha, words.eos_id, unspeakable(words), n_best)
+    found = beam_search(
+        model,
+        prompt_ids(words),
+        width=width,
+        max_new_tokens=NEW,
+        length_penalty=alpha,
+        eos_id=words.eos_id,
+        banned=banned_ids(words),
+        n_best=n_best,
+    )
     return [hypothesis for row in found for hypothesis in row]
 
 
@@ -73,7 +82,14 @@ def test_greedy_and_beams_give_our_ids_and_scores(speaking_model, read_export, w
     kind, settings = FORMS[form]
     model = speaking_model(**settings)
     read, tokenizer = read_export(model, kind, length_penalty=0.6)
-    ours = generate(model, prompt_ids(words), decode_settings().greedy(), NEW, words.eos_id, banned=unspeakable(words))
+    ours = generate(
+        model,
+        prompt_ids(words),
+        decode_settings().greedy(),
+        max_new_tokens=NEW,
+        eos_id=words.eos_id,
+        banned=banned_ids(words),
+    )
     assert elsewhere(read, tokenizer)[0] == [row.ids for row in ours]
     lengths = set()
     for width, alpha in ((1, 0.0), (5, 0.6), (10, 0.6), (5, 0.0), (10, 1.0)):
@@ -180,7 +196,8 @@ def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
 def test_a_text_token_is_never_named_as_padding(decode_settings):
     """longest_match pads with id 0, which is text: generate() would hide it wherever it stands in a prompt."""
     own = train_longest_match(
-        ["the cat sat on a mat"], VocabSettings("longest_match", False, "keep", 1, 40, "", None, None)
+        ["the cat sat on a mat"],
+        VocabSettings(tokenizer="longest_match", lower_case=False, punctuation="keep", max_size=40),
     )
     assert own.pad_id == 0
     content = generation_config(own, decode_settings(), 64)

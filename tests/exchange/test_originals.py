@@ -72,7 +72,7 @@ def test_an_export_comes_back_to_the_same_bytes(tmp_path, random_model, export_o
 
 
 def test_every_kind_of_tokenizer_comes_back(random_model, export_of, places):
-    settings = VocabSettings("longest_match", False, "keep", 1, 40, "", None, None)
+    settings = VocabSettings(tokenizer="longest_match", lower_case=False, punctuation="keep", max_size=40)
     own = train_longest_match(["the cat sat on a mat"], settings)
     folder = export_of(random_model(vocab=len(own)), tokenizer=own)
     restore(folder, *places, replace=False)

@@ -56,7 +56,7 @@ def make(kind, texts):
         texts = [*texts[:20], "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d"]
     elif tokenizer == "longest_match":
         texts = [text for text in texts if text.replace("\n", "").isprintable() and text.isascii()]
-    settings = VocabSettings(tokenizer, lower, punctuation, 1, size, "", None, None)
+    settings = VocabSettings(tokenizer=tokenizer, lower_case=lower, punctuation=punctuation, max_size=size)
     return make_tokenizer(settings, lambda: texts)[0]
 
 
@@ -239,7 +239,7 @@ def test_tiny_shakespeare_has_our_ids(kind):
 
 @pytest.mark.skipif(not (SHARED / "gpt2").is_dir(), reason="no ../shared/gpt2")
 def test_gpt2_as_published_has_our_ids():
-    own = load_gpt2(VocabSettings("gpt2", False, "keep", 1, None, str(SHARED / "gpt2"), None, None))
+    own = load_gpt2(VocabSettings(tokenizer="gpt2", lower_case=False, punctuation="keep", path=str(SHARED / "gpt2")))
     read = library(own)
     for text in [*stories(5), *strange_texts(300, seed=5)]:
         ids = prompt_ids(own, text)

@@ -91,7 +91,7 @@ def test_fault_25_a_folder_without_a_train_split_names_its_splits(folder, capsys
 @pytest.mark.parametrize("punctuation", ["drop", "keep", "attached"])
 @pytest.mark.parametrize("word", ["x" * 1_000_000, "\u00e9" * 300_000, "x" * 10_000_000, "a b " * 2_500_000])
 def test_fault_26_a_word_or_a_line_of_megabytes_is_parted_within_bounds(punctuation, word):
-    settings = VocabSettings("words", True, punctuation, 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words", punctuation=punctuation)
     tracemalloc.start()
     counts = count_words([clean_text(word, True)], settings)
     peak = tracemalloc.get_traced_memory()[1]
@@ -113,10 +113,10 @@ HOSTILE = (
 
 
 def _tokenizers(texts: list[str]) -> list:
-    words = [VocabSettings("words", True, each, 1, None, "", None, None) for each in ("drop", "keep", "attached")]
+    words = [VocabSettings(tokenizer="words", punctuation=each) for each in ("drop", "keep", "attached")]
     made = [build_tokenizer(count_words(texts, settings), settings) for settings in words]
     for kind, train in (("bpe", train_bpe), ("longest_match", train_longest_match)):
-        made.append(train(texts, VocabSettings(kind, False, "drop", 1, 400, "", None, None)))
+        made.append(train(texts, VocabSettings(tokenizer=kind, lower_case=False, max_size=400)))
     return made
 
 
@@ -239,7 +239,7 @@ def test_fault_31_the_source_is_what_is_written_there(folder, capsys, no_network
 
 def _cut(folder: Path, name: str, content: bytes) -> DataSettings:
     (folder / name).write_bytes(content)
-    return DataSettings("local", str(folder / name), "", "", "text", False, None, None, "hash", 0.1, 0, True, 1)
+    return DataSettings(source="local", path=str(folder / name))
 
 
 def test_fault_32_files_cut_anywhere_are_told_by_file_and_line(folder):

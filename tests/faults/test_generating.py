@@ -17,7 +17,7 @@ from tinylm.scoring.bleu import Bleu
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
-VOCAB = VocabSettings("words", True, "drop", 1, None, "", None, None)
+VOCAB = VocabSettings(tokenizer="words")
 TOKENIZER = build_tokenizer(count_words([" ".join(WORDS)], VOCAB), VOCAB)
 MODEL = tiny_model(len(TOKENIZER))
 
@@ -28,22 +28,22 @@ def settings(**changes) -> DecodeSettings:
 
 @pytest.mark.parametrize("prompt", ["", "   ", "\0", "\n\t", "!?"])
 def test_fault_40_a_prompt_without_words_starts_a_story(prompt):
-    (text,) = generate_text(MODEL, TOKENIZER, [prompt], settings(), 5)
-    (empty,) = generate_text(MODEL, TOKENIZER, [""], settings(), 5)
+    (text,) = generate_text(MODEL, TOKENIZER, [prompt], settings(), max_new_tokens=5)
+    (empty,) = generate_text(MODEL, TOKENIZER, [""], settings(), max_new_tokens=5)
     assert text == empty
 
 
 def test_fault_40_unknown_words_and_long_prompts_are_warned_of():
     with pytest.warns(UserWarning, match="no word of it is known; the model sees <unk>"):
-        generate_text(MODEL, TOKENIZER, ["zebra xylophone"], settings(), 2)
+        generate_text(MODEL, TOKENIZER, ["zebra xylophone"], settings(), max_new_tokens=2)
     context = MODEL.settings.context
     with pytest.warns(UserWarning, match=f"the context holds {context}; the model sees the last"):
-        generate_text(MODEL, TOKENIZER, ["dog " * 50], settings(), 2)
+        generate_text(MODEL, TOKENIZER, ["dog " * 50], settings(), max_new_tokens=2)
     with pytest.warns(UserWarning, match=f"50001 tokens, the context holds {context}"):
-        (text,) = generate_text(MODEL, TOKENIZER, ["dog " * 50_000], settings(), 2)
+        (text,) = generate_text(MODEL, TOKENIZER, ["dog " * 50_000], settings(), max_new_tokens=2)
     assert text.startswith("dog dog")
     with pytest.warns(UserWarning, match="the context holds"):
-        generate_text(MODEL, TOKENIZER, ["x" * 1_000_000], settings(), 2)
+        generate_text(MODEL, TOKENIZER, ["x" * 1_000_000], settings(), max_new_tokens=2)
 
 
 HOSTILE = [
@@ -61,25 +61,39 @@ HOSTILE = [
 
 @pytest.mark.parametrize("changes", HOSTILE)
 def test_fault_41_hostile_settings_give_a_finite_text(changes):
-    (found,) = generate(MODEL, [[0, 5]], settings(**changes), 20, TOKENIZER.eos_id, banned=[], with_log_probs=True)
+    (found,) = generate(
+        MODEL, [[0, 5]], settings(**changes), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[], with_log_probs=True
+    )
     assert 1 <= len(found.ids) <= 20
     assert all(math.isfinite(value) and value <= 0 for value in found.log_probs)
 
 
 def test_fault_41_cold_sampling_is_greedy_and_no_tokens_are_none():
-    greedy = generate(MODEL, [[0, 5]], settings(temperature=0.0), 20, TOKENIZER.eos_id, banned=[])
+    greedy = generate(MODEL, [[0, 5]], settings(temperature=0.0), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[])
     for changes in ({"temperature": 1e-9}, {"top_k": 1}, {"top_p": 1e-300}):
-        assert generate(MODEL, [[0, 5]], settings(**changes), 20, TOKENIZER.eos_id, banned=[])[0].ids == greedy[0].ids
-    (nothing,) = generate(MODEL, [[0, 5]], settings(), 0, TOKENIZER.eos_id, banned=[])
+        assert (
+            generate(MODEL, [[0, 5]], settings(**changes), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[])[0].ids
+            == greedy[0].ids
+        )
+    (nothing,) = generate(MODEL, [[0, 5]], settings(), max_new_tokens=0, eos_id=TOKENIZER.eos_id, banned=[])
     assert nothing.ids == []
     only_end = [index for index in range(len(TOKENIZER)) if index != TOKENIZER.eos_id]
-    (ended,) = generate(MODEL, [[0]], settings(), 5, TOKENIZER.eos_id, banned=only_end)
+    (ended,) = generate(MODEL, [[0]], settings(), max_new_tokens=5, eos_id=TOKENIZER.eos_id, banned=only_end)
     assert ended.ids == [TOKENIZER.eos_id]
 
 
 def test_fault_41_beams_up_to_the_vocabulary_are_defined_and_wider_ones_refused():
     def search(width: int):
-        return beam_search(MODEL, [[0, 5]], width, 3, 0.6, TOKENIZER.eos_id, [], 4, "half", True)[0]
+        return beam_search(
+            MODEL,
+            [[0, 5]],
+            width=width,
+            max_new_tokens=3,
+            length_penalty=0.6,
+            eos_id=TOKENIZER.eos_id,
+            banned=[],
+            n_best=4,
+        )[0]
 
     assert all(math.isfinite(hypothesis.score) for hypothesis in search(len(TOKENIZER)))
     with pytest.raises(InputError, match="beam width = 16; allowed: 1 to the vocabulary's 15"):
@@ -101,7 +115,9 @@ def test_fault_42_past_the_context_the_cache_changes_nothing(slide, temperature)
     prompts = [[0, 5], [0, *range(4, 14), 5, 6, 7], [0]]
     chosen = settings(slide=slide, temperature=temperature)
     cached, plain = (
-        generate(MODEL, prompts, chosen, 4 * MODEL.settings.context, None, banned=[], use_cache=use)
+        generate(
+            MODEL, prompts, chosen, max_new_tokens=4 * MODEL.settings.context, eos_id=None, banned=[], use_cache=use
+        )
         for use in (True, False)
     )
     assert [one.ids for one in cached] == [one.ids for one in plain]

@@ -283,7 +283,7 @@ def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
     else:
         with tarfile.open(path, f"w:{'gz' if suffix.endswith('gz') else ''}") as archive:
             archive.addfile(tarfile.TarInfo("/tmp/outside"), io.BytesIO())
-    settings = DataSettings("local", str(path), "", "", "text", False, None, None, "hash", 0.1, 0, True, 1)
+    settings = DataSettings(source="local", path=str(path))
     with pytest.raises(InputError, match=r"not a supported format; allowed: \.parquet, "):
         write_stories(settings, tmp_path / "stories")
     assert "not a supported format of vectors" in refusal(path)

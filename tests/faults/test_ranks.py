@@ -92,13 +92,8 @@ MEMORY = (
 )
 ENDED = {
     "rank 1 killed": ("1.3", KILL, 1, [f"error: rank 1 {KILLED}; stopped after update 3, .* to go on from there$"]),
-    "interrupted": ("1.8", TO_PARENT.format("SIGINT"), 130, ["ending (behind|after)", "interrupted after update 9, "]),
-    "terminated": (
-        "1.11",
-        TO_PARENT.format("SIGTERM"),
-        143,
-        ["ending (behind|after)", "interrupted after update 12, "],
-    ),
+    "interrupted": ("1.8", TO_PARENT.format("SIGINT"), 130, ["stopping after", "interrupted after update 9, "]),
+    "terminated": ("1.11", TO_PARENT.format("SIGTERM"), 143, ["stopping after", "interrupted after update 12, "]),
     "out of memory": ("1.14", "raise MemoryError", 1, [MEMORY]),
     "no number": ("1.16", NAN, 1, ["error: update 17: loss nan, .* at learning rate .*last good snapshot: .*0014.s"]),
     "rank 0 killed": ("0.20", KILL, 1, [f"error: rank 0 {KILLED}$"]),

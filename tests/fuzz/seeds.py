@@ -78,9 +78,9 @@ def make_seeds(folder: Path) -> dict[str, list[dict[str, bytes]]]:
         "bin": [{"a.bin": _bin()}],
         "prompt": [{"prompt.txt": text.encode()} for text in (STORIES[0], "", "cat " * 50, "\u05d0\u0301x")],
     }  # fmt: skip
-    words = VocabSettings("words", True, "drop", 1, None, "", None, None)
-    keep = VocabSettings("words", False, "keep", 1, None, "", None, None)
-    bpe, longest = (VocabSettings(kind, True, "drop", 1, 300, "", None, None) for kind in ("bpe", "longest_match"))
+    words = VocabSettings(tokenizer="words")
+    keep = VocabSettings(tokenizer="words", lower_case=False, punctuation="keep")
+    bpe, longest = (VocabSettings(tokenizer=kind, max_size=300) for kind in ("bpe", "longest_match"))
     made = [build_tokenizer(count_words(STORIES, each), each) for each in (words, keep)]
     seeds["tokenizer"] = []
     for tokenizer in (*made, train_bpe(STORIES, bpe), train_longest_match(STORIES, longest)):

@@ -31,7 +31,7 @@ from tinylm.text.vectors.source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
-SAMPLING = DecodeSettings(0.8, None, 5, 0.9, 0.0, 0.9, 1.2, None, "half", 0.6, 1, "plain", "fp32")
+SAMPLING = DecodeSettings(temperature=0.8, top_k=5, top_p=0.9, repetition_penalty=1.2, length_penalty=0.6)
 
 
 def check(condition: Any, message: str) -> None:
@@ -67,7 +67,7 @@ def _same(ours: Any, theirs: Any) -> bool:
 def corpus(folder: Path) -> None:
     """Stage download over one local file: three splits of clean text, each story in one of them."""
     (path,) = folder.glob("a.*")
-    settings = DataSettings("local", str(path), "", "", "text", False, None, None, "hash", 0.2, 0, True, 1)
+    settings = DataSettings(source="local", path=str(path), held_out_share=0.2)
     write_stories(settings, folder / "stories")
     found = [row["text"] for split in SPLITS for row in read_stories(folder / "stories", split)]
     check(len(found) >= 3 and all(text.strip() == text != "" and text.encode() for text in found), "odd stories")
@@ -100,7 +100,7 @@ def gpt2(folder: Path) -> None:
 
 
 def _continue(model: Any, opened: Any) -> None:
-    (text,) = generate_text(model, opened, [TEXT], SAMPLING, 3)
+    (text,) = generate_text(model, opened, [TEXT], SAMPLING, max_new_tokens=3)
     check(isinstance(text, str), "no text")
 
 
@@ -138,9 +138,9 @@ def snapshot(folder: Path) -> None:
 def prompt(folder: Path) -> None:
     """Any bytes as a prompt, decoded as the shell's arguments are; a text comes back."""
     text = (folder / "prompt.txt").read_bytes().decode("utf-8", "surrogateescape")
-    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words")
     opened = build_tokenizer(count_words([" ".join(WORDS)], settings), settings)
-    (continued,) = generate_text(tiny_model(len(opened)), opened, [text], SAMPLING, 3)
+    (continued,) = generate_text(tiny_model(len(opened)), opened, [text], SAMPLING, max_new_tokens=3)
     continued.encode()
 
 

@@ -17,8 +17,8 @@ from tinylm.host.workers import map_in_order
 ROOT = Path(__file__).parents[2]
 ORPHANS = """
 import os, time
-from tests.test_workers import slowly
-from tinylm.workers import map_in_order
+from tests.host.test_workers import slowly
+from tinylm.host.workers import map_in_order
 if __name__ == "__main__":
     for process in map_in_order(slowly, [0.0, 0.0, 60.0, 60.0], 2):
         print(process, flush=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tinylm.base import paths
 from tinylm.base.config import load_params
 from tinylm.reporting.library import RUNS, STUDIES
 from tinylm.reporting.sources import FILES
@@ -173,15 +174,26 @@ def test_every_section_belongs_to_a_stage(pipeline):
     assert read == set(PARAMS)
 
 
+def path_of(node: ast.AST) -> object:
+    """What `paths.NAME` or `paths.name("constant")` stands for."""
+    if isinstance(node, ast.Call) and all(isinstance(word, ast.Constant) for word in node.args):
+        function = path_of(node.func)
+        return function(*(word.value for word in node.args)) if callable(function) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "paths":
+        return getattr(paths, node.attr)
+    return None
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_files_named_in_the_script_are_dependencies_or_outputs(pipeline, name):
     nodes = list(ast.walk(ast.parse((ROOT / f"stages/{name}.py").read_text(encoding="utf-8"))))
     pieces = {id(piece) for node in nodes if isinstance(node, ast.JoinedStr) for piece in node.values}
     texts = {str(node.value) for node in nodes if isinstance(node, ast.Constant) and id(node) not in pieces}
-    paths = {text for text in texts if re.fullmatch(r"models|(data|models|metrics|plots|report)/[\w./]+", text)}
+    texts |= {str(path) for node in nodes if (path := path_of(node))}
+    named = {text for text in texts if re.fullmatch(r"models|(data|models|metrics|plots|report)/[\w./]+", text)}
     stage = pipeline["stages"][name]
     known = deps(stage) | set(outputs(stage))
-    assert [path for path in sorted(paths) if not covers(known, path)] == []
+    assert [path for path in sorted(named) if not covers(known, path)] == []
 
 
 def test_dependencies_are_outputs_of_a_stage_or_files_of_the_repository(pipeline):

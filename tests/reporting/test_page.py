@@ -22,7 +22,7 @@ from tinylm.text.encoding.stream_cut import cut_stream
 from tinylm.text.stores.token_store import write_store
 
 ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
-SETTINGS = ReportSettings("A title", "none", 8)
+SETTINGS = ReportSettings(title="A title", compare="none", samples=8)
 VOID = {"meta", "link", "br", "image", "path", "rect", "use", "img"}
 
 
@@ -226,9 +226,9 @@ def test_same_run_gives_the_same_bytes(full, params):
 
 def test_samples_in_view_are_as_many_as_asked(full, params):
     run = read_run(full[0], params)
-    assert "4 further continuations" in _page(run, {}, ReportSettings("t", "none", 8))
-    assert "12 further continuations" in _page(run, {}, ReportSettings("t", "none", 0))
-    assert "further continuations" not in _page(run, {}, ReportSettings("t", "none", 12))
+    assert "4 further continuations" in _page(run, {}, ReportSettings(title="t", compare="none", samples=8))
+    assert "12 further continuations" in _page(run, {}, ReportSettings(title="t", compare="none", samples=0))
+    assert "further continuations" not in _page(run, {}, ReportSettings(title="t", compare="none", samples=12))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -280,7 +280,7 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
     np.savez(run_folder / "data/evaluate/attention.npz", words_1=words, maps_1=np.eye(2, dtype="f4")[None, None])
     hostile_params = params | {"data": {hostile: hostile}}
     run = read_run(run_folder, hostile_params)
-    page = _page(run, page_svgs(draw_pictures(run)), ReportSettings(hostile, "none", 8))
+    page = _page(run, page_svgs(draw_pictures(run)), ReportSettings(title=hostile, compare="none", samples=8))
     assert "script" not in _check(page).tags
     assert "<b>" not in page
     assert "\u202e" not in page

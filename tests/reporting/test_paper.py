@@ -21,7 +21,7 @@ from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.writing import PAPER, PICTURES, write_report
 
-SETTINGS = ReportSettings("A title & more", "A", 8)
+SETTINGS = ReportSettings(title="A title & more", compare="A", samples=8)
 ROOT = Path(__file__).parents[2]
 
 

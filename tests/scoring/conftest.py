@@ -24,7 +24,7 @@ EVALUATION = [
 @pytest.fixture
 def corpus(tmp_path):
     """(folder with stories and tokens, tokenizer); the evaluation stories hold the unknown words then, zebra, to."""
-    vocab = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    vocab = VocabSettings(tokenizer="words")
     tokenizer = build_tokenizer(count_words(TRAIN, vocab), vocab)
     (tmp_path / "stories").mkdir()
     for split, stories in (("train", TRAIN), ("evaluation", EVALUATION)):

@@ -20,8 +20,22 @@ from tinylm.scoring.continuations import (
 from tinylm.text.prompts import choose_prompts
 from tinylm.text.stores.token_store import TokenStore
 
-DECODE = DecodeSettings(1.0, None, 0, 1.0, 0.0, 0.9, 1.0, None, "half", 0.0, 5, "plain", "fp32")
-SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
+DECODE = DecodeSettings(seed=5)
+SETTINGS = EvaluateSettings(
+    stories=3,
+    prompts="starts",
+    prompt_tokens=2,
+    new_tokens=9,
+    reference="cut",
+    stop_at_eos=True,
+    greedy=1,
+    ngram_order=3,
+    attention_sentences=1,
+    tendency_sentences=2,
+    ablation_stories=2,
+    bootstrap=200,
+    seed=1,
+)
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])

@@ -53,7 +53,7 @@ def test_words_of_are_the_vocabularys_without_marks_but_unknown_ones(corpus):
 
 
 def test_marks_of_punctuation_are_words_of_their_own_wherever_a_text_is_cut():
-    vocab = VocabSettings("words", True, "keep", 1, None, "", None, None)
+    vocab = VocabSettings(tokenizer="words", punctuation="keep")
     text = 'the dog said "run home" and "go"'
     tokenizer = build_tokenizer(count_words([text], vocab), vocab)
     ids = tokenizer.encode(text)
@@ -62,7 +62,7 @@ def test_marks_of_punctuation_are_words_of_their_own_wherever_a_text_is_cut():
 
 def test_byte_pairs_are_compared_as_words(tmp_path):
     stories = ["The dog ran home, happy.", "A cat sang."]
-    tokenizer = train_bpe(iter(stories), VocabSettings("bpe", False, "drop", 1, 280, "", None, None))
+    tokenizer = train_bpe(iter(stories), VocabSettings(tokenizer="bpe", lower_case=False, max_size=280))
     write_store(tmp_path, "train", map(tokenizer.encode_story, stories), len(tokenizer))
     assert words_of(tokenizer, tokenizer.encode(" ran home, happy.")) == ["ran", "home,", "happy."]
     rows = [{"prompt": "", "ids": tokenizer.encode(" ran home, sad."), "reference_ids": tokenizer.encode(" cat sang.")}]

@@ -15,7 +15,21 @@ from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer
 
-SETTINGS = EvaluateSettings(3, "starts", 2, 9, "cut", True, 1, 3, 1, 2, 2, 200, 1)
+SETTINGS = EvaluateSettings(
+    stories=3,
+    prompts="starts",
+    prompt_tokens=2,
+    new_tokens=9,
+    reference="cut",
+    stop_at_eos=True,
+    greedy=1,
+    ngram_order=3,
+    attention_sentences=1,
+    tendency_sentences=2,
+    ablation_stories=2,
+    bootstrap=200,
+    seed=1,
+)
 
 
 def plain_nats(model, windows):
@@ -65,7 +79,9 @@ def subwords(tmp_path, model):
     """(folder, tokenizer, model) of one kind, whose evaluation stories are the training stories."""
 
     def make(kind, texts=STORIES, **settings):
-        vocab = VocabSettings(kind, False, "keep", 1, 270 if kind == "bpe" else 40, "", None, None)
+        vocab = VocabSettings(
+            tokenizer=kind, lower_case=False, punctuation="keep", max_size=270 if kind == "bpe" else 40
+        )
         tokenizer, _ = make_tokenizer(dataclasses.replace(vocab, **settings), lambda: texts)
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         (folder / "stories").mkdir(parents=True)

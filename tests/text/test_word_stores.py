@@ -41,7 +41,9 @@ RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuati
 
 
 def settings(lower_case=True, punctuation="drop", min_count=1, max_size=None, tokenizer="words"):
-    return VocabSettings(tokenizer, lower_case, punctuation, min_count, max_size, "", None, None)
+    return VocabSettings(
+        tokenizer=tokenizer, lower_case=lower_case, punctuation=punctuation, min_count=min_count, max_size=max_size
+    )
 
 
 def plant(folder, texts):

@@ -49,9 +49,20 @@ def every_sample(model) -> str:
     for name, changes in SAMPLERS.items():
         chosen = DecodeSettings(**(DECODE | changes))
         for cache in (True, False):
-            rows = generate(model, [[SOS, 5]], chosen, 18, EOS, banned=[SOS, PAD], use_cache=cache, stop_at_eos=False)
+            rows = generate(
+                model,
+                [[SOS, 5]],
+                chosen,
+                max_new_tokens=18,
+                eos_id=EOS,
+                banned=[SOS, PAD],
+                use_cache=cache,
+                stop_at_eos=False,
+            )
             texts[f"{name}, {cache}"] = rows[0].ids
-    ((best, *_),) = beam_search(model, [[SOS, 5]], 3, 6, 0.6, EOS, [SOS, PAD])
+    ((best, *_),) = beam_search(
+        model, [[SOS, 5]], width=3, max_new_tokens=6, length_penalty=0.6, eos_id=EOS, banned=[SOS, PAD]
+    )
     return json.dumps(texts | {"beam": best.ids})
 
 

@@ -1,23 +1,20 @@
 """Strict loading of params.yaml: YAML -> frozen settings classes, every error at once with its key path.
 
-DVC reads params.yaml with ruamel.yaml as YAML 1.2, PyYAML by itself as YAML 1.1 (`1e-3` a string, `off` a
-boolean). The loader here is PyYAML's SafeLoader with ruamel's rules of which plain scalar is a number, so that a
-stage sees exactly what DVC hashed. Refused: equal keys in one mapping, other YAML versions, tags past the core's.
+The reader is ruamel.yaml's, as in DVC (YAML 1.2: `1e-3` is a number, `off` a text), so that a stage sees exactly what
+DVC hashed. PyYAML would read YAML 1.1.
 """
 
 import dataclasses
 import difflib
+import functools
 import math
 import os
-import re
 import reprlib
 import stat
 import types
 import typing
 from pathlib import Path
 from typing import Any, TypeVar
-
-import yaml
 
 PARAMS_FILE = "params.yaml"
 MAX_PARAMS_BYTES = 1 << 20
@@ -44,102 +41,50 @@ def refuse_endless(path: str | Path) -> None:
         raise InputError(f"{path}: a pipe, socket or device; allowed: a file")
 
 
-class _Yaml12Loader(yaml.SafeLoader):
-    """SafeLoader with ruamel's YAML 1.2 scalars, duplicate keys and foreign tags refused."""
+@functools.cache
+def _constructor() -> type:
+    """ruamel's safe constructor; ruamel is imported here, so that `tinylm --help` does without."""
+    from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 
-    yaml_implicit_resolvers: typing.ClassVar[dict] = {}  # type: ignore[misc]
-    yaml_constructors: typing.ClassVar[dict] = {
-        tag: constructor
-        for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
-        if tag is None or tag.rpartition(":")[2] in ("null", "bool", "str", "seq", "timestamp")
-    }
+    class Constructor(SafeConstructor):
+        """Bounds what `<<` merges, and names the line of a value that its tag or its form does not allow."""
 
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)
-        if len(node.value) > MAX_MERGED:
-            problem = f"more than {MAX_MERGED} keys in one mapping"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        def flatten_mapping(self, node: Any) -> Any:
+            merged = super().flatten_mapping(node)
+            if len(node.value) > MAX_MERGED:
+                raise ConstructorError(None, None, f"more than {MAX_MERGED} keys in one mapping", node.start_mark)
+            return merged
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, KeyError, IndexError):  # `!!int abc`, 2001-13-45, a number of 5000 digits
-            kind = node.tag.rpartition(":")[2]
-            problem = f"{_short(node.value)} is no {kind}"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, KeyError, IndexError):  # `!!int abc`, 2001-13-45, a number of 5000 digits
+                problem = f"{_short(node.value)} is no {node.tag.rpartition(':')[2]}"
+                raise ConstructorError(None, None, problem, node.start_mark) from None
 
-
-for _tag, _pattern, _first in [
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    (
-        "float",
-        r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
-        r"|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        list("-+.0123456789"),
-    ),
-    ("int", r"[-+]?(?:0b[01_]+|0o?[0-7_]+|[0-9_]+|0x[0-9a-fA-F_]+)", list("-+0123456789")),
-    (
-        "timestamp",
-        r"\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?(?:[Tt]|[ \t]+)\d\d?:\d\d:\d\d(?:\.\d*)?"
-        r"(?:[ \t]*(?:Z|[-+]\d\d?(?::\d\d)?))?",
-        list("0123456789"),
-    ),
-    ("merge", "<<", ["<"]),
-    ("value", "=", ["="]),
-]:
-    _Yaml12Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$", re.ASCII), _first)
-
-
-def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    text = loader.construct_scalar(node).replace("_", "")
-    digits = text.lstrip("-+")
-    base = {"0b": 2, "0o": 8, "0x": 16}.get(digits[:2], 10)  # YAML 1.2: 010 is ten
-    return int(text, base)
-
-
-def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
-    text = loader.construct_scalar(node).replace("_", "").lower()
-    return float(text.replace(".inf", "inf").replace(".nan", "nan"))
-
-
-def _construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
-    keys: set = set()
-    for key_node, _ in node.value:
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise yaml.constructor.ConstructorError(None, None, "a key is a list or mapping", key_node.start_mark)
-        key = key_node.value if key_node.tag.endswith(":merge") else loader.construct_object(key_node)
-        if key in keys:
-            line = key_node.start_mark.line + 1
-            raise InputError(f"{loader.name}, line {line}: key {_short(key)} stands twice; keep one of them")
-        keys.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Yaml12Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
-_Yaml12Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
-_Yaml12Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+    return Constructor
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    """Read one YAML 1.2 mapping; `name` stands in the messages. Raises InputError."""
-    odd_break = re.search("[\x85\u2028\u2029]", text)  # line ends in YAML 1.1 only
-    if odd_break:
-        line = text.count("\n", 0, odd_break.start()) + 1
-        raise InputError(f"{name}, line {line}: character U+{ord(odd_break[0]):04X}; allowed: plain line ends")
+    """Read one YAML mapping as DVC does; `name` stands in the messages. Raises InputError."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    reader = YAML(typ="safe", pure=True)
+    reader.Constructor = _constructor()
     try:
-        loader = _Yaml12Loader(text)
-        loader.name = name
-        value = loader.get_single_data()
-    except yaml.MarkedYAMLError as error:
+        value = reader.load(text)
+    except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InputError(f"{name}, line {line}: not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
+        problem = f"not YAML: {error.problem}"
+        if isinstance(error, DuplicateKeyError):
+            problem = f"key {_short(error.problem.split(chr(34))[1])} stands twice; keep one of them"
+        raise InputError(f"{name}, line {line}: {problem}") from None
+    except YAMLError as error:
         raise InputError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
         raise InputError(f"{name}: nested too deeply; sections hold plain values and lists") from None
-    if loader.yaml_version not in (None, (1, 2)):
-        raise InputError(f"{name}: %YAML {loader.yaml_version[0]}.{loader.yaml_version[1]}; allowed: YAML 1.2")
     if not isinstance(value, dict):
         held = "is empty" if value is None else f"holds {_short(value)}"
         raise InputError(f"{name}: {held}; allowed: a mapping of sections")

@@ -13,7 +13,7 @@ from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import unspeakable
+from tinylm.decoding.texts import banned_ids
 from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
@@ -58,7 +58,7 @@ def continue_prompts(
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
     shared: dict[str, Any] = {
-        "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": unspeakable(tokenizer),
+        "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": banned_ids(tokenizer),
         "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "decoder": decoder,
     }  # fmt: skip
     if task.width is None:

@@ -108,7 +108,7 @@ def measure_task(task: Task) -> dict[str, Any]:
 
 def cache_bytes(decoder: ModelDecoder, task: Task) -> int:
     """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = decoder.session(task.prompts, task.decode.slide, task.cache, task.new_tokens)
+    session = decoder.session(task.prompts, slide=task.decode.slide, use_cache=task.cache, new_tokens=task.new_tokens)
     session.next_logits()
     return session.cache_bytes
 
@@ -193,5 +193,5 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], l
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
     """How far apart the logits of two next tokens lie after a prefix, without a cache."""
     decoder = decoder_of(untrained_model(task), task.decode)
-    logits = decoder.session([prefix], task.decode.slide, False, None).next_logits()[0]
+    logits = decoder.session([prefix], slide=task.decode.slide, use_cache=False).next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

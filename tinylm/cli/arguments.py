@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
-from tinylm.cli import compare_options, exchange_options, publish_options, standin
+from tinylm.base import paths
+from tinylm.cli import compare, export, publish, standin
 from tinylm.host.command import guard
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
-MODELS, VOCAB = "models", "data/vocab/tokenizer.json"
 Arguments = argparse.Namespace
 
 
@@ -35,12 +35,14 @@ def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.Ar
 
 
 def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--models", default=MODELS, metavar="FOLDER", help="the trained model (default %(default)s)")
-    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="its tokenizer (default %(default)s)")
+    parser.add_argument(
+        "--models", default=paths.MODELS, metavar="FOLDER", help="the trained model (default %(default)s)"
+    )
+    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="its tokenizer (default %(default)s)")
 
 
 PURPOSES = {
-    "generate": "continue a text, word by word as the words fall",
+    "generate": "continue a text, printed word by word as it is generated",
     "attention": "draw what each head attends to in a text",
     "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
     "check": "check params.yaml, data and machine before any work",
@@ -118,7 +120,7 @@ DESCRIBE_EXAMPLES = """\
 
 def _add_describe(commands: Any) -> None:
     parser = _command(commands, "describe", DESCRIBE_EXAMPLES)
-    parser.add_argument("--vocab", default=VOCAB, metavar="FILE", help="tokenizer (default %(default)s)")
+    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
     parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
@@ -184,12 +186,12 @@ def _add_study(commands: Any) -> None:
 
 
 def _add_exchange(commands: Any) -> None:
-    export = _command(commands, "export", exchange_options.EXPORT_EXAMPLES, exchange_options.EXPORT_NOTES)
-    back = _command(commands, "import", exchange_options.IMPORT_EXAMPLES)
-    back.set_defaults(run=_runner("import_model"))  # a module cannot be called import
-    exchange_options.add_export(export)
-    exchange_options.add_import(back)
-    for parser in (export, back):
+    there = _command(commands, "export", export.EXPORT_EXAMPLES, export.EXPORT_NOTES)
+    back = _command(commands, "import", export.IMPORT_EXAMPLES)
+    back.set_defaults(run=export.run_import)
+    export.add_export(there)
+    export.add_import(back)
+    for parser in (there, back):
         _add_model_options(parser)
 
 
@@ -211,8 +213,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_preset(commands)
     _add_record(commands)
     _add_study(commands)
-    publish_options.add_options(_command(commands, "publish", publish_options.EXAMPLES, publish_options.NOTES))
-    compare_options.add_options(_command(commands, "compare", compare_options.EXAMPLES, compare_options.NOTES))
+    publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
+    compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
     _add_exchange(commands)
     standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser

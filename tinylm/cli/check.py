@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.cli.arguments import VOCAB
 from tinylm.cli.machine import check_files, check_machine
 from tinylm.decoding.texts import encode_prompt
 from tinylm.presets.sections import Finding, Read, check_rules, read_sections, vocab_limit
@@ -14,7 +14,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 def _made(read: Read) -> Tokenizer | None:
     """The vocabulary that the vocab stage made, where it is of the kind that section vocab names."""
-    made = open_tokenizer(VOCAB) if Path(VOCAB).exists() else None
+    made = open_tokenizer(paths.TOKENIZER) if Path(paths.TOKENIZER).exists() else None
     vocab = read.get("vocab")
     return None if made is None or (vocab is not None and made.kind != vocab.tokenizer) else made
 
@@ -51,7 +51,7 @@ def find() -> list[Finding]:
         findings += check_sample_prompt(read)
     except InputError as error:
         vocab_size = None
-        findings.append(Finding(VOCAB, "", str(error)))
+        findings.append(Finding(paths.TOKENIZER, "", str(error)))
     return [
         *findings,
         *check_rules(read, vocab_size),

@@ -7,6 +7,24 @@ from tinylm.base.files import atomic_write, write_json
 
 HEAD = "HEAD"
 TOGETHER = 3  # runs whose stories are printed as well; of more, the page and the JSON have them
+NOTES = """\
+A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they stand. Each is compared with
+the first, by bootstrap over the evaluation stories that both were scored on. Files come from git and from DVC's cache;
+nothing is checked out."""
+EXAMPLES = """\
+  tinylm compare HEAD workspace
+  tinylm compare main warm-newt --html runs/compare.html
+  dvc exp run --queue -S 'train.lr=1e-3,3e-3,1e-2' && dvc exp run --run-all
+  tinylm compare --all                              the current commit and all its experiments
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """REVISIONS and the options."""
+    parser.add_argument("revisions", nargs="*", metavar="REV", help="the first is what the others are compared with")
+    parser.add_argument("--all", action="store_true", help="also every finished experiment of the current commit")
+    parser.add_argument("--json", metavar="FILE", help="write it as JSON as well")
+    parser.add_argument("--html", metavar="FILE", help="write it as a page as well, with pictures and all stories")
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -30,8 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
+    from tinylm.compare.scaling import scaling_of
     from tinylm.compare.sections import sections
-    from tinylm.compare.sweep import scaling_of
     from tinylm.compare.terminal import to_text
 
     with opened(names, experiments=arguments.all) as revisions:
@@ -43,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     comparison, scaling = compare(runs), scaling_of(runs) if arguments.all else None
     print(to_text(sections(comparison, scaling, stories=len(runs) <= TOGETHER)))
     if arguments.json:
-        from tinylm.compare.as_json import as_json
+        from tinylm.compare.sections import as_json
 
         write_json(arguments.json, as_json(comparison, scaling))
     if arguments.html:

@@ -1,9 +1,36 @@
-"""tinylm export: the trained model as a folder for the library transformers."""
+"""tinylm export: the trained model as a folder for the library transformers; tinylm import: such a folder read back."""
 
 import argparse
 from pathlib import Path
 
-from tinylm.exchange.loading import load
+EXPORT_NOTES = """\
+Format transformers: an architecture that stock transformers ships, GPT-2 or OPT, which needs no code of ours. Format
+tinylm: the weights as they are and a small modelling file, which is run with trust_remote_code=True."""
+EXPORT_EXAMPLES = """\
+  tinylm export exports/storybook
+  tinylm export exports/own --format tinylm
+"""
+IMPORT_EXAMPLES = """\
+  tinylm import exports/storybook
+  tinylm import exports/storybook --models other/models --vocab other/tokenizer.json
+"""
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """DIR and the format."""
+    parser.add_argument("folder", metavar="DIR", help="a new or empty folder, or an earlier export, which is replaced")
+    parser.add_argument(
+        "--format",
+        choices=("transformers", "tinylm"),
+        default="transformers",
+        help="of the weights (default %(default)s)",
+    )
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """DIR and whether another model is replaced."""
+    parser.add_argument("folder", metavar="DIR", help="what tinylm export wrote, or a copy of it from the hub")
+    parser.add_argument("--force", action="store_true", help="also over another model that is there")
 
 
 def _use(folder: str, own: bool) -> str:
@@ -19,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then say which architecture it is, what it leaves out and how it is used."""
     from tinylm.exchange.export import Trained, export_folder
     from tinylm.exchange.generation import untranslated
+    from tinylm.exchange.loading import load
 
     trained = Trained(arguments.models, arguments.vocab, *load(arguments.models, arguments.vocab))
     made = export_folder(Path(arguments.folder), trained, arguments.format)
@@ -31,3 +59,13 @@ def run(arguments: argparse.Namespace) -> None:
     for line in untranslated(trained.decode):
         print(f"generate() of transformers lacks {line}")
     print(_use(arguments.folder, own))
+
+
+def run_import(arguments: argparse.Namespace) -> None:
+    """Copy the originals that the export carries to --models and --vocab, checked, to the same bytes."""
+    from tinylm.exchange.originals import restore
+
+    parameters, tokenizer = restore(arguments.folder, arguments.models, arguments.vocab, arguments.force)
+    print(f"{arguments.models}: {parameters:,} parameters")
+    print(f"{arguments.vocab}: {len(tokenizer):,} ids, {tokenizer.kind}")
+    print("tinylm generate and attention use them as they are; dvc repro would make a vocabulary and train anew")

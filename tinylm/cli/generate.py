@@ -9,7 +9,7 @@ from tinylm.bench.precision_changes import changes
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import encode_prompts, unspeakable
+from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.exchange.loading import load
 from tinylm.host.runtime import visible
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
@@ -115,15 +115,15 @@ def _sample(
     arguments: argparse.Namespace,
     decoder: ModelDecoder,
 ) -> list[list[int]]:
-    """Print each prompt with its continuation; a single one as its words fall. Returns the texts' ids."""
+    """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts' ids."""
     stream = _Stream(tokenizer, prompts[0]) if len(prompts) == 1 else None
     found = generate(
         model,
         prompts,
         settings,
-        arguments.max_tokens,
-        tokenizer.eos_id,
-        banned=unspeakable(tokenizer),
+        max_new_tokens=arguments.max_tokens,
+        eos_id=tokenizer.eos_id,
+        banned=banned_ids(tokenizer),
         on_token=stream.add if stream else None,
         with_log_probs=arguments.log_probs,
         use_cache=not arguments.no_cache,
@@ -155,14 +155,14 @@ def _search(
     found = beam_search(
         model,
         prompts,
-        arguments.beams,
-        arguments.max_tokens,
-        settings.length_penalty,
-        tokenizer.eos_id,
-        unspeakable(tokenizer),
-        arguments.n_best or 1,
-        settings.slide,
-        not arguments.no_cache,
+        width=arguments.beams,
+        max_new_tokens=arguments.max_tokens,
+        length_penalty=settings.length_penalty,
+        eos_id=tokenizer.eos_id,
+        banned=banned_ids(tokenizer),
+        n_best=arguments.n_best or 1,
+        slide=settings.slide,
+        use_cache=not arguments.no_cache,
         decoder=decoder,
     )
     for number, (prompt, hypotheses) in enumerate(zip(prompts, found, strict=True)):

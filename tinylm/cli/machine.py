@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.cli.describe import blank_model
 from tinylm.cost.describe import summary
@@ -18,7 +19,7 @@ from tinylm.text.corpus.readers import local_splits
 from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
-FOLDERS = ("data", "models", "metrics", "plots", "report", "runs")  # what the stages write
+FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 STORY_BYTES = 1000  # of a mean story, for estimates
 HUB_STORIES = 2_140_000
 GIB, MIB = 2**30, 2**20
@@ -76,7 +77,7 @@ def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
 
     Disk: the corpus three times (as it comes, stories and ids, DVC's cache) and the weights ten times (model,
     cache, snapshots with the optimizer's state). Memory: weights, gradients, optimizer state and the activations of
-    one mini-batch, 14 D + 3 F + 3 H T numbers a token and layer.
+    one mini-batch, 14 D + 3 F + 3 H T numbers per token and layer.
     """
     disk, memory = 3 * stories_bytes(read), 0
     if vocab_size and {"model", "embedding", "train"} <= read.keys():

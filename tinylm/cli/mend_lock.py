@@ -43,7 +43,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether it holds stages, whose entries are whole, and a line end behind the last."""
+    """Whether it holds stages, whose entries are whole, and a line end after the last."""
     try:
         lock: Any = parse_yaml(text, LOCK)
     except InputError:

@@ -4,10 +4,34 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, load_params
-from tinylm.cli.arguments import MODELS, VOCAB
 from tinylm.compare.provenance import output_md5, revision, stale, uncommitted
-from tinylm.exchange.loading import load
+
+NOTES = """\
+Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve, the report and what
+says how it was made. Then all of it becomes one commit of the repository; until then, and if anything fails, its old
+revision stands. The token is the one of `hf auth login` or HF_TOKEN."""
+EXAMPLES = """\
+  tinylm publish me/small-stories --dry-run
+  tinylm publish me/small-stories --private --license mit
+  tinylm publish me/my-stories --data-license cc-by-4.0
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """REPO and the options."""
+    parser.add_argument("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
+    parser.add_argument("--dry-run", action="store_true", help="write the folder and say what would go where")
+    parser.add_argument("--private", action="store_true", help="a new repository that only you can see")
+    parser.add_argument("--license", metavar="NAME", help="of the weights, for the card (default: none is stated)")
+    parser.add_argument("--data-license", metavar="NAME", help="of the data, where tinylm cannot know it")
+    parser.add_argument(
+        "--format",
+        choices=("transformers", "tinylm"),
+        default="transformers",
+        help="of the weights, as in tinylm export (default %(default)s)",
+    )
 
 
 def _run() -> tuple[Any, list[str], bool]:
@@ -22,7 +46,7 @@ def _run() -> tuple[Any, list[str], bool]:
     left_out += [line for name, line in run.problems.items() if name == "evaluate"]
     why = stale(".", params)[0].get("report", "")
     try:
-        output_md5(".", "report", "report")
+        output_md5(".", "report", paths.REPORT)
     except InputError as error:
         why = str(error)
     return run, left_out + ([f"report: {why}"] if why else []), not why
@@ -39,13 +63,13 @@ def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> A
     from tinylm.exchange.publication import Origin, Publication
 
     made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    origin = Origin(revision(), output_md5(".", "train", "models"), made_with)
+    origin = Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
     return Publication(arguments.repo, arguments.format, arguments.license, origin=origin, report=report, **known)
 
 
 def _data(arguments: argparse.Namespace) -> Any:
     """The data's licence. Raises InputError where a publication would have to be silent about it."""
-    from tinylm.exchange.licences import check_name, data_licence
+    from tinylm.exchange.publication import check_name, data_licence
 
     for option, given in (("--license", arguments.license), ("--data-license", arguments.data_license)):
         if given is not None:
@@ -67,7 +91,7 @@ def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> No
 
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, but for --dry-run, publish it."""
-    from tinylm.exchange.repository import check_repo
+    from tinylm.exchange.hub import check_repo
 
     check_repo(arguments.repo)
     run, left_out, report = _run()
@@ -79,9 +103,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     from tinylm.exchange.export import Trained, export
     from tinylm.exchange.generation import untranslated
+    from tinylm.exchange.loading import load
     from tinylm.exchange.publishing import EXPORTS, build
 
-    trained = Trained(MODELS, VOCAB, *load(MODELS, VOCAB))
+    trained = Trained(paths.MODELS, paths.TOKENIZER, *load(paths.MODELS, paths.TOKENIZER))
     lacks = tuple(untranslated(trained.decode))
     publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
     folder = EXPORTS / arguments.repo

@@ -1,4 +1,4 @@
-"""Look at the bytes that `dvc repro` left, some of them out of DVC's cache; `make repro` does so behind it.
+"""Check the bytes that `dvc repro` left, some of them from DVC's cache; `make repro` does so after it.
 
 DVC does not look at what it restores from its cache: where a file there has changed, `dvc repro` ends well, with other
 bytes, and enters them in dvc.lock. What stages write carries its SHA-256, which is looked at here; metrics and curves
@@ -13,12 +13,12 @@ import math
 import sys
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import SUMS, discard, read_json, sha256
 from tinylm.host.command import guard
 
-FOLDERS = ("data", "models")
-KEPT = (*FOLDERS, "metrics", "plots", "report")  # where DVC puts what it restores
+FOLDERS = (paths.DATA, paths.MODELS)
 SMALL = 1 << 20  # bytes; larger files of the cache are looked at where something is wrong
 STORE = ("ids", "offsets")  # files of a token store, whose sums stand in its JSON
 
@@ -79,7 +79,7 @@ def main() -> None:
     found = damaged()
     bad = clean_cache(_cache(), math.inf if found else SMALL)
     if bad:
-        files = [path for folder in KEPT for path in Path(folder).rglob("*") if path.is_file()]
+        files = [path for folder in paths.OUTPUTS for path in Path(folder).rglob("*") if path.is_file()]
         found = sorted({*found, *(path for path in files if _md5(path) in bad)})
     if found:
         discard(*found)

@@ -22,7 +22,7 @@ def _git(folder: str | Path, *words: str) -> str | None:
 
 
 def revision(folder: str | Path = ".") -> str | None:
-    """The commit of the code, "+" behind it where tracked files differ from it; None outside of git."""
+    """The commit of the code, "+" after it where tracked files differ from it; None outside of git."""
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
     if commit is None:
         return None

@@ -52,7 +52,7 @@ class Revision:
 
 @contextlib.contextmanager
 def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:
-    """The revisions by name, those of the current commit's experiments behind them where they are asked for.
+    """The revisions by name, those of the current commit's experiments after them where they are asked for.
 
     Raises InputError for a name that leads nowhere, outside of a DVC repository and where DVC is busy.
     """

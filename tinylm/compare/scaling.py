@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.compare.comparison import pair_up
+from tinylm.compare.runs import Run
+
 AXES = ("parameters", "tokens", "compute")
 ALIKE = 1.02
 SIZES, FLOOR_SIZES = 3, 5  # different sizes that a fit needs, and one with a floor
@@ -60,7 +63,7 @@ class Fit:
     missing: dict[str, str]
 
 
-def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats a token") -> Fit:
+def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
     """Fit each axis that the runs spread over.
 
     A row is {"name", "loss" (in `unit`, over the same text for all), and any of "parameters", "tokens", "compute"
@@ -201,3 +204,45 @@ def as_json(found: Fit) -> dict[str, Any]:
 
 def _interval(value: float, ends: tuple[float, float]) -> dict[str, float]:
     return {"value": value, "low": ends[0], "high": ends[1]}
+
+
+NATS, BITS = "nats per token", "bits per byte"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """The fits through a sweep's runs, and the names of those whose losses are not of the same text."""
+
+    law: Fit
+    left_out: list[str]
+
+
+def scaling_of(runs: Sequence[Run]) -> Scaling:
+    """Fits through the runs that score the same stories as the first.
+
+    By nats per token where all have the same tokens, else by bits per byte; compute is training FLOP.
+    """
+    first = runs[0]
+    pairs = {run.name: pair_up(first, run) for run in runs}
+    alike = [run for run in runs if _same_stories(first, run, len(pairs[run.name].stories))]
+    unit = NATS if all(pairs[run.name].same_tokens for run in alike) else BITS
+    rows = [_point(run, "nats_per_token" if unit == NATS else "bits_per_byte") for run in alike]
+    rows = [row for row in rows if row["loss"] is not None]
+    names = {row["name"] for row in rows}
+    return Scaling(fit(rows, unit), [run.name for run in runs if run.name not in names])
+
+
+def _same_stories(first: Run, run: Run, shared: int) -> bool:
+    """Whether both were scored on these and no others: a run's loss is over all of its stories."""
+    return bool(first.stories and run.stories) and shared == len(first.stories or ()) == len(run.stories or ())
+
+
+def _point(run: Run, loss: str) -> dict[str, Any]:
+    tokens, flop = run.value("train", "tokens"), run.value("train", "training_flop_per_token")
+    return {
+        "name": run.name,
+        "parameters": run.value("train", "parameters"),
+        "tokens": tokens,
+        "compute": tokens * flop if tokens and flop else None,
+        "loss": run.value("evaluate", loss),
+    }

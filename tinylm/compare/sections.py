@@ -1,14 +1,58 @@
-"""What a comparison says, as blocks: the terminal and the page set the same ones."""
+"""What a comparison says, as blocks, which the terminal and the page share, and as JSON."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from tinylm.compare.comparison import BITS, BLEU, PERPLEXITY, Against, Comparison, Finding
-from tinylm.compare.figures import FIGURES
 from tinylm.compare.runs import Run
-from tinylm.compare.sweep import Scaling
+from tinylm.compare.scaling import Scaling
+from tinylm.compare.scaling import as_json as law_as_json
+from tinylm.compare.statistics import LEVEL, RESAMPLES
 from tinylm.reporting.blocks import Blocks, Quotes, bullets, fold, heading, joined, paragraph, table
-from tinylm.reporting.wording import ABSENT, MINUS, figure
+from tinylm.reporting.sources import as_number
+from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure by its place in metrics/STAGE.json, and how it is written; `ends`: where its interval stands apart."""
+
+    label: str
+    stage: str
+    keys: tuple[str, ...]
+    written: Any
+    ends: tuple[str, ...] = ()
+
+    def of(self, run: Run) -> tuple[float | None, tuple[float, float] | None]:
+        """(value, its own 95 % interval), None where the run lacks it."""
+        found = run.value(self.stage, *self.keys)
+        ends = interval(run.value(self.stage, *self.ends) if self.ends else found)
+        return as_number(found.get("value") if isinstance(found, dict) else found), ends
+
+    def cell(self, run: Run) -> str:
+        """The value with its interval as text."""
+        value, ends = self.of(run)
+        text = self.written(value)
+        return text if ends is None or text == ABSENT else f"{text} ({' to '.join(map(self.written, ends))})"
+
+
+def four(value: Any) -> str:
+    """Four significant digits."""
+    return figure(value, 4)
+
+
+FIGURES = (
+    Figure("perplexity", "evaluate", ("perplexity",), four, ("perplexity_interval",)),
+    Figure("bits per byte", "evaluate", ("bits_per_byte",), four),
+    Figure("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
+    Figure("Kneser-Ney's perplexity", "evaluate", ("baselines", "kneser_ney", "perplexity"), four),
+    Figure("held-out loss", "train", ("held_out_loss_best",), loss),
+    Figure("train loss", "train", ("train_loss",), loss),
+    Figure("parameters", "train", ("parameters",), count),
+    Figure("tokens seen", "train", ("tokens",), count),
+)
+
 
 LABELS = {PERPLEXITY: "perplexity", BITS: "bits per byte", BLEU: "BLEU of four words"}
 SIDE_BY_SIDE = 4  # runs that are columns; of more, each is a row
@@ -133,3 +177,47 @@ def _stories(first: str, against: Against) -> Blocks:
         ]
         blocks += [*heading(line), *paragraph(f"{changed.prompt} …"), Quotes(quotes)]
     return fold(f"{against.name} against {first}", blocks, is_open=True) if blocks else []
+
+
+def as_json(comparison: Comparison, scaling: Scaling | None = None) -> dict[str, Any]:
+    """Everything that the page shows, figures unrounded."""
+    return {
+        "first": comparison.runs[0].name,
+        "runs": [_run_as_json(run) for run in comparison.runs],
+        "parameters": comparison.parameters,
+        "without_effect": comparison.no_effect,
+        "code_or_data": comparison.inputs,
+        "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "over": "stories, for BLEU prompts"},
+        "against_first": {against.name: _against_as_json(against) for against in comparison.against},
+        **({"scaling": {**law_as_json(scaling.law), "left_out": scaling.left_out}} if scaling else {}),
+    }
+
+
+def _run_as_json(run: Run) -> dict[str, Any]:
+    found = {".".join([figure.stage, *figure.keys]): figure.of(run) for figure in FIGURES}
+    figures = {
+        name: {"value": value, **({"low": ends[0], "high": ends[1]} if ends else {})}
+        for name, (value, ends) in found.items()
+        if value is not None
+    }
+    return {"name": run.name, "commit": run.commit, "figures": figures, "notes": run.notes}
+
+
+def _against_as_json(against: Against) -> dict[str, Any]:
+    findings = {}
+    for finding in against.findings:
+        found = finding.difference
+        findings[finding.metric] = {
+            "first": found.first,
+            "second": found.second,
+            "difference": found.value,
+            "low": found.low,
+            "high": found.high,
+            "count": found.count,
+            "paired": found.paired,
+            "seeds_give": vars(finding.noise) if finding.noise else None,
+            "verdict": finding.verdict.kind,
+            "says": finding.verdict.says,
+        }
+    changed = [{**vars(story), "change": story.change} for story in against.changed]
+    return {"differs": against.differs, "findings": findings, "notes": against.notes, "changed_most": changed}

@@ -45,7 +45,7 @@ def _block(block: Block, width: int) -> str:
 def _table(block: Table, width: int) -> str:
     """Columns as wide as their longest cell, numbers set right; a table too wide goes on below, its first column again.
 
-    Prose in the last column stands behind its row, or under it where there is too little room.
+    Prose in the last column stands after its row, or under it where there is too little room.
     """
     rows = [[visible(cell) for cell in row] for row in [block.heads, *block.rows]]
     prose = [row.pop() for row in rows] if block.heads[-1] in block.prose else [""] * len(rows)
@@ -65,7 +65,7 @@ def _table(block: Table, width: int) -> str:
 
 
 def _pieces(rows: list[list[str]], width: int) -> list[list[list[str]]]:
-    """The table cut into groups of columns that fit the width, each behind the first column."""
+    """The table cut into groups of columns that fit the width, each after the first column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     groups: list[list[int]] = [[0]]
     used = widths[0]
@@ -79,6 +79,6 @@ def _pieces(rows: list[list[str]], width: int) -> list[list[list[str]]]:
 
 
 def _beside(cells: str, text: str, room: int) -> Sequence[str]:
-    """Prose behind the cells of its row."""
+    """Prose after the cells of its row."""
     first, *more = textwrap.wrap(text, room) or [""]
     return [f"{cells}  {first}", *(" " * (len(cells) + 2) + line for line in more)]

@@ -26,11 +26,12 @@ class Hypothesis:
 def beam_search(
     model: TinyLM,
     prompts: Sequence[Sequence[int]],
+    *,
     width: int,
     max_new_tokens: int,
-    length_penalty: float,
     eos_id: int | None,
     banned: Sequence[int],
+    length_penalty: float = 0.0,
     n_best: int = 1,
     slide: str = "half",
     use_cache: bool = True,
@@ -54,7 +55,9 @@ def beam_search(
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
     end = eos_id if stop_at_eos and eos_id is not None else -1  # no token ends a text
     with decoding_mode(model):
-        session = (decoder or Decoder(model)).session(prompts, slide, use_cache, max_new_tokens, width)
+        session = (decoder or Decoder(model)).session(
+            prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, beams=width
+        )
         search = _Search(session, width, n_best, max_new_tokens, length_penalty)
         for length in range(1, max_new_tokens + 1):
             if not search.step(length, end, banned):
@@ -117,7 +120,7 @@ class _Search:
         return self._continue(totals, beams, tokens)
 
     def _keep(self, prompt: int, beam: int, token: int, log_prob: float, length: int) -> None:
-        """Enter a hypothesis into its prompt's n_best, behind those of the same score."""
+        """Enter a hypothesis into its prompt's n_best, after those of the same score."""
         kept = self.kept[self.numbers[prompt]]
         score = log_prob / length**self.alpha
         if len(kept) == self.n_best and score <= kept[-1].score:

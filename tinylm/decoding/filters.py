@@ -1,6 +1,6 @@
 """Filters on next-token scores, each a pure function of logits (B, N); what is filtered out is -inf.
 
-A row always keeps a finite score if it had one, so that no softmax behind a filter gives NaN.
+A row always keeps a finite score if it had one, so that no softmax after a filter gives NaN.
 """
 
 import math

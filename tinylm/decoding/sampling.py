@@ -17,7 +17,7 @@ from tinylm.model.transformer import TinyLM
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What was generated behind one prompt.
+    """What was generated after one prompt.
 
     ids: the new tokens, <eos> included where the text ended; log_probs: of each, in nats, under the model's own
     distribution, before any filter (empty unless asked for); finished: whether <eos> ended it.
@@ -65,9 +65,9 @@ def generate(
     model: TinyLM,
     prompts: Sequence[Sequence[int]],
     settings: DecodeSettings,
+    *,
     max_new_tokens: int,
     eos_id: int | None,
-    *,
     banned: Sequence[int],
     on_token: Callable[[int, int], None] | None = None,
     with_log_probs: bool = False,
@@ -78,7 +78,7 @@ def generate(
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
-    banned: ids that are never generated. on_token(prompt, token) is called as each token falls, step by step and
+    banned: ids that are never generated. on_token(prompt, token) is called as each token is chosen, step by step and
     prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
     <eos> is never penalised as a repetition, in the prompt or of a text before: a text ends once, and a vocabulary may
     open texts with the same id.
@@ -93,7 +93,9 @@ def generate(
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
-        session = (decoder or Decoder(model)).session(prompts, settings.slide, use_cache, max_new_tokens)
+        session = (decoder or Decoder(model)).session(
+            prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens
+        )
         state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
         for step in range(max_new_tokens):
             tokens = state.step(step, with_log_probs)

@@ -59,6 +59,7 @@ class Session:
         self,
         model: TinyLM,
         prompts: Sequence[Sequence[int]],
+        *,
         slide: str = "half",
         use_cache: bool = True,
         new_tokens: int | None = None,
@@ -153,7 +154,7 @@ class Session:
         return self.model.new_cache(rows, self.capacity)
 
     def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        """Hidden states behind each row's last token.  (B, 1), (B, 1) -> (B, D)"""
+        """Hidden states after each row's last token.  (B, 1), (B, 1) -> (B, D)"""
         return self.model.hidden(last, positions, cache)[:, 0]
 
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
@@ -206,10 +207,11 @@ class Decoder:
     def session(
         self,
         prompts: Sequence[Sequence[int]],
-        slide: str,
-        use_cache: bool,
-        new_tokens: int | None,
+        *,
+        slide: str = "half",
+        use_cache: bool = True,
+        new_tokens: int | None = None,
         beams: int = 1,
     ) -> Session:
         """Open a session; `beams`: how many rows may descend from one prompt."""
-        return Session(self.model, prompts, slide, use_cache, new_tokens)
+        return Session(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)

@@ -5,28 +5,30 @@ import dataclasses
 from tinylm.base.config import setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodeSettings:
     """Section `decode`: how the next token is chosen. Temperature 0 is greedy; length_penalty is for beams only.
+
+    The defaults, for use in code, sample from the model's own distribution; params.yaml holds every key.
 
     `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
     the row's last so many tokens are penalised, prompt included; null: all of them.
     `decoder.prepare` defines step and precision.
     """
 
-    temperature: float = setting(low=0.0, high=1e6)
-    temperature_end: float | None = setting(low=0.0, high=1e6)
-    top_k: int = setting(low=0, high=1_000_000_000)
-    top_p: float = setting(above=0.0, high=1.0)
-    fallback_mass: float = setting(low=0.0, high=1.0)
-    fallback_top_p: float = setting(above=0.0, high=1.0)
-    repetition_penalty: float = setting(low=1.0, high=1000.0)
-    repetition_window: int | None = setting(low=1, high=1_000_000)
-    slide: str = setting(choices=("half", "one"))
-    length_penalty: float = setting(low=0.0, high=10.0)
-    seed: int = setting(low=0)
-    step: str = setting(choices=("plain", "compiled", "auto"))
-    precision: str = setting(choices=("fp32", "bf16", "int8", "auto"))
+    temperature: float = setting(1.0, low=0.0, high=1e6)
+    temperature_end: float | None = setting(None, low=0.0, high=1e6)
+    top_k: int = setting(0, low=0, high=1_000_000_000)
+    top_p: float = setting(1.0, above=0.0, high=1.0)
+    fallback_mass: float = setting(0.0, low=0.0, high=1.0)
+    fallback_top_p: float = setting(0.9, above=0.0, high=1.0)
+    repetition_penalty: float = setting(1.0, low=1.0, high=1000.0)
+    repetition_window: int | None = setting(None, low=1, high=1_000_000)
+    slide: str = setting("half", choices=("half", "one"))
+    length_penalty: float = setting(0.0, low=0.0, high=10.0)
+    seed: int = setting(1, low=0)
+    step: str = setting("plain", choices=("plain", "compiled", "auto"))
+    precision: str = setting("fp32", choices=("fp32", "bf16", "int8", "auto"))
 
     def temperature_at(self, step: int, steps: int) -> float:
         """Temperature of new token `step` of at most `steps`, from 0 on.

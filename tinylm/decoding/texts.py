@@ -12,7 +12,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 
-def unspeakable(tokenizer: Tokenizer) -> list[int]:
+def banned_ids(tokenizer: Tokenizer) -> list[int]:
     """Ids never generated in text for people: <sos> and <pad>, which begin and fill rows, and <unk>.
 
     An id that also ends a text may be generated, and one that also is text.
@@ -59,11 +59,12 @@ def generate_text(
     tokenizer: Tokenizer,
     prompts: Sequence[str],
     settings: DecodeSettings,
+    *,
     max_new_tokens: int,
     **options: Any,
 ) -> list[str]:
     """Each prompt with its continuation, as one text without special tokens; `options` go to `generate`."""
     ids = encode_prompts(tokenizer, prompts, model.settings.context, settings.slide)
-    options.setdefault("banned", unspeakable(tokenizer))
-    found = generate(model, ids, settings, max_new_tokens, tokenizer.eos_id, **options)
+    options.setdefault("banned", banned_ids(tokenizer))
+    found = generate(model, ids, settings, max_new_tokens=max_new_tokens, eos_id=tokenizer.eos_id, **options)
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found, strict=True)]

@@ -15,7 +15,7 @@ without. A width of 1 is greedy there; with us only where length_penalty is 0, f
 from typing import Any
 
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import unspeakable
+from tinylm.decoding.texts import banned_ids
 from tinylm.exchange.tokenizer_files import special_roles
 from tinylm.text.tokens.tokenizer import Tokenizer
 
@@ -28,7 +28,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
     A role that no special token plays is left out: `generate` takes the ids that are equal to pad_token_id for padding.
     """
     sampling = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
-    banned = unspeakable(tokenizer)
+    banned = banned_ids(tokenizer)
     return {
         **{f"{role}_token_id": index for role, index in special_roles(tokenizer).items()},
         **({"suppress_tokens": banned} if banned else {}),

@@ -28,7 +28,7 @@ _LIST_MARK = re.compile(r"^(\s*)([-+=]|\d+(?=[.)](?:\s|$)))")
 def escape(text: str) -> str:
     """Text that Markdown shows as it stands, on one line."""
     plain = _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()).replace("&", "&amp;"))
-    plain = plain.replace("\\<", "&lt;")  # some renderers see a tag behind the backslash
+    plain = plain.replace("\\<", "&lt;")  # some renderers see a tag after the backslash
     plain = _LIST_MARK.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2][-1].isdigit() else f"{m[1]}\\{m[2]}", plain)
     return visible(plain)
 

@@ -1,7 +1,7 @@
 r"""The rule of `longest_match` prompts in parts that the library `tokenizers` ships; see `text.tokens.longest_match`.
 
-The normalizer cuts a text into GPT-2's words, for only there can a word's capitals be seen whole: it sets U+001C behind
-each word and U+001D behind one that is in capitals, then makes these small letter by letter. Both characters end a line
+The normalizer cuts a text into GPT-2's words, for only there can a word's capitals be seen whole: it sets U+001C after
+each word and U+001D after one that is in capitals, then makes these small letter by letter. Both characters end a line
 by the rule, so that as marks they are free once every line end is a line feed. The pre-tokenizer takes the marks away
 and cuts each word by a pattern of all tokens, the longer ones first, which is longest match.
 """

@@ -6,8 +6,8 @@ from pathlib import Path
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, atomic_write, copy_file
 from tinylm.exchange.card import write_card
+from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
-from tinylm.exchange.repository import MARK, files_of
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.pictures import draw_pictures
 from tinylm.reporting.sources import FILES, Run

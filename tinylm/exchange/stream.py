@@ -73,7 +73,7 @@ class Stream:
         return self.first(gain.repeat(copies) * (scale * self.share**0.5)), self.first(bias.repeat(copies) * scale)
 
     def head_rows(self, rows: Tensor, heads: int, queries: bool = False) -> Tensor:
-        """Rows of our heads at the places of the stock heads, zeros behind each.  (inner, n) -> (W, n)
+        """Rows of our heads at the places of the stock heads, zeros after each.  (inner, n) -> (W, n)
 
         Stock scores are over the root of the stock head's width, ours over that of our own: queries make up for it.
         """

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.host.memory import peak_figures
@@ -49,7 +50,7 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         if not came:
             came.append(number)
             first = time.monotonic()
-            os.write(2, b"\nending behind this update; once more to stop at once\n")  # print may be under way
+            os.write(2, b"\nstopping after this update; press again to stop at once\n")  # print may be under way
         elif time.monotonic() - first > _ONE_PRESS_S:
             signal.signal(number, before[number])
             signal.raise_signal(number)
@@ -187,4 +188,4 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
 def stage_time(name: str, start: float, conditions: dict[str, Any], **figures: Any) -> None:
     """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), peak memory, figures, conditions."""
     seconds = round(time.perf_counter() - start, 3)
-    write_json(f"metrics/{name}_time.json", {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})
+    write_json(paths.times(name), {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})

@@ -52,7 +52,7 @@ def _dvclive(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send,
 def open_logger(name: str, folder: str, every_s: float, settings: dict[str, Any]) -> Iterator[Logger | None]:
     """The tracker `name` (none | wandb | dvclive) with the run's settings by key path, closed at the end.
 
-    It writes below `folder`; a run that is taken up after a cut begins there anew. Raises InputError where the package
+    It writes below `folder`; a resumed run starts again there. Raises InputError where the package
     is missing.
     """
     if name == "none":

@@ -31,7 +31,7 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
 
 
 def check_writable(*folders: str | Path) -> None:
-    """OSError naming the first of the folders in which no file can be made: found before the work, not behind it."""
+    """OSError naming the first of the folders in which no file can be made: found before the work, not after it."""
     for folder in map(Path, folders):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         probe = there / f".probe.{os.getpid()}.tmp"

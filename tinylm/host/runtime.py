@@ -15,7 +15,7 @@ from tinylm.base.config import InputError, setting
 _VISIBLE = {"\n": "\n", "\t": " "}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """Section `runtime`; no stage lists it."""
 
@@ -116,7 +116,7 @@ class Progress:
             self.bar.initial = self.bar.n = done
 
     def advance(self, amount: int, note: str = "") -> None:
-        """Say that `amount` more units are done; `note` stands behind the bar."""
+        """Say that `amount` more units are done; `note` stands after the bar."""
         self.done += amount
         if self.bar is not None:
             self.bar.set_postfix_str(note, refresh=False)

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
@@ -24,7 +24,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin(prepare: Callable[..., None] | None, arguments: tuple) -> None:
+def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
     """In a new process: leave Ctrl-C to the parent, and end when the parent is gone, however it ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -76,7 +76,7 @@ def map_in_order(
     """function(task) of each task, in their order; `prepare(*arguments)` runs once in each process before.
 
     With one worker all of it runs here. Tasks are taken as they are needed, so that few results wait. What `function`
-    raises is raised here; what taking a task raises, behind the results of all before it. Raises CommandFailed where a
+    raises is raised here; what taking a task raises, after the results of all before it. Raises CommandFailed where a
     worker was ended from outside.
     """
     if workers == 1:
@@ -84,7 +84,7 @@ def map_in_order(
             prepare(*arguments)
         yield from map(function, tasks)
         return
-    waiting: deque[Any] = deque()
+    waiting: deque[Future[tuple[Result, int, float]]] = deque()
     peaks: dict[int, float] = {}
 
     def oldest() -> Result:

@@ -5,7 +5,7 @@ import dataclasses
 from tinylm.base.config import setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """Section `model`: the architecture. The width D is that of the embedding matrix."""
 

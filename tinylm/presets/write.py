@@ -50,7 +50,7 @@ def _head(text: str) -> str:
 
 
 def title(name: str) -> str:
-    """One line that says what the preset is: the first of its file, behind its name."""
+    """One line that says what the preset is: the first of its file, after its name."""
     return BASE_TITLE if name == BASE else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
 
 
@@ -77,7 +77,7 @@ def merge(base: str, override: str, source: str) -> str:
 
     Raises InputError for a section or key that base lacks: `source` names the override there.
     """
-    parse_yaml(override, source)  # duplicates and YAML 1.1 are refused as in params.yaml
+    parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.preserve_quotes = True

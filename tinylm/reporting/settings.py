@@ -5,7 +5,7 @@ import dataclasses
 from tinylm.base.config import setting
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ReportSettings:
     """Section `report`."""
 

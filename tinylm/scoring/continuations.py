@@ -10,7 +10,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import unspeakable
+from tinylm.decoding.texts import banned_ids
 from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
@@ -44,7 +44,7 @@ def evaluation_prompts(store: TokenStore, tokenizer: Tokenizer, settings: Evalua
 
 def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
     """Special ids that text never contains; if it continues past <eos>, the next story's <sos> may follow."""
-    return [token for token in unspeakable(tokenizer) if stop_at_eos or token != tokenizer.sos_id]
+    return [token for token in banned_ids(tokenizer) if stop_at_eos or token != tokenizer.sos_id]
 
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
@@ -101,8 +101,8 @@ def continue_stories(
         model,
         [prompt.ids for prompt in prompts],
         decode,
-        settings.new_tokens,
-        tokenizer.eos_id,
+        max_new_tokens=settings.new_tokens,
+        eos_id=tokenizer.eos_id,
         banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=True,
         stop_at_eos=settings.stop_at_eos,
@@ -146,8 +146,8 @@ def continue_greedily(
         model,
         [prompt.ids for prompt in prompts],
         decode.greedy(),
-        settings.new_tokens,
-        tokenizer.eos_id,
+        max_new_tokens=settings.new_tokens,
+        eos_id=tokenizer.eos_id,
         banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=True,
         stop_at_eos=settings.stop_at_eos,

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tinylm.base import paths
 from tinylm.base.files import sha256
 from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
 from tinylm.kernels.training.ops import why_not_native
@@ -21,8 +22,8 @@ from tinylm.training.settings import TrainSettings
 from tinylm.training.snapshot import Snapshots, fingerprint
 
 SPLITS = ("train", "held_out")
-TOKENIZER, MATRIX = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
-DATA = [TOKENIZER, MATRIX, *(f"data/tokens/{split}.{kind}" for split in SPLITS for kind in ("ids", "offsets"))]
+TOKENIZER, MATRIX = paths.TOKENIZER, paths.EMBEDDING
+DATA = [TOKENIZER, MATRIX, *(f"{paths.TOKENS}/{split}.{kind}" for split in SPLITS for kind in ("ids", "offsets"))]
 CODE = ["tinylm/model", "tinylm/training", "tinylm/text/batches.py"]
 
 

@@ -8,8 +8,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tinylm.exchange.card import write_card
-from tinylm.exchange.licences import data_licence
-from tinylm.exchange.publication import Origin, Publication
+from tinylm.exchange.publication import Origin, Publication, data_licence
 from tinylm.reporting.sources import Run
 
 PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}

@@ -53,7 +53,7 @@ def _lock(folder, params):
 @pytest.fixture
 def here(tmp_path, monkeypatch, params):
     """A folder with a small trained model, its figures and its report; the working folder."""
-    settings = VocabSettings("words", True, "drop", 1, None, "", None, None)
+    settings = VocabSettings(tokenizer="words")
     tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
     tokenizer.save(tmp_path / "data/vocab/tokenizer.json")
     model = TinyLM(model_settings(heads=2, context=32), torch.randn(len(tokenizer), 20))

@@ -3,7 +3,7 @@
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.exchange.licences import check_name, data_licence
+from tinylm.exchange.publication import check_name, data_licence
 
 HUB = {"source": "hub", "hub_id": "roneneldan/TinyStories", "hub_revision": "abc", "path": ""}
 LOCAL = {"source": "local", "path": "stories"}

@@ -3,10 +3,9 @@
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.exchange.licences import data_licence
-from tinylm.exchange.publication import Origin, Publication
+from tinylm.exchange.hub import check_repo, files_of, foreign, outdated
+from tinylm.exchange.publication import Origin, Publication, data_licence
 from tinylm.exchange.publishing import build
-from tinylm.exchange.repository import check_repo, files_of, foreign, outdated
 from tinylm.reporting.sources import Run
 
 LOSS = [{"step": str(n), "tokens": str(100 * n), "series": "train", "value": str(9 - n)} for n in range(1, 5)]

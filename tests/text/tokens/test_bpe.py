@@ -32,7 +32,9 @@ HOSTILE = [
 
 
 def settings(max_size=300, min_count=1, lower_case=False):
-    return VocabSettings("bpe", lower_case, "keep", min_count, max_size, "", None, None)
+    return VocabSettings(
+        tokenizer="bpe", lower_case=lower_case, punctuation="keep", min_count=min_count, max_size=max_size
+    )
 
 
 def hostile_texts(count):
@@ -104,7 +106,8 @@ def test_a_text_longer_than_a_piece_has_the_ids_of_the_whole():
 def test_training_repeats_in_another_process():
     program = (
         "from tinylm.text.tokens.bpe import *; from tinylm.text.tokens.settings import *; import sys, json\n"
-        "texts = json.load(sys.stdin); s = VocabSettings('bpe', False, 'keep', 1, 400, '', None, None)\n"
+        "texts = json.load(sys.stdin)\n"
+        "s = VocabSettings(tokenizer='bpe', lower_case=False, punctuation='keep', max_size=400)\n"
         "print(json.dumps(train_bpe(texts, s).tokens))"
     )
     texts = hostile_texts(50)

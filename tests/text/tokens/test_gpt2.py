@@ -17,7 +17,7 @@ from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpt2"
-SETTINGS = VocabSettings("gpt2", False, "keep", 1, None, "", None, None)
+SETTINGS = VocabSettings(tokenizer="gpt2", lower_case=False, punctuation="keep")
 BYTES = list(CHARACTER_OF.values())
 WORDS = [("Ġ", "t"), ("Ġt", "h"), ("Ġth", "e"), ("c", "a"), ("Ġ", "ca"), ("Ġca", "t")]
 PAIRS = [(left, right) for right in BYTES for left in BYTES if left + right not in ("Ġt", "ca")]

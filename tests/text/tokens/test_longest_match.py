@@ -23,7 +23,9 @@ WORD = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+
 
 
 def settings(max_size, min_count=1):
-    return VocabSettings("longest_match", False, "keep", min_count, max_size, "", None, None)
+    return VocabSettings(
+        tokenizer="longest_match", lower_case=False, punctuation="keep", min_count=min_count, max_size=max_size
+    )
 
 
 def slow_words(text):

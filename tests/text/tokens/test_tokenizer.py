@@ -7,7 +7,7 @@ from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer, open_tokenizer
 
 TEXTS = ["The cat sat on the mat.\nThe cat ran.", "A dog ran; the dog's cat sat."]
-WORDS = VocabSettings("words", True, "drop", 1, None, "", None, None)
+WORDS = VocabSettings(tokenizer="words")
 MADE = {
     "words": WORDS,
     "bpe": dataclasses.replace(WORDS, tokenizer="bpe", max_size=280),

@@ -24,7 +24,9 @@ HOSTILE = [
 
 
 def settings(lower_case=True, punctuation="drop", min_count=1, max_size=None):
-    return VocabSettings("words", lower_case, punctuation, min_count, max_size, "", None, None)
+    return VocabSettings(
+        tokenizer="words", lower_case=lower_case, punctuation=punctuation, min_count=min_count, max_size=max_size
+    )
 
 
 def tokenizer(text, **keys):

@@ -30,7 +30,7 @@ SETTINGS = EmbeddingSettings(
     std=0.02,
     seed=1,
 )
-RULE = VocabSettings("words", True, "drop", 1, None, "", None, None)
+RULE = VocabSettings(tokenizer="words")
 TEXTS = ["The cat sat on the mat.", "A dog sat on a log, the dog and the cat!", "Cats and dogs."] * 30
 
 

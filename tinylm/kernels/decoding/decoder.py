@@ -48,9 +48,10 @@ class ModelDecoder(Decoder):
     def session(
         self,
         prompts: Sequence[Sequence[int]],
-        slide: str,
-        use_cache: bool,
-        new_tokens: int | None,
+        *,
+        slide: str = "half",
+        use_cache: bool = True,
+        new_tokens: int | None = None,
         beams: int = 1,
     ) -> Session:
         if self.packed is not None:
@@ -60,8 +61,8 @@ class ModelDecoder(Decoder):
             mode = (lambda: self._mode) if lower else contextlib.nullcontext
             return GraphSession(self.model, prompts, slide, use_cache, new_tokens, mode)
         if not lower:
-            return super().session(prompts, slide, use_cache, new_tokens)
-        session = _RoundedSession(self.model, prompts, slide, use_cache, new_tokens)
+            return super().session(prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        session = _RoundedSession(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
         session.mode = self._mode
         return session
 

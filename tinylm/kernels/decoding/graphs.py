@@ -66,7 +66,7 @@ class GraphSession(Session):
         precision: Callable[[], AbstractContextManager] = contextlib.nullcontext,
         record: Record = cuda_graph,
     ) -> None:
-        super().__init__(model, prompts, slide, use_cache, new_tokens)
+        super().__init__(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
         self._precision, self._record = precision, record
         self._recorded: _Recorded | None = None
 

@@ -106,7 +106,7 @@ class FastSession(Session):
         new_tokens: int | None = None,
         beams: int = 1,
     ) -> None:
-        super().__init__(model, prompts, slide, use_cache, new_tokens)
+        super().__init__(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
         self._beams, self._slots = beams, Slots(packed, len(prompts) * beams, self.capacity)
         self._family = np.arange(len(prompts))
         self._renumber(np.zeros((len(prompts), self.capacity), np.int32))

@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from tinylm.base.config import setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """Section `data` of params.yaml."""
 
     source: str = setting(choices=("storybook", "local", "hub"))
     path: str = setting()
-    hub_id: str = setting()
-    hub_revision: str = setting()
-    column: str = setting()
-    drop_first_line: bool = setting()
-    train_stories: int | None = setting(low=1)
-    evaluation_stories: int | None = setting(low=1)
-    held_out: str = setting(choices=("hash", "tokens"))
-    held_out_share: float = setting(above=0, high=0.4)
-    overlap: int = setting(low=0, high=1_000_000)
-    repair_quotes: bool = setting()
-    seed: int = setting(low=0)
+    hub_id: str = setting("")
+    hub_revision: str = setting("")
+    column: str = setting("text")
+    drop_first_line: bool = setting(False)
+    train_stories: int | None = setting(None, low=1)
+    evaluation_stories: int | None = setting(None, low=1)
+    held_out: str = setting("hash", choices=("hash", "tokens"))
+    held_out_share: float = setting(0.1, above=0, high=0.4)
+    overlap: int = setting(0, low=0, high=1_000_000)
+    repair_quotes: bool = setting(True)
+    seed: int = setting(1, low=0)
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""

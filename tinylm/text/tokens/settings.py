@@ -9,18 +9,18 @@ PUNCTUATIONS = ("drop", "keep", "attached")
 SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VocabSettings:
     """Which tokenizer, and its settings; a tokenizer ignores those of the others."""
 
     tokenizer: str = setting(choices=TOKENIZERS)
-    lower_case: bool = setting()
-    punctuation: str = setting(choices=PUNCTUATIONS)
-    min_count: int = setting(low=1)
-    max_size: int | None = setting(low=1)
-    path: str = setting()
-    hub_id: str | None = setting()
-    hub_revision: str | None = setting()
+    lower_case: bool = setting(True)
+    punctuation: str = setting("drop", choices=PUNCTUATIONS)
+    min_count: int = setting(1, low=1)
+    max_size: int | None = setting(None, low=1)
+    path: str = setting("")
+    hub_id: str | None = setting(None)
+    hub_revision: str | None = setting(None)
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tinylm.base.config import setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmbeddingSettings:
     """Section `embedding` of params.yaml."""
 

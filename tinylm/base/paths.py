@@ -1,0 +1,48 @@
+"""Where each file of the pipeline stands, relative to the folder in which it runs."""
+
+DATA, MODELS, METRICS, PLOTS, REPORT, RUNS = "data", "models", "metrics", "plots", "report", "runs"
+OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ holds what is under way
+
+STORIES, TOKENS, VOCAB = "data/stories", "data/tokens", "data/vocab"
+TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
+EVALUATE, ACCUM, SEEDS = "data/evaluate", "data/accum", "data/seeds"
+
+BEAM_BENCH, BEAM_TEXTS = "data/beam_bench", "data/beam_bench/outputs.csv"
+MODEL_CONFIG, MODEL_SAMPLES = "models/config.json", "models/samples.json"
+TRAIN_RUN, TRAIN_LOCK = "runs/train", "runs/train.lock"
+REPORT_PAGE, REPORT_PDF = "report/index.html", "report/report.pdf"
+
+
+def metrics(stage: str) -> str:
+    """The figures of a stage that are the same in every run."""
+    return f"metrics/{stage}.json"
+
+
+def times(stage: str) -> str:
+    """Its seconds, memory and conditions."""
+    return f"metrics/{stage}_time.json"
+
+
+def plot(name: str) -> str:
+    """A table that DVC plots."""
+    return f"plots/{name}.csv"
+
+
+def evaluated(file: str) -> str:
+    """A table or array of stage evaluate."""
+    return f"data/evaluate/{file}"
+
+
+def accum_run(accumulation: int) -> str:
+    """The run of the sweep with so many micro-batches an update."""
+    return f"data/accum/{accumulation}.json"
+
+
+def seed_run(seed: int) -> str:
+    """Folder of the model trained with a further seed."""
+    return f"data/seeds/{seed}"
+
+
+def seed_score(seed: int | str) -> str:
+    """The scores of a seed; "train": of the model of stage train."""
+    return f"data/seeds/{seed}.json"
