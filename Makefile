@@ -61,7 +61,7 @@ bench-gpu: setup
 	python -m tinylm.benchmarks.gpu
 
 torture: setup
-	python tests/torture/run.py $(or $(KILLS),100)
+	python -m tests.torture.run $(or $(KILLS),100)
 
 .venv/.measure: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from tests.small import random_model
+from tests.support.small import random_model
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.beam import beam_search

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_stages import STORIES, plant, run, small_params
+from tests.support.stages import STORIES, plant, run, small_params
 from tinylm.base.config import InputError
 from tinylm.text.corpus import readers
 from tinylm.text.corpus.cleaning import clean_text

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.seeds import WORDS, tiny_model
-from tests.small import DECODE
-from tests.test_stages import plant, run, small_params
+from tests.support.small import DECODE
+from tests.support.stages import plant, run, small_params
 from tinylm.base.config import InputError, read_section
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate

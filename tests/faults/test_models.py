@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
-from tests.test_stages import ORDER, plant, run, small_params
+from tests.support.stages import ORDER, plant, run, small_params
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, sha256, write_json
 from tinylm.exchange.originals import restore
