@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import FULL
 from tests.rules import calls, imports
 
 ROOT = Path(__file__).parents[2]
@@ -138,3 +139,10 @@ def test_finished_parts_are_seen_under_any_name():
 def test_calls_that_write_are_seen_and_others_are_not():
     assert len(calls.bare_writes(WRITES)) == len(ast.parse(WRITES).body)
     assert calls.bare_writes(WRITES_NOTHING) == []
+
+
+def test_what_is_left_to_test_all_exists():
+    for name in FULL:
+        path, _, function = name.partition("::")
+        assert (ROOT / "tests" / path).exists(), name
+        assert not function or f"def {function}(" in (ROOT / "tests" / path).read_text("utf-8"), name
