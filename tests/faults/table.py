@@ -14,65 +14,65 @@ BEGIN_FURTHER, END_FURTHER = "<!-- further-table -->\n", "<!-- /further-table --
 NAME = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 ROWS_IN_NAME = re.compile(r"test_fault((?:_\d\d)+)_")
 
-# row: (fault or bad input, what it gets, tests whose names do not tell the row)
+# row: (fault or bad input, what it gets, tests whose names do not tell the row: FILE::NAME below tests/)
 ROWS: dict[int, tuple[str, str, str]] = {
     1: (
         "kill -9 at any update of train",
         "the next start goes on from the last whole snapshot and ends with the same bytes",
-        "test_a_resumed_run_is_bit_identical",
+        "training/test_snapshot.py::test_a_resumed_run_is_bit_identical",
     ),
     2: (
         "kill -9 while a snapshot is written",
         "the one before is whole and is taken; temporary files are swept",
-        "test_tensors_without_their_json_do_not_exist",
+        "training/test_snapshot.py::test_tensors_without_their_json_do_not_exist",
     ),
     3: (
         "Ctrl-C, SIGTERM",
         "the update is finished, a snapshot written, exit 130 or 143, one line says how to go on",
-        "test_sigterm_ends_with_143",
+        "test_command.py::test_sigterm_ends_with_143",
     ),
     4: (
         "kill -9 of dvc, its trainer lives on",
         "a second trainer is refused with the first one's pid and start time",
-        "test_a_second_process_is_refused_and_told_the_first_ones_id",
+        "test_files.py::test_a_second_process_is_refused_and_told_the_first_ones_id",
     ),
-    5: ("two train stages at once", "as 4", "test_two_trainings_at_once_are_refused"),
+    5: ("two train stages at once", "as 4", "test_stages.py::test_two_trainings_at_once_are_refused"),
     6: (
         "kill -9 in download or vocab",
         "no part of a file under a final name; a new start gives the same bytes",
-        "test_a_killed_stage_leaves_no_partial_file",
+        "pipeline/test_interrupted.py::test_a_killed_stage_leaves_no_partial_file",
     ),
     7: (
         "kill -9 after the last update",
         "the next start writes the model from the last snapshot",
-        "test_the_next_repro_ends_with_the_same_bytes",
+        "pipeline/test_interrupted.py::test_the_next_repro_ends_with_the_same_bytes",
     ),
     8: (
         "newest snapshot cut, empty or changed",
         "named with the reason, the one before is taken; none left: anew",
-        "test_a_damaged_snapshot_is_named_and_the_one_before_is_taken",
+        "training/test_snapshot.py::test_a_damaged_snapshot_is_named_and_the_one_before_is_taken",
     ),
     9: (
         "all snapshots damaged, TINYLM_RESUME=require",
         "an error; nothing is removed",
-        "test_modes",
+        "training/test_snapshot.py::test_modes",
     ),
     10: (
         "snapshot of other parameters, data or code",
         "not used; one line says which key differs",
-        "test_what_was_refused_is_not_taken_up_later",
+        "training/test_snapshot.py::test_what_was_refused_is_not_taken_up_later",
     ),
     11: ("snapshot of a newer format", "refused", ""),
     12: ("snapshot of another device, thread count or torch", "taken up with a warning", ""),
     13: (
         "disk full while a snapshot or the model is written",
         "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary file does",
-        "test_reserve_on_a_full_disk_names_file_need_and_free_space",
+        "test_files.py::test_reserve_on_a_full_disk_names_file_need_and_free_space",
     ),
     14: (
         "disk full under fastText or the token ids",
         "as 13: ids are written, never memory-mapped, and fastText's model is never saved",
-        "test_a_file_is_whole_or_as_before_wherever_the_writer_fails",
+        "test_files.py::test_a_file_is_whole_or_as_before_wherever_the_writer_fails",
     ),
     15: (
         "disk full in DVC's cache",
@@ -84,151 +84,159 @@ ROWS: dict[int, tuple[str, str, str]] = {
     17: (
         "folder gone, folder in place of a file, loop of links",
         "one line with the path",
-        "test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing",
+        "test_files.py::test_a_folder_or_file_in_the_way_is_an_error_that_leaves_nothing",
     ),
     18: (
         "loss or gradient that is no number",
         "update and rate are named, the last good weights stay, metrics hold null",
-        "test_a_loss_that_is_no_number_names_update_and_rate_and_changes_nothing "
-        "test_json_keeps_the_order_and_has_no_nan",
+        "training/test_loop.py::test_a_loss_that_is_no_number_names_update_and_rate_and_changes_nothing "
+        "test_files.py::test_json_keeps_the_order_and_has_no_nan",
     ),
     19: (
         "too little memory",
         "one line with what to lower; a sweep notes oom and goes on",
-        "test_torch_allocators_errors_are_oom test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on",
+        "bench/test_measure.py::test_torch_allocators_errors_are_oom "
+        "bench/test_accum.py::test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on",
     ),
     20: (
         "params.yaml: unknown, missing, of a wrong type, out of range",
         "every error at once, exit 2, before any work",
-        "test_all_errors_come_at_once test_a_scalar_is_what_dvc_reads",
+        "test_config.py::test_all_errors_come_at_once test_config.py::test_a_scalar_is_what_dvc_reads",
     ),
-    21: ("values that do not fit each other", "as 20", "test_rules_between_values"),
+    21: ("values that do not fit each other", "as 20", "test_stages.py::test_rules_between_values"),
     22: (
         "params.yaml with equal keys, tabs, empty, not UTF-8",
         "as 20",
-        "test_text_that_is_not_a_mapping_of_sections_is_refused_with_its_line",
+        "test_config.py::test_text_that_is_not_a_mapping_of_sections_is_refused_with_its_line",
     ),
     23: (
         "preset over a params.yaml edited by hand",
         "refused without --force",
-        "test_hand_edit_is_refused_and_named_against_the_nearest_preset",
+        "test_presets.py::test_hand_edit_is_refused_and_named_against_the_nearest_preset",
     ),
     24: (
         "corpus empty, of one story, of equal stories",
         "a clear error or a defined result",
-        "test_too_small_a_corpus_is_refused_and_nothing_written test_smallest_corpora_fill_all_splits",
+        "text/test_corpus.py::test_too_small_a_corpus_is_refused_and_nothing_written "
+        "text/test_corpus.py::test_smallest_corpora_fill_all_splits",
     ),
     25: (
         "null, number or missing column, wrong split",
         "file, row, column and what there is",
-        "test_bad_parquet_rows",
+        "text/test_readers.py::test_bad_parquet_rows",
     ),
     26: (
         "a line of 10 MB, a word of 1 MB",
         "cut by rule, in bounded memory",
-        "test_line_and_story_without_end test_long_word_goes_on_in_further_words",
+        "text/test_readers.py::test_line_and_story_without_end "
+        "text/tokens/test_words.py::test_long_word_goes_on_in_further_words",
     ),
     27: (
         "not UTF-8, NUL, marks, surrogates, emoji",
         "normalised by rule, twice the same",
-        "test_cleaning_twice_changes_nothing_and_the_result_is_utf8",
+        "text/test_cleaning.py::test_cleaning_twice_changes_nothing_and_the_result_is_utf8",
     ),
     28: (
         "text of a special token in the corpus",
         "never the special token",
-        "test_special_token_text_never_becomes_the_special_token",
+        "text/tokens/test_words.py::test_special_token_text_never_becomes_the_special_token",
     ),
     29: (
         "vocabulary of one word, or more than there are",
         "an error or a defined result",
-        "test_minimum_count_and_maximum_size",
+        "text/tokens/test_words.py::test_minimum_count_and_maximum_size",
     ),
     30: (
         "hub not there",
         "fails at once, with what to do; nothing is left half-written",
-        "test_hub_that_cannot_be_reached test_hub_offline_is_honoured",
+        "text/test_readers.py::test_hub_that_cannot_be_reached text/test_readers.py::test_hub_offline_is_honoured",
     ),
-    31: ("missing local path", "never the hub", "test_missing_path_never_goes_to_the_hub"),
+    31: ("missing local path", "never the hub", "text/test_readers.py::test_missing_path_never_goes_to_the_hub"),
     32: (
         "cut parquet, jsonl or gz",
         "file and line",
-        "test_truncated_parquet test_truncated_gzip test_bad_json_line",
+        "text/test_readers.py::test_truncated_parquet "
+        "text/test_readers.py::test_truncated_gzip text/test_readers.py::test_bad_json_line",
     ),
     33: (
         "damaged fastText .bin",
         "refused by our own look at it; fastText never opens it",
-        "test_a_file_cut_anywhere_is_refused test_lies_of_the_header_are_refused",
+        "text/test_fasttext_bin.py::test_a_file_cut_anywhere_is_refused "
+        "text/test_fasttext_bin.py::test_lies_of_the_header_are_refused",
     ),
     34: (
         "damaged .vec",
         "refused with the line; of equal words the first wins, and it is said",
-        "test_bad_files_are_refused_with_the_line test_first_of_equal_words_wins_and_it_is_said",
+        "text/test_vec_file.py::test_bad_files_are_refused_with_the_line "
+        "text/test_vec_file.py::test_first_of_equal_words_wins_and_it_is_said",
     ),
     35: (
         "vectors of another width, or of none of the words",
         "an error with both numbers; coverage is always said",
-        "test_the_width_of_a_vector_file_must_be_the_embeddings",
+        "test_check.py::test_the_width_of_a_vector_file_must_be_the_embeddings",
     ),
     36: (
         "safetensors that lie",
         "refused by name",
-        "test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash",
+        "model/test_storage.py::test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash",
     ),
     37: (
         "pickle given as a model",
         "never unpickled",
-        "test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash",
+        "model/test_storage.py::test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash",
     ),
     38: (
         "tokenizer file that is none",
         "refused",
-        "test_a_vocabulary_that_is_none_is_refused",
+        "text/tokens/test_gpt2.py::test_a_vocabulary_that_is_none_is_refused",
     ),
     39: (
         "archives",
         "not supported: a path of another kind is refused, and nothing in the source unpacks one",
-        "test_other_formats_are_refused test_every_source_file_keeps",
+        "text/test_readers.py::test_other_formats_are_refused test_sources.py::test_nothing_but_files_py_writes",
     ),
     40: (
         "prompt empty, of unknown words, too long, 1 MB",
         "starts a story, with a warning where words are lost",
-        "test_unknown_words_and_a_long_prompt_are_warned_of test_a_megabyte_of_broken_utf8_is_continued",
+        "test_cli.py::test_unknown_words_and_a_long_prompt_are_warned_of "
+        "test_cli.py::test_a_megabyte_of_broken_utf8_is_continued",
     ),
     41: (
         "settings of decoding at their ends",
         "defined; temperature 0 is greedy",
-        "test_hostile_settings_are_defined",
+        "decoding/test_sampling.py::test_hostile_settings_are_defined",
     ),
     42: (
         "past the context with a cache",
         "equals the uncached text",
-        "test_cached_equals_uncached_past_the_context",
+        "decoding/test_sampling.py::test_cached_equals_uncached_past_the_context",
     ),
     43: (
         "closed pipe, ASCII terminal",
         "no traceback; a stage that could not end has not exit code 0",
-        "test_a_reader_that_goes_away_is_no_error test_an_ascii_terminal_gets_escapes",
+        "test_cli.py::test_a_reader_that_goes_away_is_no_error test_cli.py::test_an_ascii_terminal_gets_escapes",
     ),
     44: (
         "damaged or missing metrics file",
         "named; other benches and the rest of the report do not mind",
-        "test_damaged_files_are_named_and_do_not_stop_the_page",
+        "reporting/test_page.py::test_damaged_files_are_named_and_do_not_stop_the_page",
     ),
     45: (
         "a file of ours that a damaged cache gave back",
         "its SHA-256 is another: one line with rm and dvc repro -f -s",
-        "test_a_changed_byte_is_found_and_the_remedy_named",
+        "test_files.py::test_a_changed_byte_is_found_and_the_remedy_named",
     ),
     46: ("clock, time zone, language, hash seed, folder", "the same bytes", ""),
     47: (
         "a stage without its input",
         "the file and the stage that makes it",
-        "test_a_missing_input_names_the_stage_that_makes_it",
+        "test_stages.py::test_a_missing_input_names_the_stage_that_makes_it",
     ),
     48: (
         "BLEU of nothing, or of fewer than four tokens",
         "0 or defined, at most 1",
-        "test_nothing_in_common_is_zero_not_an_error test_fewer_than_four_tokens_are_defined",
+        "scoring/test_bleu.py::test_nothing_in_common_is_zero_not_an_error "
+        "scoring/test_bleu.py::test_fewer_than_four_tokens_are_defined",
     ),
 }
 
@@ -238,94 +246,89 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "params.yaml is a pipe, /dev/zero or a link to one",
         "a hang; all of the machine's memory, then the kernel's kill",
         "`params.yaml: a pipe, socket or device; allowed: a file`, exit 2",
-        "test_params_that_are_a_pipe_or_a_device",
+        "faults/test_further.py::test_params_that_are_a_pipe_or_a_device",
     ),
     (
         "params.yaml of 20 MB of empty lines",
         "15 s, then an error",
         "`longer than 1048576 bytes`, at once",
-        "test_params_without_end",
+        "faults/test_further.py::test_params_without_end",
     ),
     (
         "params.yaml with anchors whose merges (`<<`) multiply, 9 to the power of 25 keys out of one page",
         "a hang, a gigabyte in 30 s and more to come",
         "`line N: not YAML: more than 10000 keys in one mapping`, at once",
-        "test_params_whose_merges_multiply",
+        "faults/test_further.py::test_params_whose_merges_multiply",
     ),
     (
         "--vocab, a model or a JSON of ours that is a pipe or /dev/zero",
         "a hang: its SHA-256 has no end",
         "`a pipe, socket or device; allowed: a file`, exit 2",
-        "test_a_model_or_vocabulary_that_is_a_pipe_or_a_device",
+        "faults/test_further.py::test_a_model_or_vocabulary_that_is_a_pipe_or_a_device",
     ),
     (
         "`tinylm generate < /dev/zero`",
         "a hang that takes all memory",
         "`standard input: more than 16777216 characters; allowed: one prompt`",
-        "test_a_prompt_without_end",
+        "faults/test_further.py::test_a_prompt_without_end",
     ),
     (
         "standard output or input closed before the start (`>&-`, `<&-`)",
         "`AttributeError: 'NoneType' object has no attribute 'flush'`; the next file opened would have been number 1",
         "/dev/null takes the place; a command says that nothing can be printed, exit 1; a stage runs on",
-        "test_standard_streams_that_are_closed test_a_stage_whose_standard_streams_are_closed",
+        "faults/test_further.py::test_standard_streams_that_are_closed "
+        "faults/test_further.py::test_a_stage_whose_standard_streams_are_closed",
     ),
     (
         "standard output on a full disk (`> /dev/full`)",
         "`no space left on the disk for a file`: which?",
         "`... for a file or the standard output`, exit 1",
-        "test_a_full_disk_behind_standard_output",
+        "faults/test_further.py::test_a_full_disk_behind_standard_output",
     ),
     (
         "the current folder was removed",
         "`Intel oneMKL FATAL ERROR: Cannot load libtorch_cpu.so`: the process ends",
         "`the current folder is gone; cd into one that is there`, exit 2",
-        "test_a_current_folder_that_was_removed",
+        "faults/test_further.py::test_a_current_folder_that_was_removed",
     ),
     (
         "`tinylm preset` where params.yaml is a link to a shared file",
         "the link was replaced by a file, the shared one left as it was, in silence",
         "the file behind the link is written, the link stays",
-        "test_a_preset_over_a_link_leaves_the_link",
+        "faults/test_further.py::test_a_preset_over_a_link_leaves_the_link",
     ),
     (
         "data.path or embedding.path of 5000 characters",
         "`tinylm check` ended without its table: 5000 characters of `File name too long`, exit 1",
         "no such file, in its row of the table, exit 2",
-        "test_a_path_that_is_too_long",
+        "faults/test_further.py::test_a_path_that_is_too_long",
     ),
     (
         "a file of DVC's cache cut off or changed, what the stages made gone, `make repro`",
         "DVC restored the damaged bytes, entered them in dvc.lock and ended with 0",
         "`make repro` looks at the bytes behind dvc, removes what is damaged, here and in the cache, and says to run "
         "again: then the bytes of an undisturbed run",
-        "test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed",
+        "faults/test_verify.py::test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed",
     ),
 ]
 
 
-def tests_by_name() -> dict[str, list[str]]:
-    """FILE::NAME below tests/ of all tests, by name."""
-    found: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        for name in NAME.findall(path.read_text("utf-8")):
-            found.setdefault(name, []).append(f"{path.relative_to(ROOT / 'tests')}::{name}")
-    return found
+def tests_by_file() -> dict[str, list[str]]:
+    """The names of all tests, by file below tests/."""
+    folder = ROOT / "tests"
+    return {
+        str(path.relative_to(folder)): NAME.findall(path.read_text("utf-8")) for path in sorted(folder.rglob("*.py"))
+    }
 
 
 def tests_of_rows() -> dict[int, list[str]]:
-    """FILE::NAME of the tests of each row: those of its name first. Raises KeyError where a name is no test's."""
-    known = tests_by_name()
+    """FILE::NAME of the tests of each row: those of its name first."""
     found: dict[int, list[str]] = {row: [] for row in ROWS}
-    for name, tests in known.items():
-        for row in re.findall(r"\d\d", match[1]) if (match := ROWS_IN_NAME.match(name)) else []:
-            found[int(row)] += tests
-    return {row: sorted(tests) + places(ROWS[row][2]) for row, tests in found.items()}
-
-
-def places(names: str) -> list[str]:
-    known = tests_by_name()
-    return [test for name in names.split() for test in known[name]]
+    for file, names in tests_by_file().items():
+        for name in names:
+            for row in re.findall(r"\d\d", match[1]) if (match := ROWS_IN_NAME.match(name)) else []:
+                found[int(row)].append(f"{file}::{name}")
+    return {row: tests + ROWS[row][2].split() for row, tests in found.items()}
 
 
 def markdown() -> str:
@@ -341,7 +344,7 @@ def further() -> str:
     """The table of bad inputs beyond the 48."""
     lines = ["| bad input | what it got | what it gets | test |", "|---|---|---|---|"]
     for given, got, gets, tests in FURTHER:
-        lines.append(f"| {given} | {got} | {gets} | {'<br>'.join(f'`{test}`' for test in places(tests))} |")
+        lines.append(f"| {given} | {got} | {gets} | {'<br>'.join(f'`{test}`' for test in tests.split())} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,6 @@
 """Rules of what may import what, read from the source. Each takes {path: text} and lists all that breaks it."""
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
 Sources = dict[str, str]
@@ -56,41 +55,33 @@ def at_start(modules: dict[str, set[str]], module: str) -> set[str]:
 
 def import_table(page: str) -> Table:
     """{room: rooms that it may import}, from the page's table with the columns `room` and `may import`."""
-    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.splitlines() if "|" in line]
-    (head,) = [number for number, row in enumerate(rows) if row[:2] == ["room", "may import"]]
-    table = {}
-    for row in rows[head + 2 :]:
-        names = re.findall(r"`([^`]+)`", row[0])
-        if len(names) != 1:
-            break
-        table[names[0]] = set(re.findall(r"`([^`]+)`", row[1]))
-    return table
+    table = page.partition("| room | may import |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return {room: set(filter(None, rooms.split(", "))) for room, rooms in rows}
 
 
 def room_of(module: str, rooms: Iterable[str]) -> str | None:
     """tinylm.text.tokens.words -> text: the longest room that the module lies in."""
-    place = module.removeprefix("tinylm.").replace(".", "/")
-    found = [room for room in rooms if f"{place}/".startswith(f"{room.removesuffix('.py')}/")]
-    return max(found, key=len, default=None)
+    place = module.removeprefix("tinylm.")
+    return max((room for room in rooms if f"{place}.".startswith(f"{room}.")), key=len, default=None)
 
 
 def outside_the_table(sources: Sources, table: Table) -> list[str]:
-    """Imports that the table does not allow, modules in no room, and entries of the table that nothing needs."""
-    modules, found, used = modules_of(sources), [], {room: set() for room in table}
-    for module, names in modules.items():
-        room = room_of(module, table)
+    """Imports that the table does not allow, modules in no room, and what the table names needlessly."""
+    modules, found = modules_of(sources), []
+    rooms = {module: room_of(module, table) for module in modules}
+    unused = {(room, other) for room, below in table.items() for other in below}
+    for module, room in rooms.items():
         if room is None:
             found.append(f"{module} is in no room of the table")
             continue
-        found += [f"{module} imports {name} by a relative name" for name in names if name.startswith(".")]
-        for name in sorted(names & set(modules)):
-            other = room_of(name, table)
-            if other is not None and other != room:
-                used[room].add(other)
-                if other not in table[room]:
-                    found.append(f"{module} imports {name}: {room} may not import {other}")
-    found += [f"{room} has no module" for room in table if room not in {room_of(name, table) for name in modules}]
-    return found + [f"{room} imports nothing of {other}" for room in table for other in table[room] - used[room]]
+        found += [f"{module} imports {name} by a relative name" for name in modules[module] if name.startswith(".")]
+        for name in sorted(modules[module] & set(modules)):
+            unused.discard((room, rooms[name]))
+            if rooms[name] not in {None, room, *table[room]}:
+                found.append(f"{module} imports {name}: {room} may not import {rooms[name]}")
+    found += [f"{room} has no module" for room in table if room not in rooms.values()]
+    return found + [f"{room} imports nothing of {other}" for room, other in sorted(unused)]
 
 
 def upwards(table: Table) -> list[str]:
