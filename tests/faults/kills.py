@@ -80,7 +80,7 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
         for path in outs(command):
             shutil.rmtree(ready / path) if (ready / path).is_dir() else (ready / path).unlink(missing_ok=True)
 
-        def run(number: int) -> int:
+        def die_at(number: int) -> int:
             os.chdir(folder)
             disk: Any = Death(folder, Path(name), lambda: None, lambda *_: None)
             disk.number = number
@@ -90,7 +90,7 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
         number, code = 1, -signal.SIGKILL
         while code == -signal.SIGKILL:
             shutil.copytree(ready, folder, symlinks=True)
-            code = in_fork(lambda number=number: run(number), log)
+            code = in_fork(lambda number=number: die_at(number), log)
             what = f"{command}, killed at call {number}"
             said = log.read_text("utf-8")[-2000:]
             assert code in (0, -signal.SIGKILL), f"{what}: exit code {code}\n{said}"
@@ -98,7 +98,7 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
                 kills += 1
                 for file, path in finished(folder).items():
                     assert whole(path, file, expected), f"{what}: {file} is not whole"
-                code_after = in_fork(lambda: run(0), log)
+                code_after = in_fork(lambda: die_at(0), log)
                 assert code_after == 0, f"{what}: then exit code {code_after}\n{log.read_text('utf-8')[-2000:]}"
             same_bytes(folder, expected)
             shutil.rmtree(folder)
