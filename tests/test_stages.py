@@ -165,34 +165,31 @@ def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, p
 
 
 HOSTILE = {
-    "download": ("data", {"held_out_share": 2, "train_stories": "many", "seed": -1, "source": "web"}),
-    "vocab": ("embedding", {"width": 0, "lr": "fast", "min_n": 9}),
-    "train": ("train", {"lr": -1, "tokens": 0, "layout": "rows", "precision": None}),
-    "evaluate": ("evaluate", {"stories": 0, "reference": "half", "ngram_order": "x"}),
-    "beam_bench": ("beam_bench", {"widths": [], "prompts": 0, "repeats": 0.5}),
-    "kv_bench": ("kv_bench", {"lengths": [1], "batch": None}),
-    "accum_run 1": ("accum_sweep", {"settings": [0], "tokens": -5}),
-    "accum_sweep": ("accum_sweep", {"settings": 4, "batch_size": 0}),
-    "ckpt_bench": ("ckpt_bench", {"depths": ["two"], "batch_size": True}),
-    "seed_train 2": ("model", {"layers": 0, "norm": "none"}),
-    "seed_score 2": ("evaluate", {"bootstrap": 0}),
-    "seeds": ("seeds", {"more": [-1]}),
-    "report": ("report", {"samples": -1, "title": 7}),
+    "data": {"held_out_share": 2, "train_stories": "many", "seed": -1, "source": "web"},
+    "embedding": {"width": 0, "lr": "fast"},
+    "model": {"layers": 0, "norm": "none"},
+    "train": {"lr": -1, "tokens": 0, "layout": "rows", "precision": None},
+    "evaluate": {"stories": 0, "reference": "half", "ngram_order": "x", "bootstrap": 0},
+    "beam_bench": {"widths": [], "prompts": 0, "repeats": 0.5},
+    "kv_bench": {"lengths": [1], "batch": None},
+    "accum_sweep": {"settings": 4, "tokens": -5, "batch_size": 0},
+    "ckpt_bench": {"depths": ["two"], "batch_size": True},
+    "seeds": {"more": [-1]},
+    "report": {"samples": -1, "title": 7},
 }
 
 
-@pytest.mark.parametrize("command", HOSTILE)
-def test_bad_values_are_told_all_at_once(empty, capsys, command):
-    section, values = HOSTILE[command]
+def test_bad_values_are_told_all_at_once(empty, capsys):
     params = small_params()
-    params[section] |= {**values, "colour": "red"}
+    for section, values in HOSTILE.items():
+        params[section] |= {**values, "colour": "red"}
     plant(empty, params)
-    assert run(command) == 2
-    lines = capsys.readouterr().err.splitlines()
-    for key in [*values, "colour"]:
-        if key != "min_n":  # a rule between two values, looked at when each by itself is right
-            assert [line for line in lines if line.startswith(f"error: params.yaml: {section}.{key} ")], key
-    assert "Traceback" not in "\n".join(lines)
+    assert run("download") == 2
+    told = capsys.readouterr().err
+    for section, values in HOSTILE.items():
+        for key in [*values, "colour"]:
+            assert f"error: params.yaml: {section}.{key} " in told
+    assert "Traceback" not in told
     assert not (empty / "metrics").exists()
 
 
@@ -218,12 +215,6 @@ def test_accum_run_wants_one_of_its_settings(empty, capsys, arguments):
 def test_a_further_seed_is_one_whole_number(empty, capsys, stage, arguments):
     assert run(f"{stage} {arguments}") == 2
     expected = f"error: stages.{stage}: argument {arguments or 'nothing'}; allowed: one seed, a whole number >= 0\n"
-    assert capsys.readouterr().err == expected
-
-
-def test_the_seed_of_stage_train_is_no_further_seed(empty, capsys):
-    assert run("seed_train 1") == 2
-    expected = "error: params.yaml: seeds.more names 1; allowed: seeds other than train.seed = 1\n"
     assert capsys.readouterr().err == expected
 
 
