@@ -1,5 +1,6 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
-# make test      set up everything, then run the tests
+# make test      set up everything, then run the tests that a change usually breaks (4 minutes on two cores)
+# make test-all  those, then the rest
 # make lint      format, style and types
 # make deps      write the code that each stage depends on into dvc.yaml
 # make fuzz      10,000 damaged files for every parser and reader
@@ -16,7 +17,10 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: setup repro test lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+# Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
+PYTEST := pytest -n 2 --dist worksteal --durations 15
+
+.PHONY: setup repro test test-all lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -70,7 +74,7 @@ bench-gpu: setup
 	python -m tinylm.benchmarks.gpu
 
 torture: setup
-	python tests/torture/run.py $(or $(KILLS),100)
+	python -m tests.torture.run $(or $(KILLS),100)
 
 .venv/.measure: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
@@ -79,7 +83,7 @@ torture: setup
 coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
 coverage: setup .venv/.measure
 	coverage erase
-	coverage run -m pytest -n 2 --dist loadfile
+	coverage run -m $(PYTEST)
 	coverage combine --quiet
 	coverage report --fail-under=95
 
@@ -87,7 +91,10 @@ mutants: setup .venv/.measure
 	python -m tests.mutants.run
 
 test: setup
-	pytest -n 2 --dist loadfile
+	$(PYTEST) -m "not full"
+
+test-all: test
+	$(PYTEST) -m full
 
 deps: setup
 	python -m tinylm.cli.stage_deps

@@ -1,10 +1,52 @@
-"""One thread and known seeds for every test, so that results do not depend on order or machine."""
+"""One thread and known seeds for every test, and the tests that `make test` leaves to `make test-all`."""
 
 import random
 
 import numpy as np
 import pytest
 import torch
+
+# Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
+FULL = (
+    "benchmarks/test_lines.py",
+    "cli/test_cli.py::test_exit_codes_of_the_process",
+    "compare/test_scaling.py::test_about_95_of_100_intervals_hold_the_true_exponent",
+    "distributed/",
+    "faults/test_data.py::test_fault_26_a_word_or_a_line_of_megabytes_is_parted_within_bounds",
+    "faults/test_files_and_pipes.py",
+    "faults/test_further.py",
+    "faults/test_kills.py",
+    "faults/test_ranks.py",
+    "faults/test_train_stage.py",
+    "faults/test_writers.py",
+    "fuzz/",
+    "model/test_losses.py::test_one_chunk_of_logits_at_most_is_alive",
+    "pipeline/test_compare.py",
+    "pipeline/test_experiments.py",
+    "pipeline/test_interrupted.py",
+    "pipeline/test_plots.py",
+    "pipeline/test_readme.py::test_a_command_works",
+    "pipeline/test_remote.py",
+    "pipeline/test_repro.py",
+    "pipeline/test_torture.py",
+    "presets/test_preset_stages.py",
+    "reporting/test_chance_sections.py::test_the_band_of_all_seeds_lies_behind_the_held_out_loss",
+    "reporting/test_page.py::test_page_is_well_formed_and_every_link_leads_somewhere",
+    "reporting/test_page.py::test_same_run_gives_the_same_bytes",
+    "reporting/test_page.py::test_windows_stand_beside_the_baselines_with_targets_scored_once",
+    "reporting/test_paper.py",
+    "scoring/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
+    "scoring/test_copied.py::test_real_stories_equal_the_search_by_hand",
+    "scoring/test_ngram.py::test_tinystories_perplexity",
+    "text/storybook/test_corpus.py::test_counts_and_no_story_twice_nor_in_both_splits",
+    "training/test_resume.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(FULL):
+            item.add_marker("full")
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 import torch
 import yaml
 
-from tests.small import DECODE as SMALL_DECODE
-from tests.small import model_settings
+from tests.support.small import DECODE as SMALL_DECODE
+from tests.support.small import model_settings
 from tinylm.base.config import load_params
 from tinylm.cli import main
 from tinylm.cli.arguments import PURPOSES

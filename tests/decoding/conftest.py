@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.small import DECODE
+from tests.support.small import DECODE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM

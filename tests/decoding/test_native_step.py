@@ -5,7 +5,8 @@ import shutil
 import pytest
 import torch
 
-from tests.small import random_model
+from tests.support.pairs import pairs
+from tests.support.small import random_model
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.beam import beam_search
@@ -148,9 +149,7 @@ def test_rounded_products_of_representable_numbers_are_exact():
 
 
 @needs_compiler
-@pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("width", [1, 2, 7])
-@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize(("use_cache", "width", "slide"), pairs([True, False], [1, 2, 7], ["half", "one"]))
 def test_compiled_beams_find_the_same(width, slide, use_cache):
     """Beams that reorder, prompts that end before others, windows that move on the way."""
     model = random_model(VOCAB, WIDTH)

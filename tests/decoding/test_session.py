@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.support.pairs import pairs
 from tinylm.base.config import InputError
 from tinylm.decoding.session import Session, decoding_mode, window_start
 
@@ -35,9 +36,7 @@ def test_window_never_exceeds_the_context_and_works_on_tensors(context, slide):
     assert bool((starts.diff() >= 0).all())
 
 
-@pytest.mark.parametrize("slide", ["half", "one"])
-@pytest.mark.parametrize("use_cache", [True, False])
-@pytest.mark.parametrize("new_tokens", [None, 30])
+@pytest.mark.parametrize(("slide", "use_cache", "new_tokens"), pairs(["half", "one"], [True, False], [None, 30]))
 def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache, new_tokens):
     session = Session(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
     texts = [list(prompt) for prompt in prompts]

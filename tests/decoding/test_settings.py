@@ -2,7 +2,7 @@ import functools
 
 import pytest
 
-from tests.small import DECODE, accepts
+from tests.support.small import DECODE, accepts
 from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 

@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import os
-import runpy
 import shutil
 import socket
 import subprocess
@@ -47,24 +46,25 @@ def differences(one: Path, other: Path) -> tuple[float, float]:
 
 def prepare(folder: Path) -> None:
     """Folders host1, host2 and alone, the same data in each; a run of one process in the last."""
-    stages = runpy.run_path(str(ROOT / "tests/test_stages.py"))
-    params = stages["small_params"]()
+    from tests.support import stages
+
+    params = stages.small_params()
     params["train"]["precision"] = "fp32"  # what is promised of several processes is promised there
     params["train"] |= {"tokens": TOKENS, "validate_every": 20, "sample_every": 40}
 
     def run(home: str, *names: str) -> None:
         with contextlib.chdir(folder / home), contextlib.redirect_stdout(io.StringIO()):
-            assert [stages["run"](name) for name in names] == [0] * len(names)
+            assert [stages.run(name) for name in names] == [0] * len(names)
 
     (folder / "host1").mkdir()
-    stages["plant"](folder / "host1", params)
+    stages.plant(folder / "host1", params)
     run("host1", "download", "vocab")
     shutil.rmtree(folder / "host1/metrics")
     for name in ("host2", "alone"):
         shutil.copytree(folder / "host1", folder / name, symlinks=True)
     params["train"]["processes"] = 2
     for name in ("host1", "host2"):
-        stages["plant"](folder / name, params)
+        stages.plant(folder / name, params)
     run("alone", "train")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests import small
+from tests.support import small
 from tinylm.base.config import parse_yaml, read_section
 from tinylm.base.files import sha256
 from tinylm.decoding.settings import DecodeSettings

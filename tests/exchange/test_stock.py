@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from tests.support.pairs import pairs
 from tinylm.base.config import InputError, parse_yaml, read_section
 from tinylm.exchange.stock import stock_form, stock_problem
 from tinylm.model.settings import ModelSettings
@@ -153,9 +154,7 @@ def test_settings_that_take_turns_meet():
     )
 
 
-@pytest.mark.parametrize("norm_eps", [1e-20, 1.0])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("final_norm", [True, False])
+@pytest.mark.parametrize(("norm_eps", "norm", "final_norm"), pairs([1e-20, 1.0], ["pre", "post"], [True, False]))
 def test_every_epsilon_is_met_in_float32(random_model, ids, norm, final_norm, norm_eps):
     model = random_model(norm=norm, final_norm=final_norm, norm_eps=norm_eps)
     with torch.no_grad():

@@ -7,7 +7,6 @@ every file under a final name must be whole, and the stage started again must en
 import argparse
 import io
 import os
-import runpy
 import shutil
 import signal
 import sys
@@ -18,12 +17,13 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-WRITERS = runpy.run_path(str(HERE / "test_writers.py"))
-DISK, STAGES = WRITERS["DISK"], WRITERS["STAGES"]
+from tests.faults.disk import Disk
+from tests.faults.finished import finished, outs, same_bytes, whole
+from tests.support.stages import ORDER, plant, run, small_params
+from tinylm.base.files import sha256
 
 
-class Death(DISK["Disk"]):  # type: ignore[misc]
+class Death(Disk):
     """A disk on which the process is killed before its N-th call."""
 
     number = 0
@@ -55,16 +55,16 @@ def undisturbed(folder: Path) -> dict[str, str]:
 
     Each in a fork, as the kills are: a server of processes that one starts here would be no child of the next fork.
     """
-    params = STAGES["small_params"]()
+    params = small_params()
     params["runtime"]["snapshot_every_s"] = 0.2
-    STAGES["plant"](folder, params)
+    plant(folder, params)
     with tempfile.NamedTemporaryFile() as log:
-        for command in WRITERS["ORDER"]:
-            code = in_fork(lambda command=command: WRITERS["run"](command), Path(log.name))
+        for command in ORDER:
+            code = in_fork(lambda command=command: run(command), Path(log.name))
             if code:
                 said = Path(log.name).read_text("utf-8")[-2000:]
                 raise SystemExit(f"the undisturbed run failed: {command}, exit code {code}\n{said}")
-    return {name: WRITERS["sha256"](path) for name, path in WRITERS["finished"](folder).items()}
+    return {name: sha256(path) for name, path in finished(folder).items()}
 
 
 def kill_everywhere(source: Path, expected: dict[str, str], command: str, every: int = 1) -> int:
@@ -77,30 +77,30 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
     with tempfile.TemporaryDirectory() as name:
         log, ready, folder = Path(name) / "log", Path(name) / "ready", Path(name) / "run"
         shutil.copytree(source, ready, symlinks=True)
-        for path in WRITERS["outs"](command):
+        for path in outs(command):
             shutil.rmtree(ready / path) if (ready / path).is_dir() else (ready / path).unlink(missing_ok=True)
 
-        def run(number: int) -> int:
+        def die_at(number: int) -> int:
             os.chdir(folder)
             disk: Any = Death(folder, Path(name), lambda: None, lambda *_: None)
             disk.number = number
             disk.install(pytest.MonkeyPatch())
-            return WRITERS["run"](command)
+            return run(command)
 
         number, code = 1, -signal.SIGKILL
         while code == -signal.SIGKILL:
             shutil.copytree(ready, folder, symlinks=True)
-            code = in_fork(lambda number=number: run(number), log)
+            code = in_fork(lambda number=number: die_at(number), log)
             what = f"{command}, killed at call {number}"
             said = log.read_text("utf-8")[-2000:]
             assert code in (0, -signal.SIGKILL), f"{what}: exit code {code}\n{said}"
             if code:
                 kills += 1
-                for file, path in WRITERS["finished"](folder).items():
-                    assert WRITERS["whole"](path, file, expected), f"{what}: {file} is not whole"
-                code_after = in_fork(lambda: run(0), log)
+                for file, path in finished(folder).items():
+                    assert whole(path, file, expected), f"{what}: {file} is not whole"
+                code_after = in_fork(lambda: die_at(0), log)
                 assert code_after == 0, f"{what}: then exit code {code_after}\n{log.read_text('utf-8')[-2000:]}"
-            WRITERS["same_bytes"](folder, expected)
+            same_bytes(folder, expected)
             shutil.rmtree(folder)
             number += every
     assert Path.cwd() == here
@@ -120,7 +120,7 @@ def main() -> int:
         expected = undisturbed(folder)
         print(f"{'stage':14} | kills | what came out", flush=True)
         total = 0
-        for command in chosen.stages or WRITERS["ORDER"]:
+        for command in chosen.stages or ORDER:
             kills = kill_everywhere(folder, expected, command)
             total += kills
             print(f"{command:14} | {kills:5} | every file whole; then the bytes of an undisturbed run", flush=True)

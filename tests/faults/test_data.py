@@ -1,6 +1,5 @@
 """Rows 24 to 32: the corpus, its text, the vocabulary made of it, and the hub."""
 
-import gzip
 import json
 import socket
 import tracemalloc
@@ -8,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_stages import STORIES, plant, run, small_params
-from tinylm.base.config import InputError
+from tests.support.stages import STORIES, plant, run, small_params
 from tinylm.text.corpus import readers
 from tinylm.text.corpus.cleaning import clean_text
-from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stories.settings import DataSettings
 from tinylm.text.tokens.bpe import train_bpe
 from tinylm.text.tokens.longest_match import train_longest_match
 from tinylm.text.tokens.settings import VocabSettings
@@ -46,12 +42,6 @@ def plant_corpus(folder: Path, texts: list, name: str = "stories.jsonl", **value
 
 
 FEW = "stories.jsonl: too few different stories with text for three splits; allowed: at least 3 in train"
-
-
-@pytest.mark.parametrize("texts", [[], ["", " \n", "\u200b"], ["one story"], ["the same story"] * 50])
-def test_fault_24_a_corpus_too_small_for_three_splits(folder, capsys, texts):
-    plant_corpus(folder, texts)
-    assert refused(capsys).startswith(FEW)
 
 
 def test_fault_24_a_corpus_of_punctuation_gives_no_empty_vocabulary(folder, capsys):
@@ -99,12 +89,6 @@ def test_fault_26_a_word_or_a_line_of_megabytes_is_parted_within_bounds(punctuat
     assert max(map(len, counts)) <= MAX_WORD
     assert sum(len(piece) * count for piece, count in counts.items()) == len(word.replace(" ", ""))
     assert peak < 40 * len(word) + (1 << 20)
-
-
-def test_fault_26_a_line_without_end_is_refused_with_its_number(folder, capsys, monkeypatch):
-    plant_corpus(folder, [*STORIES[:2], "x" * 3000])
-    monkeypatch.setattr(readers, "MAX_STORY_BYTES", 1000)
-    assert refused(capsys) == "stories.jsonl, line 3: longer than 1000 bytes"
 
 
 HOSTILE = (
@@ -158,14 +142,6 @@ def test_fault_29_sizes_of_the_vocabulary_are_defined(folder, capsys):
     assert json.loads(Path("metrics/vocab.json").read_text())["coverage"]["train"] == 1.0
 
 
-def test_fault_29_a_minimum_that_leaves_no_word_names_the_largest(folder, capsys):
-    plant_corpus(folder, STORIES, vocab={"min_count": 10**6})
-    assert run("download") == 0
-    capsys.readouterr()
-    message = refused(capsys, "vocab")
-    assert message.startswith("vocab.min_count = 1000000: no word is left; allowed: at most ")
-
-
 @pytest.fixture
 def no_network(monkeypatch):
     """A machine without a network, on which asking for one is counted."""
@@ -178,23 +154,6 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     return asked
-
-
-def test_fault_30_a_hub_that_cannot_be_reached_names_the_local_way(folder, capsys, no_network):
-    plant_corpus(folder, STORIES, data={"source": "hub"})
-    message = refused(capsys)
-    assert message.startswith("data.hub_id = 'roneneldan/TinyStories', revision ")
-    assert message.endswith("check both, or read a local copy with data.source: local and data.path")
-    assert no_network
-
-
-def test_fault_30_offline_mode_asks_no_server(folder, capsys, monkeypatch, no_network):
-    import huggingface_hub
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    plant_corpus(folder, STORIES, data={"source": "hub"})
-    assert "the hub cannot be read" in refused(capsys)
-    assert no_network == []
 
 
 class _Hub:
@@ -235,30 +194,3 @@ def test_fault_31_the_source_is_what_is_written_there(folder, capsys, no_network
     for split in Path("data/stories").iterdir():
         split.unlink()
     assert "the hub cannot be read" in refused(capsys)  # nor does a folder stand in for the hub
-
-
-def _cut(folder: Path, name: str, content: bytes) -> DataSettings:
-    (folder / name).write_bytes(content)
-    return DataSettings(source="local", path=str(folder / name))
-
-
-def test_fault_32_files_cut_anywhere_are_told_by_file_and_line(folder):
-    import pyarrow
-    import pyarrow.parquet
-
-    rows = "".join(json.dumps({"text": text}) + "\n" for text in STORIES).encode()
-    pyarrow.parquet.write_table(pyarrow.table({"text": STORIES}), folder / "whole.parquet")
-    parquet = (folder / "whole.parquet").read_bytes()
-    packed = gzip.compress(rows)
-    cases = [("a.jsonl", rows[:end], "line ") for end in (5, 400, len(rows) - 3)]
-    cases += [("a.jsonl.gz", packed[:end], "after line ") for end in (5, 30, len(packed) // 2, len(packed) - 4)]
-    cases += [("a.txt.gz", packed[: len(packed) // 2], "after line ")]
-    cases += [("a.parquet", parquet[:end], "a.parquet") for end in (0, 3, len(parquet) // 2, len(parquet) - 1)]
-    cases += [("a.jsonl", rows.replace(b"{", b"[", 5), "line 1: "), ("a.jsonl", rows + b"{nothing}\n", "line 91: ")]
-    for name, content, place in cases:
-        settings = _cut(folder, name, content)
-        with pytest.raises(InputError) as refusal:
-            write_stories(settings, folder / "stories")
-        assert name in str(refusal.value)
-        assert place in str(refusal.value)
-        assert not list((folder / "stories").glob("*"))

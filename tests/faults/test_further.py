@@ -2,7 +2,6 @@
 
 import io
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -10,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.test_files_and_pipes import plant
 from tinylm.base.config import MAX_PARAMS_BYTES, InputError, load_params, parse_yaml
 from tinylm.base.files import read_json, require, sha256
 from tinylm.presets.write import preset_text, write_preset
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 ROOT = Path(__file__).parents[2]
-PLANT = runpy.run_path(str(Path(__file__).with_name("test_files_and_pipes.py")))["plant"]
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +113,7 @@ def test_standard_streams_that_are_closed(here, closed, code, said):
 
 def test_a_stage_whose_standard_streams_are_closed(here):
     """It runs on: its result is files, and none of them takes the number of a closed stream."""
-    folder = PLANT(here / "run")
+    folder = plant(here / "run")
     done = shell("$P -m stages.download <&- >&- 2>&-", folder)
     assert done.returncode == 0
     closed = {path.name: path.read_bytes() for path in (folder / "data/stories").iterdir()}

@@ -1,13 +1,11 @@
-"""Rows 40 to 42, 47 and 48: prompts, settings of decoding, what a single stage lacks, and BLEU of nothing."""
+"""Rows 40 to 42 and 48: prompts, settings of decoding, and BLEU of nothing."""
 
 import math
-from pathlib import Path
 
 import pytest
 
 from tests.fuzz.seeds import WORDS, tiny_model
-from tests.small import DECODE
-from tests.test_stages import plant, run, small_params
+from tests.support.small import DECODE
 from tinylm.base.config import InputError, read_section
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
@@ -122,26 +120,6 @@ def test_fault_42_past_the_context_the_cache_changes_nothing(slide, temperature)
     )
     assert [one.ids for one in cached] == [one.ids for one in plain]
     assert len(cached[0].ids) == 4 * MODEL.settings.context
-
-
-@pytest.mark.parametrize(
-    ("command", "missing", "stage"),
-    [
-        ("vocab", "data/stories/train.jsonl", "download"),
-        ("train", "data/vocab/tokenizer.json", "vocab"),
-        ("beam_bench", "models/config.json", "train"),
-        ("evaluate", "models/config.json", "train"),
-        ("seeds", "metrics/train.json", "train"),
-    ],
-)
-def test_fault_47_a_single_stage_names_what_it_lacks_and_who_makes_it(
-    tmp_path, monkeypatch, capsys, command, missing, stage
-):
-    monkeypatch.chdir(tmp_path)
-    plant(tmp_path, small_params())
-    assert run(command) == 2
-    assert capsys.readouterr().err == f"error: {missing} is missing: run dvc repro {stage}\n"
-    assert not Path("metrics").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """Some stages really killed at their calls, in the fork of a process; `make kills` does it to all at every one."""
 
-import importlib
 import os
 from pathlib import Path
 
 import pytest
 
-kills = importlib.import_module("tests.faults.kills")
+from tests.faults import kills
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +14,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kills")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setitem(kills.WRITERS, "ORDER", ["download", "vocab", "train"])
+        patch.setattr(kills, "ORDER", ["download", "vocab", "train"])
         return folder, kills.undisturbed(folder)
 
 
@@ -34,6 +33,6 @@ def test_a_file_that_is_not_whole_is_found(undisturbed, tmp_path, monkeypatch):
         os.replace("params.yaml", "params.yaml")
         return 0
 
-    monkeypatch.setitem(kills.WRITERS, "run", half)
+    monkeypatch.setattr(kills, "run", half)
     with pytest.raises(AssertionError, match=r"killed at call 1: data/stories/train\.jsonl is not whole"):
         kills.kill_everywhere(folder, expected, "download")

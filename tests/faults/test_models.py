@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
-from tests.test_stages import ORDER, plant, run, small_params
+from tests.support.stages import ORDER, plant, run, small_params
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, sha256, write_json
 from tinylm.exchange.originals import restore
@@ -25,7 +25,6 @@ from tinylm.text.stores.matrix_file import load_matrix
 from tinylm.text.stories.settings import DataSettings
 from tinylm.text.tokens.gpt2_files import read_local
 from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.vectors import vec_file
 from tinylm.text.vectors.source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots
 
@@ -51,81 +50,6 @@ def refusal(path: Path, width: int = WIDTH, words: list[str] = WORDS) -> str:
     assert "\n" not in str(found.value)
     assert str(path) in str(found.value)
     return str(found.value)
-
-
-def test_fault_33_a_bin_cut_at_any_byte_is_refused(tmp_path, seeds, monkeypatch):
-    import fasttext
-
-    monkeypatch.setattr(fasttext, "load_model", None)  # never called
-    (files,) = seeds["bin"]
-    whole = files["a.bin"]
-    path = tmp_path / "a.bin"
-    path.write_bytes(whole)
-    read_vectors(path, WORDS, WIDTH)
-    for end in range(len(whole)):
-        path.write_bytes(whole[:end])
-        refusal(path)
-        with pytest.raises(InputError):
-            check_vectors(path, WIDTH)
-
-
-@pytest.mark.parametrize(
-    ("at", "form", "value", "message"),
-    [
-        (4, "<i", 13, "version 13; allowed: 11 and 12"),
-        (8, "<i", 2**31 - 1, "a damaged header (width 2147483647"),
-        (8, "<i", WIDTH + 1, f"vectors of width {WIDTH + 1}; embedding.width = {WIDTH}"),
-        (64, "<i", 2**31 - 1, "a damaged header"),
-        (68, "<i", 2**31 - 1, "a damaged header"),
-        (68, "<i", -1, "a damaged header"),
-    ],
-)
-def test_fault_33_a_bin_whose_header_lies_is_refused(tmp_path, seeds, at, form, value, message):
-    content = bytearray(seeds["bin"][0]["a.bin"])
-    content[at : at + 4] = struct.pack(form, value)
-    (tmp_path / "a.bin").write_bytes(content)
-    assert message in refusal(tmp_path / "a.bin")
-
-
-def test_fault_33_a_vec_given_as_bin_is_refused(tmp_path, seeds):
-    (tmp_path / "a.bin").write_bytes(seeds["vec"][0]["a.vec"])
-    assert "neither fastText's magic number nor the header of its oldest files" in refusal(tmp_path / "a.bin")
-    (tmp_path / "a.vec").write_bytes(seeds["bin"][0]["a.bin"])
-    assert "line 1: not the header of a .vec file" in refusal(tmp_path / "a.vec")
-
-
-VEC = [
-    (b"3 2\na 1 2\nb 1 2\n", "line 3: the file ends after 2 of the 3 rows"),
-    (b"1 2\na 1 2\nb 1 2\n", "line 3: a row past the 1 that line 1 promises"),
-    (b"2 2\na 1 2\nb 1\n", "line 3: 1 values after the word; allowed: 2"),
-    (b"2 2\na 1 2 3\nb 1 2\n", "line 2: 3 values after the word; allowed: 2"),
-    (b"2 2\na 1 nan\nb 1 2\n", "line 2: holds a value that is not finite"),
-    (b"2 2\na 1 1e39\nb 1 2\n", "line 2: holds a value that is not finite in float32"),
-    (b"2 2\nice cream 1 2\nb 1 2\n", "line 2: 3 values after the word; allowed: 2"),
-    (b"2 2\n\nb 1 2\n", "line 2: 0 values after the word"),
-    (b"a 1 2\n", "line 1: not the header of a .vec file"),
-    (b"99999999999999 2\na 1 2\n", "line 1: not the header of a .vec file"),
-]
-
-
-@pytest.mark.parametrize(("content", "message"), VEC)
-def test_fault_34_a_vec_is_refused_with_its_line(tmp_path, content, message):
-    for name, data in (("a.vec", content), ("a.vec.gz", gzip.compress(content))):
-        (tmp_path / name).write_bytes(data)
-        assert message in refusal(tmp_path / name, 2, ["a", "b"])
-
-
-def test_fault_34_a_line_without_end_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(vec_file, "MAX_LINE_BYTES", 1000)
-    (tmp_path / "a.vec").write_bytes(b"1 2\n" + b"a" * 10**6)
-    assert "line 2: longer than 1000 bytes" in refusal(tmp_path / "a.vec", 2, ["a"])
-
-
-def test_fault_34_the_first_of_equal_words_wins_and_it_is_said(tmp_path):
-    (tmp_path / "a.vec").write_text("3 2\na 1 2\nb 3 4\na 5 6\n")
-    table, _, info = read_vectors(tmp_path / "a.vec", ["a", "b"], 2)
-    assert table.tolist() == [[1, 2], [3, 4]]
-    assert info["warnings"] == [f"{tmp_path / 'a.vec'}: 1 rows repeat a word; the first of each is used"]
 
 
 def test_fault_35_widths_and_coverage_are_told(tmp_path, seeds, monkeypatch, capsys):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.test_stages import ORDER, plant, run, small_params
+from tests.support.stages import ORDER, plant, run, small_params
 from tinylm.cli import main
 from tinylm.presets.write import BASE, preset_text
 

@@ -3,21 +3,19 @@
 import json
 import os
 import re
-import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.faults.test_train_stage import HEAD
+from tests.support.stages import before_training, written
 from tinylm.host.processes import exclusive_lock
 
-STAGE = runpy.run_path(str(Path(__file__).with_name("test_train_stage.py")))
-STAGES, written = STAGE["STAGES"], STAGE["written"]
 # One interpreter for all runs, each in a fork of it: torch is imported once. Lines of input: update, action.
 RUNS = """
 import stages.train
@@ -47,7 +45,7 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks") / "here"
-    STAGES["before_training"](folder, 1000.0, tokens=2400, processes=2)
+    before_training(folder, 1000.0, tokens=2400, processes=2)
     return folder
 
 
@@ -56,7 +54,7 @@ def train(folder):
     """One run of stage train with what happens in RANK.UPDATE: (exit code, output, errors)."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TINYLM_PATIENCE_S": "20"}
     with subprocess.Popen(
-        [sys.executable, "-c", STAGE["HEAD"] + RUNS], cwd=folder, env=environment, text=True,
+        [sys.executable, "-c", HEAD + RUNS], cwd=folder, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdin is not None

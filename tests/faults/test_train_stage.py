@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import shutil
 import signal
 import subprocess
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tinylm.base.files import sha256
+from tests.support.stages import before_training, written
 
-STAGES = runpy.run_path(str(Path(__file__).parents[1] / "test_stages.py"))
 HEAD = """
 import os, resource, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores Ctrl-C
@@ -57,16 +55,11 @@ def train(folder: Path, before: str = "", **environment: str) -> tuple[int, str,
     return process.returncode, out, err
 
 
-def written(folder: Path) -> dict[str, str]:
-    files = [path for name in ("models", "metrics", "plots") for path in (folder / name).rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): sha256(path) for path in files if "_time" not in path.name}
-
-
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory):
     """A folder before its first training."""
     folder = tmp_path_factory.mktemp("ready") / "with space, ünï"
-    STAGES["before_training"](folder, 0.001, tokens=3000, keep_epochs=[0.1])
+    before_training(folder, 0.001, tokens=3000, keep_epochs=[0.1])
     return folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.small import model_settings
+from tests.support.small import model_settings
 from tinylm.exchange.originals import write_originals
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM

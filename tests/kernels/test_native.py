@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.small import needs_compiler, random_model
+from tests.support.small import needs_compiler, random_model
 from tinylm.kernels.training.attention import NativeAttention
 from tinylm.kernels.training.binding import checked_ptr
 from tinylm.kernels.training.dropout import NativeAddDropout

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.small import needs_compiler
+from tests.support.small import needs_compiler
 from tinylm.kernels.training.dropout import keep_level, new_seed
 from tinylm.kernels.training.ops import ByHand, Native
 from tinylm.model.ops import REFERENCE

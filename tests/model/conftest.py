@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.small import in_float64, model_settings, random_model
+from tests.support.small import in_float64, model_settings, random_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.fx.experimental import _config as meta_shapes
 
-from tests.small import model_settings
+from tests.support.small import model_settings
 from tinylm.model.transformer import TinyLM, causal_mask
 
 KINDS: list[dict[str, Any]] = [

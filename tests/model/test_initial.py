@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.support.pairs import pairs
 from tinylm.model.transformer import TinyLM
 
 SHAPE = {"layers": 8, "heads": 4, "feed_forward": 256, "context": 97, "positions": "learned", "output_bias": True}
@@ -87,9 +88,7 @@ def first_loss(settings, spread: float = 1.0, vocab: int = 997, width: int = 64)
     return (logits.logsumexp(-1) - logits.mean(-1)).mean().item()
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0])
+@pytest.mark.parametrize(("norm", "tied", "spread"), pairs(["pre", "post"], [True, False], [1e-3, 1.0, 30.0]))
 def test_the_first_loss_is_close_to_that_of_guessing(new_settings, norm, tied, spread):
     shape = {"layers": 3, "heads": 4, "feed_forward": 128, "context": 33}
     settings = new_settings(**shape, norm=norm, final_norm=norm == "pre", tied_output=tied)

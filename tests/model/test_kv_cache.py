@@ -1,6 +1,8 @@
 import pytest
 import torch
 
+from tests.support.pairs import pairs
+
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
 
 
@@ -15,9 +17,14 @@ def cached(model, ids, chunks, capacity=None):
     return torch.cat(parts, 1)
 
 
-@pytest.mark.parametrize("heads", [{"heads": 3}, {"heads": 1}, {"heads": 5, "head_width": 4}])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("chunks", [[1] * 13, [13], [5, 1, 1, 1, 1, 1, 1, 1, 1], [3, 7, 2, 1], [12, 1]])
+@pytest.mark.parametrize(
+    ("heads", "norm", "chunks"),
+    pairs(
+        [{"heads": 3}, {"heads": 1}, {"heads": 5, "head_width": 4}],
+        ["pre", "post"],
+        [[1] * 13, [13], [5, 1, 1, 1, 1, 1, 1, 1, 1], [3, 7, 2, 1], [12, 1]],
+    ),
+)
 def test_cached_logits_equal_uncached(new_model, ids, heads, norm, chunks):
     model = new_model(norm=norm, **heads)
     torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)

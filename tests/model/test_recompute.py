@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.small import needs_compiler
+from tests.support.small import needs_compiler
 from tinylm.kernels.training.ops import ByHand, Native
 from tinylm.model.recompute import RunRecomputing, recompute, recompute_counts
 

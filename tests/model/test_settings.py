@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from tests.small import MODEL, accepts
+from tests.support.small import MODEL, accepts
 from tinylm.model.settings import ModelSettings
 
 RANGES = {

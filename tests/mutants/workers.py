@@ -24,7 +24,7 @@ from tests.mutants.plugin import Chosen
 
 ROOT = Path(__file__).parents[2]
 UNUSED = ("cacheprovider", "xdist", "timeout", "unraisableexception", "threadexception")  # of pytest: they take time
-OPTIONS = ["-q", "--tb=no", *(f"-pno:{plugin}" for plugin in UNUSED)]
+OPTIONS = ["-q", "--tb=no", "-mnot full", *(f"-pno:{plugin}" for plugin in UNUSED)]  # what `make test` alone kills
 SECONDS, FACTOR, BYTES = 5, 3, 4 << 30
 OUTCOMES = {0: "survived", 1: "killed", 2: "killed"}  # of pytest: all passed, a test failed, the import broke
 

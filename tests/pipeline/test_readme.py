@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -10,13 +9,13 @@ from pathlib import Path
 import pytest
 from dvc.cli import DvcParserError, parse_args
 
+from tests.support import reruns
 from tinylm.base.config import load_params, parse_yaml
 from tinylm.cli.arguments import PURPOSES, make_parser
 from tinylm.presets.write import names
 from tinylm.studies.study_plan import read_studies
 
 ROOT = Path(__file__).parents[2]
-TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 NAMES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
@@ -197,11 +196,11 @@ def test_nothing_is_left_to_fill_in(name):
 
 
 def test_the_table_of_reruns_is_the_tested_one():
-    """`python tests/pipeline/rerun_table.py` prints it."""
+    """`python -m tests.support.reruns` prints it."""
     page = PAGES["docs/reference/pipeline.md"]
-    assert page.count(TABLE["BEGIN"]) == page.count(TABLE["END"]) == 1
-    shown = page.partition(TABLE["BEGIN"])[2].partition(TABLE["END"])[0]
-    assert shown.strip() == TABLE["markdown"]().strip()
+    assert page.count(reruns.BEGIN) == page.count(reruns.END) == 1
+    shown = page.partition(reruns.BEGIN)[2].partition(reruns.END)[0]
+    assert shown.strip() == reruns.markdown().strip()
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
 """What `dvc repro` runs and what it leaves alone: from nothing, unchanged, one edit of each section, and back again."""
 
-import runpy
 import shutil
-from pathlib import Path
 
 import pytest
 
-TABLE = runpy.run_path(str(Path(__file__).with_name("rerun_table.py")))
-STAGES, RERUNS = TABLE["STAGES"], TABLE["RERUNS"]
+from tests.support.reruns import RERUNS, STAGES
 
 
 def commands(stages: set[str], seed: int = 2) -> list[str]:

@@ -1,10 +1,9 @@
 """`make torture` with three kills and no more than the first three stages; the whole is a command of its own."""
 
-import importlib
-
 import pytest
 
-torture = importlib.import_module("tests.torture.run")
+from tests.torture import run as torture
+
 MADE = ("data/stories/", "data/vocab/", "data/tokens/", "models/")
 FILES = {f"metrics/{name}.json" for name in ("download", "vocab", "train")}
 FILES |= {f"plots/{name}.csv" for name in ("loss", "perplexity", "learning_rate", "grad_norm")}

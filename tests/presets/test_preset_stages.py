@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.test_stages import ORDER, STORIES, plant, read, run
+from tests.support.stages import ORDER, STORIES, plant, read, run
 from tinylm.base.config import parse_yaml
 from tinylm.presets.write import names, preset_text
 from tinylm.text.tokens.gpt2_files import vocabulary_sha256

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tests.small import model_settings
+from tests.support.small import model_settings
 from tinylm.model.transformer import TinyLM
 from tinylm.text.stores.token_store import write_store
 from tinylm.text.tokens.settings import VocabSettings

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.support.pairs import pairs
 from tinylm.base.config import InputError
 from tinylm.kernels.text import counting
 from tinylm.text.encoding import stores as encoding
@@ -87,10 +88,12 @@ def way(request, monkeypatch):
     monkeypatch.setattr(word_stores, "MANY", 1 if request.param == "compiled" else 10**9)
 
 
-@pytest.mark.parametrize(("min_count", "max_size"), [(1, None), (2, None), (1, 40), (3, 1)])
-@pytest.mark.parametrize(("lower_case", "punctuation"), RULES)
+@pytest.mark.parametrize(
+    ("limits", "lower_case", "punctuation"),
+    pairs([(1, None), (2, None), (1, 40), (3, 1)], [True, False], PUNCTUATIONS),
+)
 def test_vocabulary_and_bytes_are_those_of_the_plain_path(
-    tmp_path, monkeypatch, hostile, lower_case, punctuation, min_count, max_size, way
+    tmp_path, monkeypatch, hostile, lower_case, punctuation, limits, way
 ):
     for module, name, value in (
         (stories, "BLOCK", 5000),
@@ -99,7 +102,7 @@ def test_vocabulary_and_bytes_are_those_of_the_plain_path(
         (word_blocks, "KEPT_PIECES", 20),
     ):
         monkeypatch.setattr(module, name, value)
-    chosen = settings(lower_case, punctuation, min_count, max_size)
+    chosen = settings(lower_case, punctuation, *limits)
     assert len(story_blocks(hostile, "train")) > 3
     tokenizer, seen = word_stores.write_word_stores(chosen, hostile, tmp_path / "fast", 1)
     plain, seen_plainly = plainly(tmp_path / "plain", hostile, chosen)

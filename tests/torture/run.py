@@ -1,4 +1,4 @@
-"""Kill, fill and damage a small pipeline at random moments, then compare its bytes: `python tests/torture/run.py 100`.
+"""Kill, fill and damage a small pipeline at random moments, then compare its bytes: `python -m tests.torture.run 100`.
 
 Each round starts from nothing and ends with `make repro` done and its bytes compared with those of a run that nothing
 disturbed. Kills are counted by whom they hit: the stage, dvc, or the whole process group.
@@ -11,7 +11,6 @@ import contextlib
 import os
 import random
 import re
-import runpy
 import shutil
 import signal
 import subprocess
@@ -24,8 +23,9 @@ from typing import Any
 
 import psutil
 
+from tests.support.clone import SMALL, new_clone
+
 ROOT = Path(__file__).parents[2]
-PIPELINE = runpy.run_path(str(ROOT / "tests/pipeline/conftest.py"))
 KINDS = ("the stage", "dvc", "the whole process group")
 REMEDY = re.compile(r"rm (?P<file>\S+) and run dvc repro -f -s (?P<stage>[\w@]+)")
 AGAIN = "run make repro again"
@@ -257,9 +257,9 @@ class Torture:
 
 def long_clone(folder: Path) -> Any:
     """A copy of the repository whose training takes a few seconds."""
-    clone = PIPELINE["new_clone"](folder / "clone")
+    clone = new_clone(folder / "clone")
     shutil.copy(ROOT / "tinylm/presets/storybook.yaml", clone.path / "params.yaml")
-    clone.set({**PIPELINE["SMALL"], "train.tokens": 30000, "seeds.more": []})
+    clone.set({**SMALL, "train.tokens": 30000, "seeds.more": []})
     clone.commit("longer")
     return clone
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.small import model_settings
+from tests.support.small import model_settings
 from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.stores.token_store import TokenStore, write_store

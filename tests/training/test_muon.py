@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.support.pairs import pairs
 from tinylm.cost.traffic import update_traffic
 from tinylm.training.muon import MARGIN, QUINTICS, Muon, orthogonalise
 from tinylm.training.trainer import make_optimizers
@@ -75,9 +76,10 @@ def test_no_quintic_stays_closer_to_one_on_its_interval():
         low, high = 1.0 + error.min(), 1.0 + error.max()
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
-@pytest.mark.parametrize("rank_one", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "size", "rank_one"),
+    pairs([torch.float64, torch.float32, torch.bfloat16], [1e-12, 1.0, 1e12], [True, False]),
+)
 def test_no_matrix_is_blown_up(dtype, size, rank_one):
     """Rank one is the hard case: its singular value is the scale, past which the first quintic grows fast."""
     matrix = random(60, 1) @ random(1, 90, seed=2) if rank_one else torch.ones(60, 90, dtype=torch.float64)

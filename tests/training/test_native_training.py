@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.small import needs_compiler
+from tests.support.small import needs_compiler
 from tinylm.kernels.library import CannotCompile
 from tinylm.kernels.training import binding as library
 from tinylm.training import precision

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from tests.support.pairs import pairs
 from tinylm.training.muon import Muon
 from tinylm.training.optimizers import Adam, clip_gradients
 from tinylm.training.trainer import make_optimizers
@@ -20,9 +21,9 @@ def set_gradients(tensors: list[torch.Tensor], update: int) -> None:
         tensor.grad = size * torch.randn(tensor.shape, dtype=tensor.dtype, generator=generator)
 
 
-@pytest.mark.parametrize("decoupled", [True, False])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-@pytest.mark.parametrize("betas", [(0.9, 0.98), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("decoupled", "weight_decay", "betas"), pairs([True, False], [0.3, 0.0], [(0.9, 0.98), (0.0, 0.0)])
+)
 def test_adam_matches_torch(decoupled, weight_decay, betas):
     ours, theirs = parameters(), parameters()
     adam = Adam([(ours[:2], weight_decay), (ours[2:], 0.0)], betas, 1e-8, decoupled)

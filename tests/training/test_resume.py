@@ -2,21 +2,18 @@
 
 import dataclasses
 import json
-import runpy
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests.small import DECODE
+from tests.support.cut_off import CutOff, Dying
+from tests.support.small import DECODE
 from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.training.loop import train
 from tinylm.training.snapshot import Snapshots
 
-TESTS = runpy.run_path(str(Path(__file__).with_name("test_snapshot.py")))
-CutOff, Dying = TESTS["CutOff"], TESTS["Dying"]
 SOS, EOS, PAD = 0, 1, 2
 TOGETHER = {
     "muon, bf16, accumulation, stream": {

@@ -4,34 +4,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests.support.cut_off import CutOff, Dying
 from tinylm.base.config import InputError
 from tinylm.training.loop import train
 from tinylm.training.schedules import EpochCheckpoints
 from tinylm.training.snapshot import Snapshots, code_sha256, fingerprint
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "random.cpu": torch.arange(5, dtype=torch.uint8)}
-
-
-class CutOff(Exception):
-    pass
-
-
-class Dying(Snapshots):
-    """Writes a snapshot every few updates and dies after the N-th."""
-
-    def __init__(self, *args, every, dies, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.every, self.dies, self.asked, self.saved = every, dies, 0, 0
-
-    def due(self):
-        self.asked += 1
-        return self.asked % self.every == 0
-
-    def save(self, *args):
-        super().save(*args)
-        self.saved += 1
-        if self.saved == self.dies:
-            raise CutOff
 
 
 SETTINGS = {

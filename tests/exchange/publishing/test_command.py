@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from tests.small import model_settings
+from tests.support.small import model_settings
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM

@@ -10,8 +10,8 @@ import unicodedata
 
 import numpy as np
 import pytest
-from tests.text.test_corpus import LOCAL
 
+from tests.text.corpus.test_corpus import LOCAL
 from tinylm.base.config import InputError
 from tinylm.kernels.text.cleaning import LIBRARY
 from tinylm.text.corpus import cleaning, marked_text, readers, rows

@@ -27,8 +27,7 @@ def slow_merges(counts, min_count):
                 at += 1
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("min_count", [1, 3])
+@pytest.mark.parametrize(("seed", "min_count"), enumerate([1, 3] * 8))
 def test_merges_are_those_of_counting_anew(seed, min_count):
     chooser = random.Random(seed)
     words = ["".join(chooser.choices("abc"[: chooser.randint(1, 3)], k=chooser.randint(1, 9))) for _ in range(40)]

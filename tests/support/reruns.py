@@ -1,6 +1,6 @@
 """Which stages one edited value of params.yaml runs again: checked by real runs, shown in docs/reference/pipeline.md.
 
-`python tests/pipeline/rerun_table.py` prints what stands there between the two markers.
+`python -m tests.support.reruns` prints what stands in docs/reference/pipeline.md between the two markers.
 """
 
 from typing import Any

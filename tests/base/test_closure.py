@@ -1,0 +1,81 @@
+"""The code that a stage's result depends on: found by its imports, named by folders, summed into one SHA-256."""
+
+import pytest
+
+from tinylm.base import closure
+
+FILES = {
+    "stages/train.py": "import tinylm.model.lm\nfrom tinylm.host import command\nfrom tinylm.decoding.beam import f",
+    "stages/report.py": "from tinylm.text.tokens import words, bytes",
+    "tinylm/model/lm.py": "def f():\n    from tinylm.kernels import library\nfrom tinylm.presets import sections",
+    "tinylm/model/norms.py": "",
+    "tinylm/model/losses.py": "",
+    "tinylm/kernels/library.py": "FLAGS = ['-O3', '-march=native']",
+    "tinylm/kernels/loss.cpp": "float loss();",
+    "tinylm/kernels/.hidden": "",
+    "tinylm/decoding/beam.py": "import torch, tinylm.missing",
+    "tinylm/decoding/sampling.py": "",
+    "tinylm/host/command.py": "import tinylm.text.tokens.words",
+    "tinylm/presets/sections.py": "",
+    "tinylm/text/tokens/words.py": "",
+    "tinylm/text/tokens/bytes.py": "",
+    "tinylm/text/tokens/table.yaml": "",
+    "tinylm/text/tokens/__init__.py": "",
+    "tinylm/text/batches.py": "",
+}
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(closure, "ROOT", tmp_path)
+    closure.imported.cache_clear()
+    yield tmp_path
+    closure.imported.cache_clear()
+
+
+def test_a_script_needs_what_it_imports_anywhere_and_the_data_beside_it():
+    needed = ["tinylm/decoding/beam.py", "tinylm/kernels/library.py", "tinylm/kernels/loss.cpp", "tinylm/model/lm.py"]
+    assert closure.closure("stages/train.py") == ["stages/train.py", *needed]
+    report = closure.closure("stages/report.py")
+    assert report[1:] == [f"tinylm/text/tokens/{name}" for name in ("bytes.py", "table.yaml", "words.py")]
+
+
+def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_serves_its_own():
+    train = ["stages/train.py", "tinylm/decoding/beam.py", "tinylm/kernels", "tinylm/model"]
+    assert closure.stage_code("stages/train.py") == train
+    assert closure.stage_code("stages/report.py") == ["stages/report.py", "tinylm/text/tokens"]
+    (closure.ROOT / "tinylm/decoding/sampling.py").unlink()
+    assert "tinylm/decoding" in closure.stage_code("stages/train.py")
+    (closure.ROOT / "tinylm/model/positions.py").write_text("")
+    assert "tinylm/model/lm.py" in closure.stage_code("stages/train.py")
+
+
+@pytest.mark.parametrize(
+    ("edited", "changes"),
+    [
+        ("stages/train.py", True),
+        ("tinylm/kernels/library.py", True),  # the compiler's flags decide how numbers are rounded
+        ("tinylm/kernels/loss.cpp", True),
+        ("tinylm/model/norms.py", True),  # not imported, but of a folder that is named whole
+        ("tinylm/decoding/sampling.py", False),
+        ("tinylm/host/command.py", False),
+        ("tinylm/presets/sections.py", False),
+        ("tinylm/text/tokens/words.py", False),
+        ("stages/report.py", False),
+    ],
+)
+def test_the_sum_changes_with_what_decides_the_result(edited, changes):
+    before = closure.code_sha256("stages/train.py")
+    path = closure.ROOT / edited
+    path.write_text(path.read_text() + "\n# edited")
+    assert (closure.code_sha256("stages/train.py") != before) == changes
+
+
+def test_the_sum_is_of_names_too_and_of_all_scripts():
+    one = closure.code_sha256("stages/train.py")
+    assert one != closure.code_sha256("stages/train.py", "stages/report.py")
+    (closure.ROOT / "tinylm/model/norms.py").rename(closure.ROOT / "tinylm/model/scaling.py")
+    assert one != closure.code_sha256("stages/train.py")

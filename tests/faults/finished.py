@@ -1,0 +1,68 @@
+"""What stages leave under final names, and whether it is whole."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from tests.faults.disk import tree
+from tests.support.stages import ROOT
+from tinylm.base.files import SUMS, sha256
+
+FOLDERS = ("data", "models", "metrics", "plots", "report")
+LAST_BYTES = {
+    ".json": b"\n",
+    ".csv": b"\n",
+    ".jsonl": b"\n",
+    ".html": b"</html>\n",
+    ".png": b"IEND\xaeB`\x82",
+    ".pdf": b"%%EOF\n",
+}
+
+
+def measured(name: str) -> bool:
+    """Whether a file tells how long something took, and so differs from run to run."""
+    parts = Path(name).parts
+    return (
+        "_time" in name
+        or parts[:2] == ("data", "accum")
+        or parts[0] == "report"
+        or parts[-1] == "run.json"
+        or (parts[:1] == ("data",) and parts[1] == "seeds" and parts[-1] == SUMS)
+        or parts[:2] == ("plots", "pictures")
+        or name == "metrics/seeds.json"
+    )
+
+
+def outs(command: str) -> list[str]:
+    """What DVC removes before it starts the stage."""
+    name, _, item = command.partition(" ")
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"][name]
+    entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]
+    paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in entries]
+    return [path.replace("${item.accumulation}", item).replace("${item.seed}", item) for path in paths]
+
+
+def finished(folder: Path) -> dict[str, Path]:
+    """The files under final names in the folders of the pipeline."""
+    found = {name: path for name, path in tree(folder).items() if name.split("/")[0] in FOLDERS}
+    return {name: path for name, path in found.items() if not path.name.startswith(".")}
+
+
+def temporary(folder: Path) -> list[str]:
+    return [name for name in tree(folder) if ".tmp" in name]
+
+
+def whole(path: Path, name: str, expected: dict[str, str]) -> bool:
+    """Whether a file is what the undisturbed run left; where it tells of time, whether nothing is cut off."""
+    if not measured(name):
+        return sha256(path) == expected.get(name)
+    if path.suffix == ".json":
+        json.loads(path.read_text("utf-8"))
+    return path.read_bytes().endswith(LAST_BYTES[path.suffix])
+
+
+def same_bytes(folder: Path, expected: dict[str, str]) -> None:
+    found = finished(folder)
+    assert set(found) == set(expected)
+    assert [name for name, path in found.items() if not whole(path, name, expected)] == []

@@ -1,0 +1,214 @@
+"""A throw-away copy of the repository with small parameters, in which DVC really runs."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "data.train_stories": 300,
+    "data.evaluation_stories": 30,
+    "data.held_out_share": 0.1,
+    "embedding.width": 16,
+    "embedding.buckets": 500,
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.feed_forward": 32,
+    "model.context": 48,
+    "train.tokens": 6000,
+    "train.validate_every": 10,
+    "train.sample_every": 1000,
+    "evaluate.stories": 3,
+    "evaluate.new_tokens": 6,
+    "evaluate.ngram_order": 2,
+    "evaluate.attention_sentences": 1,
+    "evaluate.tendency_sentences": 3,
+    "evaluate.bootstrap": 20,
+    "beam_bench.widths": [1, 2],
+    "beam_bench.prompts": 2,
+    "beam_bench.new_tokens": 5,
+    "beam_bench.repeats": 1,
+    "kv_bench.batch": 2,
+    "kv_bench.lengths": [6],
+    "kv_bench.repeats": 1,
+    "accum_sweep.settings": [1, 2],
+    "accum_sweep.batch_size": 2,
+    "accum_sweep.tokens": 2000,
+    "accum_sweep.held_out_batches": 1,
+    "ckpt_bench.depths": [1],
+    "ckpt_bench.batch_size": 2,
+    "ckpt_bench.repeats": 1,
+    "seeds.more": [2],
+    "report.samples": 2,
+    "runtime.threads": 1,
+    "runtime.device": "cpu",
+    "runtime.snapshot_every_s": 0.001,
+}
+# What `python` means to the stages here: it notes its command, and can be told to die in the middle of one.
+PYTHON = """\
+#!/bin/sh
+echo "$@" >> {log}
+if [ "$KILL_STAGE" = "$2" ]; then exec {python} {killer} "$2"; fi
+exec {python} "$@"
+"""
+KILLER = '''\
+"""Run a stage, but die by SIGKILL just before the file KILL_BEFORE appears under its final name."""
+import os, runpy, signal, sys
+
+rename = os.replace
+
+def replace(source, target):
+    if os.path.abspath(target) == os.path.abspath(os.environ["KILL_BEFORE"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+
+os.replace = replace
+sys.path.insert(0, os.getcwd())
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+'''
+
+
+@dataclass(frozen=True)
+class Repro:
+    """What one `dvc repro` did, by stage; accum_run@1 and @2 are one name."""
+
+    text: str
+    ran: set[str]  # DVC's word for it
+    commands: list[str]  # the commands that were started
+    restored: set[str]  # from the run cache
+    unchanged: set[str]
+
+
+@dataclass(frozen=True)
+class Clone:
+    """One copy; every command runs inside it, with a git identity and DVC folders of its own."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path.parent / f"{self.path.name}.commands"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        tools = self.path.parent / f"{self.path.name}.bin"
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "DVC_", "PYTHON"))}
+        return inherited | {
+            "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_AUTHOR_NAME": "test",
+            "GIT_AUTHOR_EMAIL": "test@localhost",
+            "GIT_COMMITTER_NAME": "test",
+            "GIT_COMMITTER_EMAIL": "test@localhost",
+            "DVC_NO_ANALYTICS": "1",
+            "DVC_GLOBAL_CONFIG_DIR": str(tools / "config"),
+            "DVC_SYSTEM_CONFIG_DIR": str(tools / "config"),
+            "DVC_SITE_CACHE_DIR": str(tools / "site"),
+            **more,
+        }
+
+    def install_python(self) -> None:
+        """The noting `python` of this copy."""
+        tools = self.path.parent / f"{self.path.name}.bin"
+        tools.mkdir()
+        killer, python = tools / "kill_at.py", tools / "python"
+        killer.write_text(KILLER, encoding="utf-8")
+        python.write_text(PYTHON.format(log=self.log, python=sys.executable, killer=killer), encoding="utf-8")
+        python.chmod(python.stat().st_mode | stat.S_IXUSR)
+
+    def run(self, *words: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end; `code` is the exit code that it must have, None for any."""
+        done = subprocess.run(
+            words, cwd=self.path, env=self.environment(**environment), text=True, encoding="utf-8", capture_output=True
+        )
+        assert code is None or done.returncode == code, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def dvc(self, *words: str, code: int | None = 0, **environment: str) -> str:
+        """Run dvc and return what it printed, both streams."""
+        done = self.run(sys.executable, "-m", "dvc", *words, code=code, **environment)
+        return done.stdout + done.stderr
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-q", "-m", message)
+
+    def started(self) -> list[str]:
+        """Stage commands started since the last call."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return [line.partition("stages.")[2] for line in lines if line.startswith("-m stages.")]
+
+    def repro(self, *words: str, code: int = 0, **environment: str) -> Repro:
+        """`dvc repro`, read back."""
+        self.started()
+        text = self.dvc("repro", *words, code=code, **environment)
+        return read_repro(text, self.started())
+
+    def set(self, changes: dict[str, Any]) -> None:
+        """Edit params.yaml, comments and all else kept: {"section.key": value}."""
+        yaml = YAML()
+        yaml.width = 4096
+        file = self.path / "params.yaml"
+        params = yaml.load(file.read_text(encoding="utf-8"))
+        for name, value in changes.items():
+            section, _, key = name.partition(".")
+            assert key in params[section], name
+            params[section][key] = value
+        with open(file, "w", encoding="utf-8") as handle:
+            yaml.dump(params, handle)
+
+    def metrics(self) -> dict[str, bytes]:
+        """Bytes of each metrics file that is kept in git."""
+        files = sorted((self.path / "metrics").glob("[!.]*.json"))
+        return {file.name: file.read_bytes() for file in files if not file.stem.endswith("_time")}
+
+    def json(self, path: str) -> Any:
+        return json.loads((self.path / path).read_text(encoding="utf-8"))
+
+
+def read_repro(text: str, commands: list[str]) -> Repro:
+    """What `dvc repro` says it did with each stage."""
+
+    def stages(pattern: str) -> set[str]:
+        return {name.partition("@")[0] for name in re.findall(pattern, text)}
+
+    return Repro(
+        text,
+        stages(r"Running stage '([\w@]+)'"),
+        commands,
+        stages(r"Stage '([\w@]+)' is cached"),
+        stages(r"Stage '([\w@]+)' didn't change"),
+    )
+
+
+def working_tree() -> list[str]:
+    """Paths that a commit of everything here would hold, edits included."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    return sorted({name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()})
+
+
+def new_clone(path: Path) -> Clone:
+    """A repository of its own: the working tree as it is, the storybook's parameters made small, one commit."""
+    for name in working_tree():
+        if name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):  # somebody's results
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, path / name)
+    shutil.copy(ROOT / "tinylm/presets/storybook.yaml", path / "params.yaml")
+    clone = Clone(path)
+    clone.install_python()
+    clone.set(SMALL)
+    clone.run("git", "init", "-q", "-b", "main")
+    clone.commit("small parameters")
+    return clone

@@ -1,0 +1,115 @@
+"""The stages on a few stories in a folder of their own, run in this process."""
+
+import importlib
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tinylm.base.config import load_params
+from tinylm.base.files import sha256
+from tinylm.host.command import guard
+
+ROOT = Path(__file__).parents[2]
+STORIES = [
+    f"One day a {child} saw a {animal}. The {animal} was {mood}. They {deed} and the {animal} went home."
+    for child in ("boy", "girl", "baby")
+    for animal in ("dog", "cat", "bird", "fish", "frog")
+    for mood in ("sad", "happy", "small")
+    for deed in ("played", "sang")
+]
+SMALL = {
+    "data": {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None},
+    "embedding": {"width": 8, "buckets": 50},
+    "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
+    "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5, "sample_every": 10},
+    "evaluate": {
+        "stories": 3,
+        "new_tokens": 5,
+        "ngram_order": 2,
+        "attention_sentences": 1,
+        "tendency_sentences": 3,
+        "bootstrap": 20,
+    },
+    "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
+    "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
+    "accum_sweep": {"settings": [1, 2], "batch_size": 2, "tokens": 600, "held_out_batches": 1},
+    "ckpt_bench": {"depths": [1], "batch_size": 2, "repeats": 1},
+    "seeds": {"more": [2]},
+    "report": {"samples": 2},
+    "runtime": {"threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
+}
+ORDER = [
+    "download",
+    "vocab",
+    "train",
+    "evaluate",
+    "beam_bench",
+    "kv_bench",
+    "accum_run 1",
+    "accum_run 2",
+    "accum_sweep",
+    "ckpt_bench",
+    "seed_train 2",
+    "seed_score 2",
+    "seeds",
+    "report",
+]
+
+
+def small_params() -> dict:
+    params = load_params(ROOT / "tinylm/presets/storybook.yaml")
+    for section, values in SMALL.items():
+        assert set(values) <= set(params[section])
+        params[section] |= values
+    return params
+
+
+def plant(folder: Path, params: dict) -> None:
+    """params.yaml, a corpus and, since train notes which code it ran, the code."""
+    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
+    for name in ("stages", "tinylm", "docs"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
+    (folder / "stories.jsonl").write_text(rows, encoding="utf-8")
+
+
+def run(command: str) -> int:
+    """`python -m stages.NAME ARGUMENTS` in this process and the current folder: its exit code."""
+    name, *arguments = command.split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        patch.setattr(sys, "argv", [name, *arguments])
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            return guard(importlib.import_module(f"stages.{name}").main)
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def before_training(folder: Path, snapshot_every_s: float, **train: object) -> None:
+    """Make `folder`, in which download and vocab ran; `train`: settings of stage train that differ from SMALL."""
+    folder.mkdir()
+    params = small_params()
+    params["train"] |= {"sample_every": 7, "validate_every": 5, "patience": 50, **train}
+    params["model"]["dropout"] = 0.1
+    params["runtime"]["snapshot_every_s"] = snapshot_every_s
+    plant(folder, params)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert [run(stage) for stage in ("download", "vocab")] == [0, 0]
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def written(folder: Path) -> dict[str, str]:
+    """SHA-256 of what a training left, times apart."""
+    files = [path for name in ("models", "metrics", "plots") for path in (folder / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): sha256(path) for path in files if "_time" not in path.name}
