@@ -22,8 +22,6 @@ from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
 from tinylm.training.settings import TrainSettings
 
-CODE = ["stages/seed_train.py"]
-
 
 def chosen(arguments: list[str], first: int) -> int:
     """The one argument as a seed other than stage train's. Raises InputError."""
@@ -50,7 +48,13 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         check_writable(paths.RUNS, folder)
     model_settings = read_section(params, "model", ModelSettings)
     ready = prepare(
-        group, open_tokenizer(TOKENIZER), model_settings, settings, runtime, f"{paths.RUNS}/seeds/{seed}", CODE
+        group,
+        open_tokenizer(TOKENIZER),
+        model_settings,
+        settings,
+        runtime,
+        f"{paths.RUNS}/seeds/{seed}",
+        "stages/seed_train.py",
     )
     made, every_s, snapshots = ready.made, runtime.log_every_s, ready.snapshots
     with contextlib.ExitStack() as held:

@@ -8,13 +8,14 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_json, write_sums
-from tinylm.cost.describe import describe, format_description, summary
+from tinylm.cost.describe import describe, summary
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.host.command import guard, stage_time
 from tinylm.host.loggers import open_logger
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings, visible
+from tinylm.host.tables import format_description
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -27,7 +28,6 @@ from tinylm.training.ranks import in_ranks
 from tinylm.training.settings import TrainSettings
 
 SAMPLE_TOKENS = 60
-CODE = ["stages/train.py", "tinylm/decoding"]
 SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
@@ -45,7 +45,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
-    ready = prepare(group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, CODE)
+    ready = prepare(group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, "stages/train.py")
     model, batches, settings = ready.made.model, ready.made.batches, ready.train
     print(ready.said())
     print(format_description(describe(model)))

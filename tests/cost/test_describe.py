@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tinylm.cost.describe import describe, format_description, summary
+from tinylm.cost.describe import describe, summary
+from tinylm.host.tables import format_description
 from tinylm.kernels.training.ops import ByHand
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.transformer import TinyLM

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.reruns import RERUNS, STAGES
+from tinylm.base import paths
 from tinylm.base.config import load_params
 from tinylm.cli.stage_deps import load_defaults, written
 from tinylm.reporting.library import RUNS, STUDIES
@@ -94,10 +95,21 @@ def sections_read(stage: str) -> set[str]:
     return {ast.literal_eval(node.args[1]) for node in calls if ast.unparse(node.func).endswith("read_section")}
 
 
+def path_of(node: ast.AST) -> object:
+    """What `paths.NAME` or `paths.name("constant")` stands for."""
+    if isinstance(node, ast.Call) and all(isinstance(word, ast.Constant) for word in node.args):
+        function = path_of(node.func)
+        return function(*(word.value for word in node.args)) if callable(function) else None
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "paths":
+        return getattr(paths, node.attr)
+    return None
+
+
 def paths_named(stage: str) -> set[str]:
     every = nodes(stage)
     pieces = {id(piece) for node in every if isinstance(node, ast.JoinedStr) for piece in node.values}
     texts = {str(node.value) for node in every if isinstance(node, ast.Constant) and id(node) not in pieces}
+    texts |= {str(path) for node in every if (path := path_of(node))}
     return {text for text in texts if re.fullmatch(r"models|(data|models|metrics|plots|report)/[\w./]+", text)}
 
 

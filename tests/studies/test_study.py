@@ -109,7 +109,7 @@ def test_other_settings_seeds_data_or_code_are_other_runs(workspace, studies):
     ids = workspace / "data/tokens/held_out.ids"
     ids.write_bytes(ids.read_bytes()[:-2] + b"\x05\x00")
     assert (
-        study_module.fingerprint({}, study_module.DATA, [])["data/tokens/held_out.ids"]
+        study_module.fingerprint({}, study_module.DATA, "")["data/tokens/held_out.ids"]
         != base["data/tokens/held_out.ids"]
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tinylm.base.closure import code_sha256
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json, write_json
 from tinylm.host.processes import exclusive_lock
@@ -34,7 +35,6 @@ FOLDER = Path("runs/study")
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
 TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
 DATA = [TOKENIZER, EMBEDDING, *TOKENS]
-CODE = ["tinylm/kernels", "tinylm/model", "tinylm/training", "tinylm/text", "tinylm/studies/study.py"]
 POINTS = 60  # of a curve that are kept
 
 
@@ -99,7 +99,7 @@ class Workbench:
         model, settings, embedding = self.settings(setting, seed)
         values = {f"embedding.{key}": value for key, value in embedding.items()}
         values["held_out_every"] = self.study.held_out_every
-        parts = fingerprint({"model": model, "train": settings}, DATA, CODE)
+        parts = fingerprint({"model": model, "train": settings}, DATA, code_sha256("tinylm/studies/study.py"))
         return json.loads(json.dumps(parts | values))
 
     def run(self, setting: str, seed: int) -> dict[str, Any]:

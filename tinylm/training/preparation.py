@@ -1,12 +1,13 @@
 """What stages train and seed_train start from: the files of stage vocab, and a run put together from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from tinylm.base import paths
+from tinylm.base.closure import code_sha256
 from tinylm.base.files import sha256
 from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
 from tinylm.kernels.training.ops import why_not_native
@@ -24,7 +25,6 @@ from tinylm.training.snapshot import Snapshots, fingerprint
 SPLITS = ("train", "held_out")
 TOKENIZER, MATRIX = paths.TOKENIZER, paths.EMBEDDING
 DATA = [TOKENIZER, MATRIX, *(f"{paths.TOKENS}/{split}.{kind}" for split in SPLITS for kind in ("ids", "offsets"))]
-CODE = ["tinylm/model", "tinylm/training", "tinylm/text/batches.py"]
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,19 @@ def prepare(
     train: TrainSettings,
     runtime: RuntimeSettings,
     root: str,
-    code: Sequence[str],
+    script: str,
 ) -> Prepared:
     """Model, batches and the snapshots in `root`, alike in every rank of the group.
 
-    code: files of the stage's own that decide its bytes, beside CODE. Raises InputError where the ranks' inputs differ.
+    script: the stage's file, from which the code that decides the run's bytes is found.
+    Raises InputError where the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
     uncompiled, train = why_not_compiled(train, device), resolved(train, device)
     stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
-    parts = fingerprint({"train": train, "model": model}, DATA, [*code, *CODE])
+    parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
     no_kernels = why_not_native(train.precision, device)
     # each rank steps by itself on the gradients of all: kernels of two kinds would let the weights drift apart
     group.check_same(parts | {"train's kernels (is there a C++ compiler?)": not no_kernels})

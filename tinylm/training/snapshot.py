@@ -25,27 +25,16 @@ EPOCH_CHECKPOINTS = "moments"  # folder of the weights kept after chosen epochs
 MODES = ("auto", "require", "force", "never")
 _SHOWN = 3  # differences in a message
 State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snapshot
-SOURCES = (".py", ".cpp", ".h")
 
 
-def code_sha256(*places: str | Path) -> str:
-    """One SHA-256 over the sources of the given files and folders, names and bytes, in order of their names."""
-    digest = hashlib.sha256()
-    for place in places:
-        files = [f for f in Path(place).rglob("*") if f.suffix in SOURCES] if Path(place).is_dir() else [Path(place)]
-        for file in sorted(files):
-            digest.update(f"{file.name} {sha256(file)}\n".encode())
-    return digest.hexdigest()
-
-
-def fingerprint(sections: Mapping[str, Any], data: list[str], code: list[str]) -> dict[str, Any]:
-    """What decides a run: every setting by its key path, SHA-256 of each data file, one of the code."""
+def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict[str, Any]:
+    """What decides a run: every setting by its key path, SHA-256 of each data file, and `code`, that of the code."""
     values = {
         f"{name}.{key}": value
         for name, settings in sections.items()
         for key, value in dataclasses.asdict(settings).items()
     }
-    return values | {path: sha256(path) for path in data} | {"code": code_sha256(*code)}
+    return values | {path: sha256(path) for path in data} | {"code": code}
 
 
 def _digest(text: str) -> str:
