@@ -20,7 +20,7 @@ FULL = (
     "faults/test_train_stage.py",
     "faults/test_writers.py",
     "fuzz/",
-    "model/test_losses.py::test_one_chunk_of_logits_at_most_is_alive",
+    "kernels/test_output_loss.py::test_one_chunk_of_logits_at_most_is_alive",
     "pipeline/test_compare.py",
     "pipeline/test_experiments.py",
     "pipeline/test_interrupted.py",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 BY_HAND = ("tinylm/model/", "tinylm/kernels/", "tinylm/training/", "tinylm/decoding/")
 # (a file, what it may use all the same)
-FINISHED_BY_CHOICE = ("tinylm/kernels/training/attention_core.py", "torch.nn.functional.scaled_dot_product_attention")
+FINISHED_BY_CHOICE = ("tinylm/kernels/training/attention.py", "torch.nn.functional.scaled_dot_product_attention")
 FINISHED_PARTS = (
     *("torch.layer_norm", "torch.optim", "torch.utils.checkpoint", "torch.nn.utils.clip_grad"),
     *(f"torch.nn.{name}" for name in ("LayerNorm", "RMSNorm", "MultiheadAttention", "Transformer")),
@@ -83,7 +83,11 @@ def bare_writes(source: str) -> list[str]:
     for call, guarded in calls(tree):
         whole = dotted(call.func, {})
         name = whole.rpartition(".")[2]
-        if guarded or whole in ours or (call.args and ast.unparse(call.args[0]) in {"os.devnull", *memory}):
+        if (
+            guarded
+            or whole in ours
+            or (call.args and ast.unparse(call.args[0]) in {"os.devnull", "os.dup(1)", *memory})
+        ):
             continue
         of_text = (name == "replace" and not whole.startswith(("os.", "Path"))) or (
             name.startswith("to_") and not call.args  # DataFrame.to_csv() returns the text

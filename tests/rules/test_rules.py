@@ -44,8 +44,13 @@ RULES: dict[str, Rule] = {
 }
 # (rule, file, its text, what the rule says of it)
 PLANTED = [
-    ("imports", "tinylm/model/lm.py", "import tinylm.training.loop", "model may not import training"),
-    ("imports", "tinylm/text/stores/a.py", "def f():\n    from tinylm.model import lm", "text may not import model"),
+    ("imports", "tinylm/model/transformer.py", "import tinylm.training.loop", "model may not import training"),
+    (
+        "imports",
+        "tinylm/text/stores/a.py",
+        "def f():\n    from tinylm.model import transformer",
+        "text may not import model",
+    ),
     ("imports", "tinylm/studies/a.py", "from tinylm.cli import verify", "may not import cli"),
     (
         "imports",
@@ -62,10 +67,15 @@ PLANTED = [
     ("loads", "tinylm/text/stories/a.py", "from tinylm.text import batches", "loads torch"),
     ("loads", "tinylm/cli/arguments.py", "import tinylm.reporting.page", "loads pandas"),
     ("length", "stages/train.py", "\n" * 81, "stages/train.py has 81 lines"),
-    ("length", "tinylm/model/lm.py", "\n" * 351, "351"),
+    ("length", "tinylm/model/transformer.py", "\n" * 351, "351"),
     ("packages", "tinylm/model/__init__.py", "from tinylm.model.lm import TinyLM", "not empty"),
     ("packages", "tinylm/other/a.py", "", "tinylm/other/__init__.py is missing"),
-    ("by hand", "tinylm/model/lm.py", "from torch import nn\nnn.LayerNorm(3)", "lm.py uses torch.nn.LayerNorm"),
+    (
+        "by hand",
+        "tinylm/model/transformer.py",
+        "from torch import nn\nnn.LayerNorm(3)",
+        "transformer.py uses torch.nn.LayerNorm",
+    ),
 ]
 
 FINISHED = [
