@@ -100,7 +100,7 @@ ROWS: dict[int, tuple[str, str, str]] = {
     20: (
         "params.yaml: unknown, missing, of a wrong type, out of range",
         "every error at once, exit 2, before any work",
-        "test_all_errors_come_at_once test_a_scalar_is_what_dvc_reads",
+        "test_all_errors_come_at_once test_values_are_those_of_yaml_1_2_as_dvc_reads_them",
     ),
     21: ("values that contradict each other", "as 20", "test_rules_between_values"),
     22: (

@@ -22,7 +22,7 @@ Rule = Callable[[dict[str, str]], list[str]]
 
 
 def is_too_long(sources: dict[str, str]) -> list[str]:
-    limits = {path: 80 if path.startswith("stages/") else 350 for path in sources}
+    limits = {path: 100 if path.startswith("stages/") else 350 for path in sources}
     return [f"{path} has {lines} lines" for path, text in sources.items() if (lines := text.count("\n")) > limits[path]]
 
 
@@ -66,7 +66,7 @@ PLANTED = [
     ("loads", "tinylm/reporting/page.py", "if True:\n    import torch.nn as nn", "page loads torch"),
     ("loads", "tinylm/text/stories/a.py", "from tinylm.text import batches", "loads torch"),
     ("loads", "tinylm/cli/arguments.py", "import tinylm.reporting.page", "loads pandas"),
-    ("length", "stages/train.py", "\n" * 81, "stages/train.py has 81 lines"),
+    ("length", "stages/train.py", "\n" * 101, "stages/train.py has 101 lines"),
     ("length", "tinylm/model/transformer.py", "\n" * 351, "351"),
     ("packages", "tinylm/model/__init__.py", "from tinylm.model.lm import TinyLM", "not empty"),
     ("packages", "tinylm/other/a.py", "", "tinylm/other/__init__.py is missing"),
