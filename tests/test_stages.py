@@ -291,7 +291,7 @@ def test_a_run_is_known_by_the_borders_of_its_stories_too():
     )
 
 
-def test_ranks_are_asked_for_loops_of_one_kind(pipeline, monkeypatch):
+def test_ranks_are_asked_for_kernels_of_one_kind(pipeline, monkeypatch):
     """Else each would step on the same gradients by other roundings."""
     from tinylm.base.config import read_section
     from tinylm.host.runtime import RuntimeSettings
@@ -310,9 +310,11 @@ def test_ranks_are_asked_for_loops_of_one_kind(pipeline, monkeypatch):
     read_as = {"model": ModelSettings, "train": TrainSettings, "runtime": RuntimeSettings}
     sections = [read_section(small_params(), name, kind) for name, kind in read_as.items()]
     for why in ("", "no C++ compiler found"):
-        monkeypatch.setattr(preparation, "why_not_looped", lambda *_, why=why: why)
-        ready = preparation.prepare(Asked(), open_tokenizer(preparation.TOKENIZER), *sections, "runs/train", [])
+        monkeypatch.setattr(preparation, "why_not_native", lambda *_, why=why: why)
+        ready = preparation.prepare(
+            Asked(), open_tokenizer(preparation.TOKENIZER), *sections, "runs/train", "stages/train.py"
+        )
         assert ready.measured_on["loops"] == ("torch" if why else "compiled")
-        assert f"loops: {ready.measured_on['loops']}" in ready.said()
+        assert ("kernels: torch's (no C++ compiler found)" if why else "kernels: native") in ready.said()
     (other,) = [key for key in asked[0] if asked[0][key] != asked[1][key]]
-    assert "loops" in other
+    assert "kernels" in other

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from tests.support.small import model_settings
+from tinylm.kernels.training.ops import ByHand
 from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.training.assembly import training_model
 from tinylm.training.settings import TrainSettings
 
 VOCAB, WIDTH, PAD, CONTEXT = 17, 16, 2, 13
@@ -92,12 +94,15 @@ def new_settings() -> Callable[..., TrainSettings]:
 
 @pytest.fixture
 def new_model() -> Callable[..., TinyLM]:
-    """A small model with the same weights at every call."""
+    """A small model with the same weights at every call; for_run: bound to the operations of such a run."""
     base = {"feed_forward": 32, "context": CONTEXT}
 
-    def make(**changes: Any) -> TinyLM:
+    def make(for_run: TrainSettings | None = None, **changes: Any) -> TinyLM:
         torch.manual_seed(5)
-        return TinyLM(model_settings(**(base | changes)), torch.randn(VOCAB, WIDTH))
+        settings, matrix = model_settings(**(base | changes)), torch.randn(VOCAB, WIDTH)
+        if for_run is None:
+            return TinyLM(settings, matrix, ByHand())
+        return training_model(settings, for_run, matrix, torch.device("cpu"))
 
     return make
 

@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 import torch
 
+from tinylm.model.transformer import in_order
 from tinylm.training import compiling
-from tinylm.training.compiling import has_compiler, why_not_compiled
+from tinylm.training.compiling import RunCompiled, has_compiler, why_not_compiled
 from tinylm.training.loop import train
 from tinylm.training.precision import resolved
 from tinylm.training.trainer import Trainer
@@ -39,9 +40,9 @@ def test_without_a_compiler_a_run_goes_uncompiled_and_says_so(
     settings = new_settings(compile="true", layout="stream")
     assert not has_compiler(CPU)
     assert "no compiler" in why_not_compiled(settings, CPU)
-    trainer = Trainer(new_model(), new_batches(layout="stream"), settings)
+    trainer = Trainer(new_model(settings), new_batches(layout="stream"), settings)
     assert trainer.settings.compile == "false"
-    assert trainer.model.compiled is None
+    assert trainer.model.run_blocks is in_order
     trainer.update(trainer.next_batches())
 
 
@@ -60,8 +61,8 @@ def test_one_compilation_serves_a_run_and_changes_nothing_in_what_it_learns(
         batches = new_batches(layout="stream")
         shapes = {tuple(batches.batch(index).inputs.shape) for index in range(len(batches))}
         assert len(shapes) > 1  # a ragged batch is among them
-        model = new_model()
+        model = new_model(chosen)
         losses.append(train(model, batches, lambda: held_out("stream"), chosen).curves.train)
-        assert (model.compiled is not None) == (chosen.compile == "true")
+        assert isinstance(model.run_blocks, RunCompiled) == (chosen.compile == "true")
     assert counter.frame_count == 1
     torch.testing.assert_close(*map(torch.tensor, losses), rtol=1e-5 if precision == "fp32" else 0.02, atol=0)

@@ -72,7 +72,7 @@ def test_fault_01_a_resumed_run_is_bit_identical_with_all_that_samples(
 
     def run(snapshots):
         torch.manual_seed(11)
-        model = new_model(dropout=0.2)
+        model = new_model(settings, dropout=0.2)
 
         def sample(*_):
             model.eval()
@@ -101,8 +101,8 @@ def test_sampling_on_the_way_moves_no_weight(new_model, new_batches, held_out, n
 
     def run(sample_every):
         torch.manual_seed(11)
-        model = new_model(dropout=0.2)
         settings = new_settings(tokens=1500, sample_every=sample_every)
+        model = new_model(settings, dropout=0.2)
         train(model, new_batches(), held_out, settings, on_sample=lambda *_: every_sample(model))
         return model.state_dict()
 

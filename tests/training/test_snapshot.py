@@ -35,7 +35,7 @@ def test_a_resumed_run_is_bit_identical(tmp_path, new_model, new_batches, held_o
 
     def run(snapshots):
         torch.manual_seed(11)  # the stage seeds the same before both
-        model = new_model(dropout=0.2)
+        model = new_model(settings, dropout=0.2)
         sample = lambda update, tokens: f"{update} {float(model.embedding.detach().sum()):.9f}"  # noqa: E731
         batches = new_batches(layout=settings.layout)
         scored = lambda: held_out(settings.layout)  # noqa: E731

@@ -21,7 +21,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.loading import read_params
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import load_model
-from tinylm.model.lm import TinyLM
+from tinylm.model.transformer import TinyLM
 
 Prompts = list[list[int]]
 Decode = Callable[[Prompts, str | int], Prompts]
