@@ -7,6 +7,7 @@ from torch import nn
 
 from tinylm.model.recompute import mode_of, recompute_counts
 from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM
+from tinylm.training.muon import block_matrices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +123,7 @@ def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
     parts, settings = describe(model), model.settings
     parameters = list(model.named_parameters())
     trainable = [p for _, p in parameters if p.requires_grad]
-    one = [p for p, _ in model.block_matrices().values()] if optimizer == "muon" else []
+    one = [p for p, _ in block_matrices(model).values()] if optimizer == "muon" else []
     gradient_bytes = sum(p.nbytes for p in trainable)
     attention: SelfAttention = next(m for m in model.modules() if isinstance(m, SelfAttention))
     slot = settings.layers * 2 * attention.heads * attention.head_width * model.embedding.itemsize

@@ -8,6 +8,7 @@ from tinylm.kernels.training.output_loss import BF16_CHUNK_ROWS
 from tinylm.model.loss import CHUNK_ROWS
 from tinylm.model.recompute import mode_of, recompute_counts
 from tinylm.model.transformer import TinyLM
+from tinylm.training.muon import block_matrices
 
 WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
 MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py
@@ -64,7 +65,7 @@ def _output(model: TinyLM, tokens: int, low: int) -> int:
 
 def _optimizer(model: TinyLM, optimizer: str) -> int:
     """The gradient is read, weight and moments are read and written; the norm of all gradients reads them once more."""
-    found, matrices = 0, model.block_matrices()
+    found, matrices = 0, block_matrices(model)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             moments = 1 if optimizer == "muon" and name in matrices else 2
@@ -75,7 +76,7 @@ def _optimizer(model: TinyLM, optimizer: str) -> int:
 def _orthogonalising(model: TinyLM, optimizer: str) -> int:
     """Products of Muon's steps on an m x n map of a block, m <= n: X X^T, its square, and that times X."""
     found = 0
-    for matrix, maps in model.block_matrices().values() if optimizer == "muon" else ():
+    for matrix, maps in block_matrices(model).values() if optimizer == "muon" else ():
         m, n = sorted((matrix.shape[0] // maps, matrix.shape[1]))
         found += maps * MUON_STEPS * (4 * m * m * n + 2 * m**3)
     return found

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.model.loss import cross_entropy
+from tinylm.model.std_norm import inverse_std
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -71,10 +72,8 @@ class Reference:
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
     ) -> Tensor:
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
-        if kind == "std":  # with the unbiased standard deviation
-            inverse = (centred.square().sum(-1, keepdim=True).div(x.shape[-1] - 1).sqrt() + eps).reciprocal()
-        else:
-            inverse = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+        mean_square = centred.square().mean(-1, keepdim=True)
+        inverse = inverse_std(centred, eps) if kind == "std" else (mean_square + eps).rsqrt()
         return centred * inverse * gain if bias is None else torch.addcmul(bias, centred * inverse, gain)
 
     def feed_forward(

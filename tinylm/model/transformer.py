@@ -77,15 +77,9 @@ class SelfAttention(Part):
     scale: Tensor
 
     def __init__(
-        self,
-        width: int,
-        inner: int,
-        heads: int,
-        bias: bool = True,
-        out_bias: bool = True,
-        dropout: float = 0.0,
+        self, width: int, inner: int, heads: int, bias: bool = True, out_bias: bool = True, dropout: float = 0.0,
         ops: Ops = REFERENCE,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(ops)
         self.heads, self.inner, self.head_width = heads, inner, inner // heads
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
@@ -225,12 +219,9 @@ class TinyLM(Part):
         return F.embedding(ids, self.embedding) * self.embedding_scale
 
     def hidden(
-        self,
-        ids: Tensor,
-        positions: Tensor | None = None,
-        cache: KVCache | None = None,
+        self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None,
         maps: list[Tensor] | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
         With a cache, `positions` (B, T) says where each token stands in its row (default 0..T-1, as without one).
@@ -280,14 +271,6 @@ class TinyLM(Part):
         weight, bias, factor = self._output()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
         return output_token_loss(hidden, weight, bias, targets.flatten()).view(targets.shape)
-
-    def block_matrices(self) -> dict[str, tuple[nn.Parameter, int]]:
-        """The matrices of the blocks that learn, by name, each with how many maps are stacked in it."""
-        return {
-            f"blocks.{name}": (parameter, 3 if ".qkv." in name else 1)  # queries, keys, values
-            for name, parameter in self.blocks.named_parameters()
-            if parameter.requires_grad and parameter.dim() == 2
-        }
 
 
 def initialise(model: TinyLM) -> None:

@@ -12,7 +12,7 @@ from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.transformer import TinyLM
 from tinylm.text.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group
-from tinylm.training.muon import Muon
+from tinylm.training.muon import Muon, block_matrices
 from tinylm.training.optimizers import Adam, clip_gradients
 from tinylm.training.precision import choose_products, resolved
 from tinylm.training.schedules import learning_rate
@@ -29,7 +29,7 @@ def make_optimizers(model: TinyLM, settings: TrainSettings, native: bool = False
     With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions, output layer, gains
     and biases keep their size; with `decay: all` it falls on every parameter.
     """
-    matrices = model.block_matrices()
+    matrices = block_matrices(model)
     others: list[Tensor] = [p for name, p in model.named_parameters() if p.requires_grad and name not in matrices]
     betas, rest = (settings.beta1, settings.beta2), settings.weight_decay if settings.decay == "all" else 0.0
     if settings.optimizer == "muon":
