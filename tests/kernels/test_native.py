@@ -153,5 +153,5 @@ def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(set
 )
 def test_no_kernel_is_given_other_memory_than_it_takes(wrong):
     assert checked_ptr(torch.zeros(2, 3), torch.float32, 2, 3)
-    with pytest.raises(TypeError, match=r"a loop was given .*; allowed: torch.float32 \(2, 3\) in order on cpu"):
+    with pytest.raises(TypeError, match=r"a kernel was given .*; allowed: torch.float32 \(2, 3\) in order on cpu"):
         checked_ptr(wrong, torch.float32, 2, 3)

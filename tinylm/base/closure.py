@@ -1,4 +1,4 @@
-"""Which source files decide what a stage computes: the one answer behind dvc.yaml's deps and a snapshot's fingerprint.
+"""Which source files decide what a stage computes. dvc.yaml's deps and a snapshot's fingerprint both come from here.
 
 A script, all that it imports, at its top or inside functions, all that these import, and the files that lie beside an
 imported module and are not Python (C++, style sheets, tables). How a command runs (`HOW_IT_RUNS`) changes no result.

@@ -103,7 +103,7 @@ def measure_task(task: Task) -> dict[str, Any]:
         model.zero_grad(set_to_none=True)
         return accumulate_gradients(model, [batch], task.precision)[0]
 
-    nats = step()  # right behind the seed, so that dropout draws the same either way
+    nats = step()  # right after the seed, so that dropout draws the same either way
     digests = gradient_digests(model)
     seconds = measure.median_seconds(step, repeats=task.repeats, device=device, warm_up=0)
     process = own_peak_mib()

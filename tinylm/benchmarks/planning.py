@@ -102,7 +102,7 @@ def epoch(a: Assumptions, model: Model, machine: Machine, tokens: float) -> tupl
     """(seconds of one epoch, what limits it): operations, or the gradients' way through the ring.
 
     A ring of N devices sends 2 (N - 1) / N of the gradients through each link a step (Patarasuk and Yuan 2009), here
-    not hidden behind the backward pass: an upper bound.
+    not hidden by the backward pass: an upper bound.
     """
     work = tokens * model.flop / (machine.flop * machine.devices)
     if machine.link is None:

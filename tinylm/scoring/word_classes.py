@@ -164,7 +164,7 @@ def subject(words: Sequence[Word], verb: int) -> int | None:
     """The place of the subject before a verb or auxiliary; None where there is none or it is not plain.
 
     Behind adverbs, auxiliaries and whole prepositional phrases: a pronoun, a name, or a phrase's noun; of "Mrs Hill
-    the baker" the name. No infinitive, nothing across a mark, no verb of speech that may have its subject behind it.
+    the baker" the name. No infinitive, nothing across a mark, no verb of speech that may have its subject after it.
     """
     word = words[verb]
     if word.name not in ("verb", "auxiliary"):

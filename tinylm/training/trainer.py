@@ -120,7 +120,7 @@ class Trainer:
         return [self.batches.batch(first + i) for i in range(self.settings.accumulation)]
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
-        """One update; returns (nats a token, learning rate, gradient norm). Raises TrainingFailed."""
+        """One update; returns (nats per token, learning rate, gradient norm). Raises TrainingFailed."""
         s = self.settings
         for parameter in self.parameters:
             parameter.grad = None

@@ -6,8 +6,8 @@
 
 template <class Slot> struct Head {
     const Slot *keys, *values;  // of a layer
-    const int64_t* places;      // (seen) where each slot lies behind them
-    int64_t seen, next;         // slots, and how far behind a slot the next head's lies: read ahead
+    const int64_t* places;      // (seen) where each slot lies after them
+    int64_t seen, next;         // slots, and how far after a slot the next head's lies: read ahead
 };
 
 template <class Slot> INLINE void read_ahead(const Slot* from, int vectors) {

@@ -50,16 +50,16 @@ def compile_in_background() -> None:
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled step, loaded. Raises CannotCompile."""
-    found = STEP.load()
+    shared = STEP.load()
     number, pointer = ctypes.c_int64, ctypes.c_void_p
-    found.tinylm_step.restype, found.tinylm_step.argtypes = number, [pointer, pointer]
-    found.tinylm_largest.restype = number
-    found.tinylm_largest.argtypes = [pointer, number, number, pointer, number]
-    found.tinylm_draw.restype = None
-    found.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
-    found.tinylm_finite.restype, found.tinylm_finite.argtypes = number, [pointer, number, number]
-    found.tinylm_bf16.restype = number
-    return found
+    shared.tinylm_step.restype, shared.tinylm_step.argtypes = number, [pointer, pointer]
+    shared.tinylm_largest.restype = number
+    shared.tinylm_largest.argtypes = [pointer, number, number, pointer, number]
+    shared.tinylm_draw.restype = None
+    shared.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
+    shared.tinylm_finite.restype, shared.tinylm_finite.argtypes = number, [pointer, number, number]
+    shared.tinylm_bf16.restype = number
+    return shared
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ class Asked(ctypes.Structure):
         *((name, _POINTER) for name in ("values", "ids", "log_sums")),
     ]
 
-    def behind(self, rows: int) -> "Asked":
-        """The same of the rows behind the first `rows`."""
+    def after(self, rows: int) -> "Asked":
+        """The same of the rows after the first `rows`."""
         sums = self.log_sums and self.log_sums + 4 * rows
         return Asked(
             self.k, self.banned, self.bans, self.values + 4 * self.k * rows, self.ids + 8 * self.k * rows, sums

@@ -67,7 +67,7 @@ class ModelDecoder(Decoder):
         return session
 
     def logits(self, ids: Sequence[int]) -> Tensor:
-        """Logits behind each token of one window.  -> (T, V)"""
+        """Logits after each token of one window.  -> (T, V)"""
         with decoding_mode(self.model):
             if self.packed is not None:
                 return window_logits(self.packed, ids)

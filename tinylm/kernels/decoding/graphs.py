@@ -43,7 +43,7 @@ class _Recorded:
         self._replay = record(run)
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Hidden states behind the tokens (B, 1) at positions (B, 1) of the first B rows.  -> (B, D)
+        """Hidden states after the tokens (B, 1) at positions (B, 1) of the first B rows.  -> (B, D)
 
         What the recording does to further rows does no harm: nobody is there any more.
         """

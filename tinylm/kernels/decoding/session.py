@@ -52,7 +52,7 @@ class Slots:
         self._references = ctypes.byref(packed.structure), ctypes.byref(self._step)
 
     def run(self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, into: Tensor | Asked) -> bool:
-        """Feed rows (3, R) of token, position and sequence; logits behind the rows `wanted` into a tensor (W, V), or
+        """Feed rows (3, R) of token, position and sequence; logits after the rows `wanted` into a tensor (W, V), or
         what is asked of them; whether those that were asked are finite.
 
         table (sequences, capacity) int32: the row in which each slot of a sequence lies. Its tokens come in order.
@@ -68,7 +68,7 @@ class Slots:
             self._numbers[3, : len(here)] = here - start
             step.rows, step.outputs = part.shape[1], len(here)
             if isinstance(into, Asked):
-                step.asked = into.behind(done)
+                step.asked = into.after(done)
             else:
                 step.asked.k, step.logits = 0, into.data_ptr() + done * into.stride(0) * into.itemsize
             finite = bool(library().tinylm_step(*self._references)) and finite
@@ -77,7 +77,7 @@ class Slots:
 
 
 def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
-    """Logits behind each token of one window, as the compiled step gives them.  -> (T, V)"""
+    """Logits after each token of one window, as the compiled step gives them.  -> (T, V)"""
     count = len(ids)
     slots, logits = Slots(packed, 1, count), torch.empty(count, packed.vocab_size)
     rows = np.array([ids, range(count), [0] * count])

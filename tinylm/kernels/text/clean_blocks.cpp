@@ -48,7 +48,7 @@ inline void rounds(Lanes* v, const Lanes* m) {
 }
 
 struct Message {
-    int64_t at, size;  // within a text that has zeros up to a whole block behind each message
+    int64_t at, size;  // within a text that has zeros up to a whole block after each message
     uint8_t* digest;
 };
 
@@ -84,7 +84,7 @@ void hash_all(const uint8_t* text, const std::vector<Message>& messages) {
     }
 }
 
-// Put zeros behind a message that ends at `end`, and say where the next one may begin.
+// Put zeros after a message that ends at `end`, and say where the next one may begin.
 uint8_t* close(uint8_t* start, uint8_t* end) {
     uint8_t* next = start + std::max<int64_t>((end - start + HASHED - 1) / HASHED, 1) * HASHED;
     std::memset(end, 0, next - end);
@@ -98,7 +98,7 @@ bool is_plain(const uint8_t* text, int64_t size) {
 }
 
 struct Tables {
-    uint8_t lower[128], letter[128], escape[128];  // small; 1 for a letter or digit; what stands behind a backslash
+    uint8_t lower[128], letter[128], escape[128];  // small; 1 for a letter or digit; what stands after a backslash
     Tables() {
         for (int c = 0; c < 128; ++c) {
             bool large = c >= 'A' && c <= 'Z';
@@ -118,7 +118,7 @@ const Tables TABLES;
 extern "C" int64_t tinylm_clean(const uint8_t* content, const int64_t* borders, int64_t count, const uint8_t* prefix,
                                 int64_t prefix_size, uint8_t* lines, int64_t* sizes, uint64_t* places, uint8_t* bare,
                                 int64_t* words, int64_t* bytes) {
-    // of each story its words behind the prefix, then its letters
+    // of each story its words after the prefix, then its letters
     std::vector<uint8_t> hashed(2 * borders[count] + count * (prefix_size + 2 * HASHED));
     std::vector<uint8_t> keys(DIGEST * count);
     std::vector<Message> messages;

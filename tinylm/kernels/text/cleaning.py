@@ -12,8 +12,8 @@ LIBRARY = Library("clean", units=(Path(__file__).with_name("clean_blocks.cpp"),)
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled functions, loaded. Raises CannotCompile."""
-    found = LIBRARY.load()
-    found.tinylm_clean.restype = ctypes.c_int64
-    found.tinylm_clean.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64]
-    found.tinylm_clean.argtypes += [ctypes.c_void_p] * 6
-    return found
+    shared = LIBRARY.load()
+    shared.tinylm_clean.restype = ctypes.c_int64
+    shared.tinylm_clean.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64]
+    shared.tinylm_clean.argtypes += [ctypes.c_void_p] * 6
+    return shared

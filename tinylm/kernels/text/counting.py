@@ -12,13 +12,13 @@ LIBRARY = Library("words", units=(Path(__file__).with_name("word_blocks.cpp"),))
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled functions, loaded. Raises CannotCompile."""
-    found = LIBRARY.load()
+    shared = LIBRARY.load()
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    found.tinylm_words_new.restype, found.tinylm_words_new.argtypes = pointer, [pointer, number]
-    found.tinylm_words_begin.argtypes = [pointer, ctypes.c_char_p, number]
-    found.tinylm_words_lines.restype = number
-    found.tinylm_words_lines.argtypes = [pointer, ctypes.c_char_p, number, number]
-    found.tinylm_words_story.argtypes = [pointer, ctypes.c_char_p, number]
-    found.tinylm_words_sizes.argtypes = [pointer, pointer]
-    found.tinylm_words_take.argtypes = [pointer, number, number, *[pointer] * 5]
-    return found
+    shared.tinylm_words_new.restype, shared.tinylm_words_new.argtypes = pointer, [pointer, number]
+    shared.tinylm_words_begin.argtypes = [pointer, ctypes.c_char_p, number]
+    shared.tinylm_words_lines.restype = number
+    shared.tinylm_words_lines.argtypes = [pointer, ctypes.c_char_p, number, number]
+    shared.tinylm_words_story.argtypes = [pointer, ctypes.c_char_p, number]
+    shared.tinylm_words_sizes.argtypes = [pointer, pointer]
+    shared.tinylm_words_take.argtypes = [pointer, number, number, *[pointer] * 5]
+    return shared

@@ -8,7 +8,7 @@
 namespace {
 
 constexpr uint32_t EMPTY = ~0u;
-constexpr int64_t ROOM = 8;  // bytes behind a text that a word may be read from
+constexpr int64_t ROOM = 8;  // bytes after a text that a word may be read from
 const char HEAD[] = "{\"text\": \"", TAIL[] = "\"}";
 constexpr int64_t HEAD_SIZE = sizeof HEAD - 1, TAIL_SIZE = sizeof TAIL - 1;
 
@@ -22,7 +22,7 @@ struct Words {
     int64_t longest;     // bytes of a word; what follows is another one
     uint32_t crc[256];
     std::vector<Slot> slots;
-    std::vector<uint8_t> text, story;  // of all words, each with a space behind it; of one story
+    std::vector<uint8_t> text, story;  // of all words, each with a space after it; of one story
     std::vector<uint32_t> starts, counts, numbers;
 
     void begin(const uint8_t* marks, int64_t count) {
@@ -85,7 +85,7 @@ struct Words {
         numbers.push_back(number);
     }
 
-    // <sos> words <eos>; `words` has ROOM behind its end.
+    // <sos> words <eos>; `words` has ROOM after its end.
     void add_story(const uint8_t* words, int64_t size, int64_t cut) {
         mark(0);
         const uint8_t* end = words + size;

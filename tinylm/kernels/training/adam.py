@@ -1,4 +1,4 @@
-"""Adam's step and the sum of squares of gradients as compiled loops, for float32 tensors on a CPU."""
+"""Adam's step and the sum of squares of gradients as native kernels, for float32 tensors on a CPU."""
 
 import ctypes
 import functools
@@ -30,12 +30,12 @@ class Rates(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled loops, loaded. Raises CannotCompile."""
-    found, pointer, number = ADAM.load(), ctypes.c_void_p, ctypes.c_int64
-    found.tinylm_adam.restype = found.tinylm_squares.restype = None
-    found.tinylm_adam.argtypes = [*[pointer] * 4, ctypes.POINTER(Rates), number, number]
-    found.tinylm_squares.argtypes = [pointer, pointer, number, number]
-    return found
+    """The compiled kernels, loaded. Raises CannotCompile."""
+    shared, pointer, number = ADAM.load(), ctypes.c_void_p, ctypes.c_int64
+    shared.tinylm_adam.restype = shared.tinylm_squares.restype = None
+    shared.tinylm_adam.argtypes = [*[pointer] * 4, ctypes.POINTER(Rates), number, number]
+    shared.tinylm_squares.argtypes = [pointer, pointer, number, number]
+    return shared
 
 
 def step(rates: Rates, *tensors: Tensor) -> None:

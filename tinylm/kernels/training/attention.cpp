@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-using namespace loops;
+using namespace kernels;
 
 namespace {
 

@@ -20,7 +20,7 @@ class NativeAttention(torch.autograd.Function):
     dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
 
     The weights are kept as they are before dropout; what it drops is drawn again in the backward pass. Scale and factor
-    are applied to scores and weights, within the loops, so that Q, K, V and the result are only put in order.
+    are applied to scores and weights, within the kernels, so that Q, K, V and the result are only put in order.
     """
 
     @staticmethod
@@ -63,12 +63,12 @@ class NativeAttention(torch.autograd.Function):
             *ctx.drawn,
             *(rows, heads, length, length),
         )
-        found = torch.empty_like(packed)
-        grad_queries, grad_keys, grad_values = found.flatten(1, 2)
+        grads_packed = torch.empty_like(packed)
+        grad_queries, grad_keys, grad_values = grads_packed.flatten(1, 2)
         torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
-        return _join(found), None, None, None
+        return _join(grads_packed), None, None, None
 
 
 def _split(inside: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
-"""The loops of training in C++: one pass over memory where torch makes several. Compiled once, called on tensors.
+"""Native kernels of training: C++ that makes one pass over memory where torch makes several; compiled once.
 
-Each does what a torch path beside its caller does, which is the reference and runs where there is no compiler: for
-bfloat16 numbers on a CPU, from the same random numbers, rounded less often. OpenMP is the one that torch has loaded
-(the loader takes a library of the same name once), so that both share one team of threads.
+Each equals an operation of `tinylm.model.ops`, for bfloat16 numbers on a CPU, rounded less often. OpenMP is the one that
+torch has loaded (the loader takes a library of the same name once), so that both share one team of threads.
 """
 
 import ctypes
@@ -15,8 +14,8 @@ from torch import Tensor
 from tinylm.kernels.library import Library
 
 FOLDER = Path(__file__).parent
-LOOPS = Library(
-    "loops",
+KERNELS = Library(
+    "training",
     units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norms")),
     headers=(FOLDER / "numbers.h",),
     flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
@@ -42,16 +41,16 @@ _ARGUMENTS = {
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The compiled loops, loaded. Raises CannotCompile."""
-    found = LOOPS.load()
+    """The compiled kernels, loaded. Raises CannotCompile."""
+    shared = KERNELS.load()
     for name, kinds in _ARGUMENTS.items():
-        function = getattr(found, f"tinylm_{name}")
+        function = getattr(shared, f"tinylm_{name}")
         function.restype, function.argtypes = None, [_KINDS[kind] for kind in kinds + "n"]
-    return found
+    return shared
 
 
 def call(name: str, *arguments: int | float | None) -> None:
-    """Call a loop with torch's number of threads."""
+    """Call a kernel with torch's number of threads."""
     getattr(library(), f"tinylm_{name}")(*arguments, torch.get_num_threads())
 
 
@@ -59,7 +58,7 @@ def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
     """Where a tensor's numbers lie. Raises TypeError unless they are of that type and shape, in order, on a CPU."""
     if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise TypeError(
-            f"a loop was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on {tensor.device}; "
+            f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on {tensor.device}; "
             f"allowed: {dtype} {shape} in order on cpu"
         )
     return tensor.data_ptr()

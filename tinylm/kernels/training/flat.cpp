@@ -1,7 +1,7 @@
 // Loops over numbers one by one: dropout with or without a sum, GELU, and a sum of bfloat16 numbers.
 #include "numbers.h"
 
-using namespace loops;
+using namespace kernels;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-using namespace loops;
+using namespace kernels;
 
 namespace {
 

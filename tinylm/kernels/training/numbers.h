@@ -1,10 +1,10 @@
-// What every loop is made of: bfloat16 as bits, e^x, and the random numbers of dropout.
+// What every kernel is made of: bfloat16 as bits, e^x, and the random numbers of dropout.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace loops {
+namespace kernels {
 
 using Low = uint16_t;  // the bits of a bfloat16
 
@@ -60,4 +60,4 @@ struct Draws {
 
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-}  // namespace loops
+}  // namespace kernels
