@@ -182,6 +182,19 @@ def test_the_way_through_the_code_is_as_long_as_it_says():
     ] == []
 
 
+def test_what_each_goal_takes_is_as_long_as_it_says():
+    """The table of ARCHITECTURE.md: | goal | files | lines |; a row may start from the files of the one before it."""
+    table = PAGES["ARCHITECTURE.md"].partition("| goal | files | lines |\n")[2].partition("\n\n")[0]
+    read: dict[str, int] = {}
+    for row in table.splitlines()[1:]:
+        goal, named, lines = (cell.strip() for cell in row.strip("|").split("|"))
+        own = {
+            name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in re.findall(r"`(\S+)`", named)
+        }
+        read = read | own if named.startswith(("these", "those")) else own
+        assert abs(int(lines) - sum(read.values())) <= sum(read.values()) / 10, goal
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_named_paths_exist(name, base):
     """In the repository, or after the first run; `NAME` and `*` stand for something."""

@@ -1,7 +1,7 @@
 """Native kernels of training: C++ that makes one pass over memory where torch makes several; compiled once.
 
-Each equals an operation of `tinylm.model.ops`, for bfloat16 numbers on a CPU, rounded less often. OpenMP is the one that
-torch has loaded (the loader takes a library of the same name once), so that both share one team of threads.
+Each equals an operation of `tinylm.model.ops`, for bfloat16 numbers on a CPU, rounded less often. OpenMP is the one
+that torch has loaded (the loader takes a library of the same name once), so that both share one team of threads.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
     """Where a tensor's numbers lie. Raises TypeError unless they are of that type and shape, in order, on a CPU."""
     if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise TypeError(
-            f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on {tensor.device}; "
-            f"allowed: {dtype} {shape} in order on cpu"
+            f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on "
+            f"{tensor.device}; allowed: {dtype} {shape} in order on cpu"
         )
     return tensor.data_ptr()
