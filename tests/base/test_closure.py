@@ -5,7 +5,7 @@ import pytest
 from tinylm.base import closure
 
 FILES = {
-    "stages/train.py": "import tinylm.model.lm\nfrom tinylm.host import command\nfrom tinylm.decoding.beam import f",
+    "stages/train.py": "import tinylm.model.lm\nfrom tinylm.host import command\nfrom tinylm.bench.beam import f",
     "stages/report.py": "from tinylm.text.tokens import words, bytes",
     "tinylm/model/lm.py": "def f():\n    from tinylm.kernels import library\nfrom tinylm.presets import sections",
     "tinylm/model/norms.py": "",
@@ -13,8 +13,8 @@ FILES = {
     "tinylm/kernels/library.py": "FLAGS = ['-O3', '-march=native']",
     "tinylm/kernels/loss.cpp": "float loss();",
     "tinylm/kernels/.hidden": "",
-    "tinylm/decoding/beam.py": "import torch, tinylm.missing",
-    "tinylm/decoding/sampling.py": "",
+    "tinylm/bench/beam.py": "import torch, tinylm.missing",
+    "tinylm/bench/kv.py": "",
     "tinylm/host/command.py": "import tinylm.text.tokens.words",
     "tinylm/presets/sections.py": "",
     "tinylm/text/tokens/words.py": "",
@@ -37,18 +37,18 @@ def tree(tmp_path, monkeypatch):
 
 
 def test_a_script_needs_what_it_imports_anywhere_and_the_data_beside_it():
-    needed = ["tinylm/decoding/beam.py", "tinylm/kernels/library.py", "tinylm/kernels/loss.cpp", "tinylm/model/lm.py"]
+    needed = ["tinylm/bench/beam.py", "tinylm/kernels/library.py", "tinylm/kernels/loss.cpp", "tinylm/model/lm.py"]
     assert closure.closure("stages/train.py") == ["stages/train.py", *needed]
     report = closure.closure("stages/report.py")
     assert report[1:] == [f"tinylm/text/tokens/{name}" for name in ("bytes.py", "table.yaml", "words.py")]
 
 
 def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_serves_its_own():
-    train = ["stages/train.py", "tinylm/decoding/beam.py", "tinylm/kernels", "tinylm/model"]
+    train = ["stages/train.py", "tinylm/bench/beam.py", "tinylm/kernels", "tinylm/model"]
     assert closure.stage_code("stages/train.py") == train
     assert closure.stage_code("stages/report.py") == ["stages/report.py", "tinylm/text/tokens"]
-    (closure.ROOT / "tinylm/decoding/sampling.py").unlink()
-    assert "tinylm/decoding" in closure.stage_code("stages/train.py")
+    (closure.ROOT / "tinylm/bench/kv.py").unlink()
+    assert "tinylm/bench" in closure.stage_code("stages/train.py")
     (closure.ROOT / "tinylm/model/positions.py").write_text("")
     assert "tinylm/model/lm.py" in closure.stage_code("stages/train.py")
 
@@ -60,7 +60,7 @@ def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_
         ("tinylm/kernels/library.py", True),  # the compiler's flags decide how numbers are rounded
         ("tinylm/kernels/loss.cpp", True),
         ("tinylm/model/norms.py", True),  # not imported, but of a folder that is named whole
-        ("tinylm/decoding/sampling.py", False),
+        ("tinylm/bench/kv.py", False),
         ("tinylm/host/command.py", False),
         ("tinylm/presets/sections.py", False),
         ("tinylm/text/tokens/words.py", False),

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
+from tinylm.beam.search import Hypothesis, expand
 from tinylm.decoding import beam, filters, sampling
-from tinylm.decoding.beam import Hypothesis, expand
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]

@@ -8,8 +8,8 @@ import torch
 from tests.support.pairs import pairs
 from tests.support.small import random_model
 from tinylm.base.config import InputError
+from tinylm.beam.search import beam_search
 from tinylm.decoding import filters
-from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.kernels.decoding import build, session

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tinylm.decoding.beam import beam_search
+from tinylm.beam.search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.text.tokens.longest_match import train_longest_match

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tinylm.base.config import parse_yaml, read_section
+from tinylm.beam.search import beam_search
 from tinylm.decoding import filters
-from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt

@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.seeds import WORDS, tiny_model
 from tests.support.small import DECODE
 from tinylm.base.config import InputError, read_section
-from tinylm.decoding.beam import beam_search
+from tinylm.beam.search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text

@@ -32,7 +32,7 @@ EDITED_CODE = {
     "tinylm/text/skipgram.py": " ".join(STAGES[1:]),
     "tinylm/model/kv_cache.py": " ".join(STAGES[2:]),
     "tinylm/training/loop.py": f"train evaluate beam_bench accum_run accum_sweep ckpt_bench {SEEDS} report",
-    "tinylm/decoding/beam.py": "beam_bench report",
+    "tinylm/beam/search.py": "beam_bench report",
     "tinylm/scoring/ngram.py": "evaluate seed_score seeds report",
     "tinylm/scoring/bleu.py": "evaluate beam_bench seed_score seeds report",
     "stages/seed_score.py": "seed_score seeds report",

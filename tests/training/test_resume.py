@@ -8,7 +8,7 @@ import torch
 
 from tests.support.cut_off import CutOff, Dying
 from tests.support.small import DECODE
-from tinylm.decoding.beam import beam_search
+from tinylm.beam.search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.training.loop import train

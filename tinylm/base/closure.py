@@ -14,7 +14,7 @@ from tinylm.base.files import sha256
 
 ROOT = Path(__file__).parents[2]
 HOW_IT_RUNS = ("tinylm/host/", "tinylm/presets/")
-BY_FILE = ("tinylm/bench", "tinylm/cost", "tinylm/decoding")
+BY_FILE = ("tinylm/bench", "tinylm/cost")
 
 
 def _modules(tree: ast.AST) -> Iterator[str]:

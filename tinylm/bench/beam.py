@@ -7,10 +7,10 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import seed_everything
+from tinylm.beam.search import beam_search
 from tinylm.bench import measure
 from tinylm.bench.precision_changes import changes
 from tinylm.bench.settings import BeamBenchSettings
-from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids

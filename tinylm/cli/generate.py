@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from tinylm.base.config import InputError, read_section
+from tinylm.beam.search import beam_search
 from tinylm.bench.precision_changes import changes
-from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts

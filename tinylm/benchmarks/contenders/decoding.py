@@ -13,8 +13,8 @@ from typing import Any
 from tinylm.base.config import read_section
 from tinylm.base.files import atomic_folder
 from tinylm.base.seeding import seed_everything
+from tinylm.beam.search import beam_search
 from tinylm.benchmarks.serve import Step, seconds
-from tinylm.decoding.beam import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Decoder
 from tinylm.decoding.settings import DecodeSettings
