@@ -3,6 +3,7 @@
 # make test-all  those, then the rest
 # make lint      format, style and types
 # make deps      write the code that each stage depends on into dvc.yaml
+# make story    execute the page docs/tutorial/one-story.md and write its outputs into it
 # make fuzz      10,000 damaged files for every parser and reader
 # make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make kills     kill every stage at each write, fsync and rename that it makes
@@ -20,7 +21,7 @@ unexport PYTHONPATH PYTHONHOME
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup repro test test-all lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+.PHONY: setup repro story test test-all lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -44,6 +45,9 @@ endif
 repro: setup
 	@python -m tinylm.cli.mend_lock
 	dvc repro $(STAGE); code=$$?; python -m tinylm.cli.verify && exit $$code
+
+story: setup
+	python -m tests.support.literate
 
 fuzz: setup
 	python -m tests.fuzz.run

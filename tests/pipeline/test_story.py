@@ -1,0 +1,79 @@
+"""The page docs/tutorial/one-story.md: its code runs on a small model, its shapes are right, its outputs are true."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from tests.support.literate import BLOCK, ROOT, STORY, executed
+from tests.support.stages import plant, run, small_params
+from tinylm.text.stores.token_store import TokenStore
+
+PAGE = STORY.read_text(encoding="utf-8")
+SHAPE = re.compile(r"\(([A-Z][\w, ]*)\) = (\([\d, ]+\))")  # "keys (B, H, T, Dh) = (1, 4, 145, 32)"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """(page, namespace, sizes by their letters) of a small model in another folder."""
+    folder = tmp_path_factory.mktemp("story")
+    params = small_params()
+    params["embedding"] |= {"source": "random", "std": 1.0}  # few epochs of fastText leave tiny vectors: steep losses
+    plant(folder, params)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert [run(stage) for stage in ("download", "vocab", "train")] == [0, 0, 0]
+        page, namespace = executed(PAGE)
+        tokens = len(TokenStore("data/tokens", "evaluation").story(0)) - 1
+    model, width = params["model"], params["embedding"]["width"]
+    config = json.loads((folder / "models/config.json").read_text(encoding="utf-8"))
+    sizes = {"B": 1, "T": min(tokens, model["context"]), "V": config["vocab_size"], "D": width, "H": model["heads"]}
+    sizes |= {"Dh": width // model["heads"], "F": model["feed_forward"], "context": model["context"]}
+    return page, namespace, sizes
+
+
+def outputs(page: str) -> list[str]:
+    """What each block of code printed."""
+    return [block[0].partition("```\n\n```text\n")[2].removesuffix("```\n") for block in BLOCK.finditer(page)]
+
+
+def test_every_shape_is_made_of_the_sizes_that_its_letters_name(small):
+    page, _, sizes = small
+    found = SHAPE.findall("".join(outputs(page)))
+    assert len(found) >= 19
+    for letters, shape in found:
+        named = [sizes[name] if name in sizes else int(name) for name in letters.split(", ")]
+        assert str(tuple(named)) == shape, letters
+    assert {letters for letters, _ in found} == {letters for letters, _ in SHAPE.findall(PAGE)}
+
+
+def test_what_the_page_says_holds_for_another_model(small):
+    page, names, _ = small
+    assert all(outputs(page))
+    assert "False" not in "".join(outputs(page))
+    assert torch.allclose(names["weights"].sum(-1), torch.ones(names["T"]))
+    assert not names["weights"].triu(1).any()
+    assert names["after"] < names["before"]
+    assert names["mean"] == pytest.approx(float(names["before"].detach()), abs=1e-4)
+    assert torch.is_grad_enabled()
+
+
+def test_the_page_holds_the_outputs_of_one_model():
+    """Where `make repro` has left that very model: all outputs are the page's."""
+    assert all(outputs(PAGE))
+    assert "False" not in "".join(outputs(PAGE))
+    config = ROOT / "models/config.json"
+    if not config.exists() or json.loads(config.read_text(encoding="utf-8"))["sha256"][:12] not in PAGE:
+        pytest.skip("models/ does not hold the page's model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        assert executed(PAGE)[0] == PAGE
+
+
+def test_outputs_are_replaced_and_blocks_that_print_nothing_have_none():
+    page = "a\n\n```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\nold\n```\n\n```text\nkept\n```\n"
+    once, names = executed(page)
+    assert once == page.replace("old", "1")
+    assert executed(once)[0] == once
+    assert names["x"] == 1
