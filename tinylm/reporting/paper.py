@@ -1,16 +1,29 @@
-"""report/report.pdf: the sections of the page as a paper to hand in. The same run gives the same bytes."""
+"""report/report.pdf: the sections of the page as a paper to hand in. The same run gives the same bytes.
 
+paper.typ has the layout and reads the blocks as JSON, so that no text is ever read as markup.
+"""
+
+import dataclasses
+import hashlib
 import io
+import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
-from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageBreak, PageTemplate, Paragraph, Spacer
-from reportlab.platypus.tableofcontents import TableOfContents
+import matplotlib
+import numpy as np
+import typst
+from matplotlib.ft2font import FT2Font
+from PIL import Image
 
-from tinylm.reporting.paper_blocks import Setter, kept_together, leading
-from tinylm.reporting.paper_style import MARGIN, PAGE, SANS, SOFT_COLOUR, STYLES, WIDTH, bare, register_fonts, text
-from tinylm.reporting.paper_tables import PLAIN
+from tinylm.reporting.blocks import Figure, Fold, Maps, Shaded
+from tinylm.reporting.drawing import HEAT, INK, RULE, SOFT
+from tinylm.reporting.heatmaps import NORM, SCALE
 from tinylm.reporting.sections import Part
+from tinylm.reporting.wording import percent, short, visible
 
 CHAPTERS = (
     ("Method", ("data", "model", "training")),
@@ -34,93 +47,99 @@ CHAPTERS = (
     ("Discussion", ("conclusions",)),
     ("Appendix", ("budget", "settings", "literature")),
 )
+_TEMPLATE = Path(__file__).with_name("paper.typ")
+_WARN = "#8a4b08"
+_OPACITY = 0.62  # of the background of a token whose probability is 1
+_PIXELS = 6  # along the side of one weight, so that no viewer blurs a map
 
 
-class _Paper(BaseDocTemplate):
-    """Pages with their number, and contents that headings report to."""
-
-    def __init__(self, target: io.BytesIO, title: str):
-        super().__init__(
-            target,
-            pagesize=PAGE,
-            leftMargin=MARGIN,
-            rightMargin=MARGIN,
-            topMargin=MARGIN,
-            bottomMargin=MARGIN,
-            title=bare(title),
-            author="tinylm",
-            invariant=1,
-        )
-        self._head = bare(title)
-        frame = Frame(
-            MARGIN,
-            MARGIN,
-            WIDTH,
-            PAGE[1] - 2 * MARGIN,
-            leftPadding=0,
-            rightPadding=0,
-            topPadding=0,
-            bottomPadding=0,
-            id="text",
-        )
-        self.addPageTemplates(PageTemplate("page", [frame], onPage=self._foot))
-
-    def _foot(self, canvas: Canvas, document: BaseDocTemplate) -> None:
-        canvas.setFont(SANS, 8)
-        canvas.setFillColor(SOFT_COLOUR)
-        canvas.drawString(MARGIN, MARGIN / 2, self._head if len(self._head) < 90 else f"{self._head[:89]}…")
-        canvas.drawRightString(PAGE[0] - MARGIN, MARGIN / 2, str(canvas.getPageNumber()))
-
-    def afterFlowable(self, flowable: Flowable) -> None:
-        """Called by reportlab: headings enter the contents and the outline."""
-        key = getattr(flowable, "contents_key", None)
-        if key is None:
-            return
-        level = 0 if flowable.style.name == "chapter" else 1
-        words = flowable.getPlainText()
-        self.canv.bookmarkPage(key)
-        self.canv.addOutlineEntry(words, key, level, closed=level > 0)
-        self.notify("TOCEntry", (level, text(words), self.page, key))
-
-
-def _title(words: str, style: str, key: str) -> Flowable:
-    title = Paragraph(f'<a name="{key}"/>{text(words)}', STYLES[style])
-    title.contents_key = key
-    return leading(title)
-
-
-def _chapters(parts: Mapping[str, Part], setter: Setter) -> list[Flowable]:
-    story: list[Flowable] = []
-    number = 0
-    for name, anchors in CHAPTERS:
-        written = [parts[anchor] for anchor in anchors if anchor in parts]
-        if not written:
-            continue
-        number += 1
-        story.append(_title(f"{number} {name}", "chapter", f"chapter-{number}"))
-        for place, part in enumerate(written, start=1):
-            story.append(_title(f"{number}.{place} {part.title}", "section", part.anchor))
-            story += setter.set(part.blocks)
-    return story
-
-
-def build_paper(parts: Sequence[Part], title: str, subtitle: str, pngs: Mapping[str, bytes]) -> bytes:
-    """The whole paper; `pngs` holds the pictures by name (drawing.to_png)."""
-    register_fonts()
+def build_paper(
+    parts: Sequence[Part],
+    title: str,
+    subtitle: str,
+    pngs: Mapping[str, bytes],
+    *,
+    form: Literal["pdf", "png"] = "pdf",
+) -> bytes | list[bytes]:
+    """The whole paper; `pngs` holds the pictures by name (drawing.to_png). As "png": one image per page."""
     by_anchor = {part.anchor: part for part in parts}
-    setter, contents = Setter(pngs), TableOfContents(dotsMinLevel=0)
-    contents.levelStyles = [STYLES["contents_0"], STYLES["contents_1"]]
-    contents.tableStyle = PLAIN
-    story: list[Flowable] = [
-        Paragraph(text(title), STYLES["title"]),
-        Paragraph(text(subtitle), STYLES["subtitle"]),
-        *(setter.set(by_anchor["summary"].blocks) if "summary" in by_anchor else []),
-        Spacer(0, 10),
-        Paragraph("Contents", STYLES["heading"]),
-        contents,
-        PageBreak(),
-        *kept_together(_chapters(by_anchor, setter)),
-    ]
+    chapters = [(name, [by_anchor[anchor] for anchor in anchors if anchor in by_anchor]) for name, anchors in CHAPTERS]
+    report = {
+        "title": title,
+        "subtitle": subtitle,
+        "colours": [INK, SOFT, RULE, HEAT, _WARN],
+        "summary": by_anchor["summary"].blocks if "summary" in by_anchor else [],
+        "chapters": [(name, [(part.title, part.blocks) for part in written]) for name, written in chapters if written],
+    }
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for picture, png in pngs.items():
+            (folder / f"{picture}.png").write_bytes(png)
+        (folder / "report.json").write_text(json.dumps(_plain(report, folder)), encoding="utf-8")
+        source = folder / _TEMPLATE.name
+        source.write_bytes(_TEMPLATE.read_bytes())
+        # without tags, which would make the file twice as large
+        return typst.compile(
+            source, root=folder, font_paths=[_fonts()], ignore_system_fonts=True, format=form, pdf_tags=False
+        )
+
+
+def _plain(value: Any, folder: Path) -> Any:
+    """A value as JSON has it. Maps become images in `folder`; figures without a picture there are left out."""
+    match value:
+        case str():
+            return shown(value)
+        case list() | tuple() | set() | frozenset():
+            return [_plain(item, folder) for item in value if _is_printed(item, folder)]
+        case dict():
+            return {key: _plain(item, folder) for key, item in value.items()}
+        case Maps():
+            panels = [(title, _map(weights, folder)) for title, weights in value.panels]
+            return {
+                "type": "Maps",
+                "words": [shown(short(word)) for word in value.words],
+                "panels": _plain(panels, folder),
+            }
+        case Shaded():
+            tokens = [(token, percent(share), _OPACITY * max(share, 0.0) ** 0.5) for token, share in value.tokens]
+            return {"type": "Shaded", "prompt": shown(value.prompt), "tokens": _plain(tokens, folder)}
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {"type": type(value).__name__} | {name: _plain(getattr(value, name), folder) for name in names}
+    return value
+
+
+def _is_printed(item: Any, folder: Path) -> bool:
+    if isinstance(item, Figure):
+        return (folder / f"{item.name}.png").exists()
+    return not isinstance(item, Fold) or item.on_paper
+
+
+def _map(weights: np.ndarray, folder: Path) -> str:
+    """The name of a map's image in the page's colours on white."""
+    colours = SCALE(NORM(weights))  # (T, T, 4)
+    opacity = colours[..., 3:]
+    pixels = (255 * (colours[..., :3] * opacity + 1 - opacity)).round().astype(np.uint8)
     target = io.BytesIO()
-    _Paper(target, title).multiBuild(story)
-    return target.getvalue()
+    Image.fromarray(np.kron(pixels, np.ones((_PIXELS, _PIXELS, 1), dtype=np.uint8))).save(target, "PNG")
+    name = f"map-{hashlib.md5(target.getvalue()).hexdigest()}"
+    (folder / f"{name}.png").write_bytes(target.getvalue())
+    return name
+
+
+def _fonts() -> Path:
+    """Matplotlib brings DejaVu, typst the serif font, so that nothing has to be fetched or installed."""
+    return Path(matplotlib.get_data_path()) / "fonts/ttf"
+
+
+@cache
+def _characters() -> frozenset[int]:
+    return frozenset(FT2Font(str(_fonts() / "DejaVuSans.ttf")).get_charmap())
+
+
+def shown(text: str) -> str:
+    """Text with ⟨U+XXXX⟩ for each character that the fonts lack."""
+    return "".join(
+        character if ord(character) in _characters() or character == "\n" else f"⟨U+{ord(character):04X}⟩"
+        for character in visible(text)
+    )
