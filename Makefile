@@ -4,6 +4,7 @@
 # make lint      format, style and types
 # make deps      write the code that each stage depends on into dvc.yaml
 # make story    execute the page docs/tutorial/one-story.md and write its outputs into it
+# make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      10,000 damaged files for every parser and reader
 # make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make kills     kill every stage at each write, fsync and rename that it makes
@@ -21,7 +22,7 @@ unexport PYTHONPATH PYTHONHOME
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup repro story test test-all lint deps fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+.PHONY: setup repro story test test-all lint deps golden fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -48,6 +49,9 @@ repro: setup
 
 story: setup
 	python -m tests.support.literate
+
+golden: setup
+	python -m tests.golden.run
 
 fuzz: setup
 	python -m tests.fuzz.run
