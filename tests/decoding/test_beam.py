@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
+from tinylm.beam import search as beam
 from tinylm.beam.search import Hypothesis, expand
-from tinylm.decoding import beam, filters, sampling
+from tinylm.decoding import filters, sampling
 
 SOS, EOS, PAD, UNK = 0, 1, 2, 3
 BANNED = [SOS, PAD, UNK]

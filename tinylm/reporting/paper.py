@@ -19,6 +19,7 @@ import typst
 from matplotlib.ft2font import FT2Font
 from PIL import Image
 
+from tinylm.base.files import write_bytes
 from tinylm.reporting.blocks import Figure, Fold, Maps, Shaded
 from tinylm.reporting.drawing import HEAT, INK, RULE, SOFT
 from tinylm.reporting.heatmaps import NORM, SCALE
@@ -123,7 +124,7 @@ def _map(weights: np.ndarray, folder: Path) -> str:
     target = io.BytesIO()
     Image.fromarray(np.kron(pixels, np.ones((_PIXELS, _PIXELS, 1), dtype=np.uint8))).save(target, "PNG")
     name = f"map-{hashlib.md5(target.getvalue()).hexdigest()}"
-    (folder / f"{name}.png").write_bytes(target.getvalue())
+    write_bytes(folder / f"{name}.png", target.getvalue())
     return name
 
 
