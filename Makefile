@@ -1,9 +1,9 @@
 # make repro     set up everything, then run the pipeline (STAGE=train: up to there)
-# make test      set up everything, then run the tests that a change usually breaks (4 minutes on two cores)
+# make test      set up everything, then run the tests that a change usually breaks (aim: 4 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make lint      format, style and types
 # make deps      write the code that each stage depends on into dvc.yaml
-# make story    execute the page docs/tutorial/one-story.md and write its outputs into it
+# make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      10,000 damaged files for every parser and reader
 # make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)

@@ -24,48 +24,24 @@ from typing import Any
 from ruamel.yaml import YAML
 from safetensors import safe_open
 
+from tests.support import clone
+
 HERE = Path(__file__).parents[2]
 SHARED_GPT2 = HERE.parent / "shared/gpt2"
-SMALL: dict[str, Any] = {
+SMALL: dict[str, Any] = clone.SMALL | {
     "data.train_stories": 400,
-    "data.evaluation_stories": 30,
-    "data.held_out_share": 0.1,
     "embedding.width": 32,
-    "embedding.buckets": 500,
     "model.layers": 4,
     "model.heads": 3,
     "model.feed_forward": 48,
-    "model.context": 48,
     "model.dropout": 0.1,
     "train.tokens": 12000,
-    "train.validate_every": 10,
     "train.sample_every": 15,
     "train.keep_epochs": [0.1],
     "train.precision": "fp32",
-    "evaluate.stories": 3,
-    "evaluate.new_tokens": 6,
     "evaluate.ngram_order": 3,
-    "evaluate.attention_sentences": 1,
-    "evaluate.tendency_sentences": 3,
-    "evaluate.bootstrap": 20,
     "beam_bench.widths": [1, 3],
-    "beam_bench.prompts": 2,
-    "beam_bench.new_tokens": 5,
-    "beam_bench.repeats": 1,
-    "kv_bench.batch": 2,
-    "kv_bench.lengths": [6],
-    "kv_bench.repeats": 1,
-    "accum_sweep.settings": [1, 2],
-    "accum_sweep.batch_size": 2,
-    "accum_sweep.tokens": 2000,
-    "accum_sweep.held_out_batches": 1,
     "ckpt_bench.depths": [1, 4],
-    "ckpt_bench.batch_size": 2,
-    "ckpt_bench.repeats": 1,
-    "seeds.more": [2],
-    "report.samples": 2,
-    "runtime.threads": 1,
-    "runtime.device": "cpu",
     "runtime.snapshot_every_s": 0.05,
 }
 WHOLE = ["accum_run 1", "accum_run 2", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"]

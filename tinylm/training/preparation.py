@@ -65,7 +65,7 @@ def prepare(
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
     uncompiled, train = why_not_compiled(train, device), resolved(train, device)
-    stores = {split: TokenStore("data/tokens", split) for split in SPLITS}
+    stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
