@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.small import EVALUATE
 from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.scoring.continuations import (
@@ -21,21 +22,7 @@ from tinylm.text.prompts import choose_prompts
 from tinylm.text.stores.token_store import TokenStore
 
 DECODE = DecodeSettings(seed=5)
-SETTINGS = EvaluateSettings(
-    stories=3,
-    prompts="starts",
-    prompt_tokens=2,
-    new_tokens=9,
-    reference="cut",
-    stop_at_eos=True,
-    greedy=1,
-    ngram_order=3,
-    attention_sentences=1,
-    tendency_sentences=2,
-    ablation_stories=2,
-    bootstrap=200,
-    seed=1,
-)
+SETTINGS = EVALUATE
 
 
 @pytest.mark.parametrize("slide", ["half", "one"])

@@ -6,30 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.small import EVALUATE
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.baselines import baselines
 from tinylm.scoring.bits_per_byte import Spelling
-from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import score_split
 from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer
 
-SETTINGS = EvaluateSettings(
-    stories=3,
-    prompts="starts",
-    prompt_tokens=2,
-    new_tokens=9,
-    reference="cut",
-    stop_at_eos=True,
-    greedy=1,
-    ngram_order=3,
-    attention_sentences=1,
-    tendency_sentences=2,
-    ablation_stories=2,
-    bootstrap=200,
-    seed=1,
-)
+SETTINGS = EVALUATE
 
 
 def plain_nats(model, windows):

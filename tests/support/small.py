@@ -11,6 +11,7 @@ from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.ragged_heads import head_widths
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, SelfAttention, TinyLM, in_order
+from tinylm.scoring.settings import EvaluateSettings
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -50,6 +51,21 @@ DECODE: dict[str, Any] = {
     "step": "plain",
     "precision": "fp32",
 }
+EVALUATE = EvaluateSettings(
+    stories=3,
+    prompts="starts",
+    prompt_tokens=2,
+    new_tokens=9,
+    reference="cut",
+    stop_at_eos=True,
+    greedy=1,
+    ngram_order=3,
+    attention_sentences=1,
+    tendency_sentences=2,
+    ablation_stories=2,
+    bootstrap=200,
+    seed=1,
+)
 
 
 def accepts(section: str, values: dict[str, Any], settings: type, key: str, value: object) -> bool:
