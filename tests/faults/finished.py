@@ -16,7 +16,7 @@ LAST_BYTES = {
     ".jsonl": b"\n",
     ".html": b"</html>\n",
     ".png": b"IEND\xaeB`\x82",
-    ".pdf": b"%%EOF\n",
+    ".pdf": b"%%EOF",
 }
 
 

@@ -19,7 +19,6 @@ import typst
 from matplotlib.ft2font import FT2Font
 from PIL import Image
 
-from tinylm.base.files import write_bytes
 from tinylm.reporting.blocks import Figure, Fold, Maps, Shaded
 from tinylm.reporting.drawing import HEAT, INK, RULE, SOFT
 from tinylm.reporting.heatmaps import NORM, SCALE
@@ -72,11 +71,13 @@ def build_paper(
         "summary": by_anchor["summary"].blocks if "summary" in by_anchor else [],
         "chapters": [(name, [(part.title, part.blocks) for part in written]) for name, written in chapters if written],
     }
+    images = dict(pngs)
+    read = json.dumps(_plain(report, images))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for picture, png in pngs.items():
-            (folder / f"{picture}.png").write_bytes(png)
-        (folder / "report.json").write_text(json.dumps(_plain(report, folder)), encoding="utf-8")
+        for image, png in images.items():
+            (folder / f"{image}.png").write_bytes(png)
+        (folder / "report.json").write_text(read, encoding="utf-8")
         source = folder / _TEMPLATE.name
         source.write_bytes(_TEMPLATE.read_bytes())
         # without tags, which would make the file twice as large
@@ -85,38 +86,38 @@ def build_paper(
         )
 
 
-def _plain(value: Any, folder: Path) -> Any:
-    """A value as JSON has it. Maps become images in `folder`; figures without a picture there are left out."""
+def _plain(value: Any, images: dict[str, bytes]) -> Any:
+    """A value as JSON has it. Maps are added to the images; figures without a picture there are left out."""
     match value:
         case str():
             return shown(value)
         case list() | tuple() | set() | frozenset():
-            return [_plain(item, folder) for item in value if _is_printed(item, folder)]
+            return [_plain(item, images) for item in value if _is_printed(item, images)]
         case dict():
-            return {key: _plain(item, folder) for key, item in value.items()}
+            return {key: _plain(item, images) for key, item in value.items()}
         case Maps():
-            panels = [(title, _map(weights, folder)) for title, weights in value.panels]
+            panels = [(title, _map(weights, images)) for title, weights in value.panels]
             return {
                 "type": "Maps",
                 "words": [shown(short(word)) for word in value.words],
-                "panels": _plain(panels, folder),
+                "panels": _plain(panels, images),
             }
         case Shaded():
             tokens = [(token, percent(share), _OPACITY * max(share, 0.0) ** 0.5) for token, share in value.tokens]
-            return {"type": "Shaded", "prompt": shown(value.prompt), "tokens": _plain(tokens, folder)}
+            return {"type": "Shaded", "prompt": shown(value.prompt), "tokens": _plain(tokens, images)}
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
-        return {"type": type(value).__name__} | {name: _plain(getattr(value, name), folder) for name in names}
+        return {"type": type(value).__name__} | {name: _plain(getattr(value, name), images) for name in names}
     return value
 
 
-def _is_printed(item: Any, folder: Path) -> bool:
+def _is_printed(item: Any, images: dict[str, bytes]) -> bool:
     if isinstance(item, Figure):
-        return (folder / f"{item.name}.png").exists()
+        return item.name in images
     return not isinstance(item, Fold) or item.on_paper
 
 
-def _map(weights: np.ndarray, folder: Path) -> str:
+def _map(weights: np.ndarray, images: dict[str, bytes]) -> str:
     """The name of a map's image in the page's colours on white."""
     colours = SCALE(NORM(weights))  # (T, T, 4)
     opacity = colours[..., 3:]
@@ -124,7 +125,7 @@ def _map(weights: np.ndarray, folder: Path) -> str:
     target = io.BytesIO()
     Image.fromarray(np.kron(pixels, np.ones((_PIXELS, _PIXELS, 1), dtype=np.uint8))).save(target, "PNG")
     name = f"map-{hashlib.md5(target.getvalue()).hexdigest()}"
-    write_bytes(folder / f"{name}.png", target.getvalue())
+    images[name] = target.getvalue()
     return name
 
 
