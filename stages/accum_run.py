@@ -7,7 +7,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import accum, measure
-from tinylm.bench.settings import AccumSettings
+from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.settings import ModelSettings

@@ -7,13 +7,13 @@ from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import read_json, write_json, write_sums
 from tinylm.base.seeding import seed_everything
-from tinylm.bench import beam, measure, tables
+from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.presets.sections import stage_params
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
@@ -40,16 +40,16 @@ def main() -> None:
         settings, decode, prompts=[prompt.ids for prompt in prompts], model=paths.MODELS,
         tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
-    measured, failed = tables.split_failures("beam_bench", beam.run(tasks))
+    measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
     stated = beam.conditions(settings, decode)
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
-    tables.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
+    measure.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     write_json(paths.metrics("beam_bench"), figures)
-    rows, missing = tables.records(measured, ("setting",), FIGURES)
+    rows, missing = measure.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
     plotted = [
@@ -57,7 +57,7 @@ def main() -> None:
         for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
         for name, row in speeds.items()
     ]
-    tables.write_csv(paths.plot("beam_bench_time"), ("method", "width", "series", "value"), plotted)
+    measure.write_csv(paths.plot("beam_bench_time"), ("method", "width", "series", "value"), plotted)
     known = {"methods": speeds, "not_measured": failed + missing, "measured": beam.measured(settings)}
     stage_time("beam_bench", start, measured_on, **known)
 

@@ -7,7 +7,7 @@ from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
-from tinylm.bench import ckpt, measure, tables
+from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.settings import ModelSettings
@@ -30,11 +30,11 @@ def main() -> None:
     print(f"conditions: {measured_on}")
 
     results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, paths.DATA, runtime.device, runtime.threads))
-    measured, failed = tables.split_failures("ckpt_bench", results)
+    measured, failed = measure.split_failures("ckpt_bench", results)
     depths = ckpt.compare(measured)
-    rows, missing = tables.records(measured, ("layers", "recompute"), FIGURES)
+    rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
     write_json(paths.metrics("ckpt_bench"), {"same_loss": True, "same_gradients": True, "depths": depths})
-    tables.write_csv(
+    measure.write_csv(
         paths.plot("ckpt_memory_time"),
         ("layers", "series", "value"),
         [

@@ -20,7 +20,7 @@ from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, s
 from tinylm.scoring.heads import measure_heads
 from tinylm.scoring.memorised import measure_memorised
 from tinylm.scoring.split_score import headline, score_split
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 

@@ -7,13 +7,13 @@ from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
 from tinylm.base.seeding import seed_everything
-from tinylm.bench import kv, measure, tables
+from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 FIGURES = ("tokens_per_s", "first_token_s", "rest_s_per_token", "cache_mib", "peak_mib", "process_mib")
@@ -37,12 +37,12 @@ def main() -> None:
         settings, model=model, decode=decode, prompts=prompts, eos_id=tokenizer.eos_id,
         embedding=paths.EMBEDDING, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
-    measured, failed = tables.split_failures("kv_bench", kv.run(tasks))
+    measured, failed = measure.split_failures("kv_bench", kv.run(tasks))
     lengths, ties = kv.compare(measured, tasks[0])
-    rows, missing = tables.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
+    rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
     write_json(paths.metrics("kv_bench"), {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
     plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
-    tables.write_csv(paths.plot("kv_bench_time"), ("new_tokens", "series", "value"), plotted)
+    measure.write_csv(paths.plot("kv_bench_time"), ("new_tokens", "series", "value"), plotted)
     stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)
 
 

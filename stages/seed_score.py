@@ -12,7 +12,7 @@ from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.presets.sections import stage_params
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.split_score import headline, score_split
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import check_sums, keep_only, read_json, require, write_json
-from tinylm.bench import seeds, tables
-from tinylm.bench.settings import SeedSettings
+from tinylm.bench import measure, seeds
+from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.presets.sections import stage_params
@@ -49,7 +49,7 @@ def main() -> None:
     keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
     write_json(paths.metrics("seeds"), merged)
-    tables.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
+    measure.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
     spread = merged["perplexity"].get("sd")
     over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"

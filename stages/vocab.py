@@ -11,13 +11,11 @@ from tinylm.host.command import guard, stage_time
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.workers import cores
 from tinylm.presets.sections import stage_params
-from tinylm.text.encoding.stores import write_stores
-from tinylm.text.encoding.stream_cut import cut_stream
-from tinylm.text.stores.matrix_file import save_matrix
-from tinylm.text.stores.token_store import TokenStore, coverage
-from tinylm.text.stories.settings import DataSettings
-from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.encoding import cut_stream, write_stores
+from tinylm.text.stories import SPLITS, DataSettings, read_stories
+from tinylm.text.tokens.matrix_file import save_matrix
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import TokenStore, coverage
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings
 

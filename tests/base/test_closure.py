@@ -21,7 +21,7 @@ FILES = {
     "tinylm/text/tokens/bytes.py": "",
     "tinylm/text/tokens/table.yaml": "",
     "tinylm/text/tokens/__init__.py": "",
-    "tinylm/text/batches.py": "",
+    "tinylm/text/tokens/batches.py": "",
 }
 
 

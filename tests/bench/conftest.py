@@ -11,9 +11,9 @@ import pytest
 import tinylm.presets
 from tinylm.base.config import load_params, read_section
 from tinylm.model.settings import ModelSettings
-from tinylm.text.stores.matrix_file import save_matrix
-from tinylm.text.stores.token_store import write_store
+from tinylm.text.tokens.matrix_file import save_matrix
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import build_tokenizer
 
 WORDS, WIDTH = 31, 12

@@ -6,10 +6,10 @@ import pytest
 from stages import accum_run, accum_sweep
 from tinylm.base.config import InputError, read_section
 from tinylm.bench import accum, measure
-from tinylm.bench.settings import AccumSettings
+from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
-from tinylm.text.batches import TrainBatches
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import TrainBatches
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.settings import TrainSettings
 
 

@@ -10,7 +10,7 @@ from tinylm.base.config import InputError
 from tinylm.bench import beam, measure
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import new_model, save_model
-from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]

@@ -9,7 +9,7 @@ from tinylm.base.config import InputError, read_section
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
-from tinylm.text.stores.matrix_file import load_matrix, save_matrix
+from tinylm.text.tokens.matrix_file import load_matrix, save_matrix
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tinylm.base.config import read_section
 from tinylm.bench import measure
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.settings import ModelSettings
-from tinylm.text.stores.matrix_file import load_matrix
+from tinylm.text.tokens.matrix_file import load_matrix
 
 WIDE = 150_000  # of the feed-forward part: 14 MiB of weights a layer at width 12
 

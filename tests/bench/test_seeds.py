@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError, read_section
+from tinylm.bench.measure import SeedSettings
 from tinylm.bench.seeds import FIGURES, curves, merge
-from tinylm.bench.settings import SeedSettings
 
 
 def figures(value: float) -> dict:

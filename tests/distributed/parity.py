@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 
 from tinylm.base.config import InputError
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import TrainBatches
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import TrainBatches
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.distributed import Group
 from tinylm.training.ranks import in_ranks
 from tinylm.training.trainer import Trainer, TrainSettings

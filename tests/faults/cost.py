@@ -30,7 +30,7 @@ WRAPPED = {  # module -> its functions, or Class.method, by kind; modules in the
     "tinylm.base.files": dict.fromkeys(("sha256", "_digest", "write_sums", "check_sha256", "check_sums"), "sums"),
     "tinylm.text.vectors.source": {"check_vectors": "checks"},
     "tinylm.presets.sections": {"stage_params": "checks"},
-    "tinylm.text.stores.token_store": {"TokenStore.__init__": "checks"},
+    "tinylm.text.tokens.token_store": {"TokenStore.__init__": "checks"},
     "tinylm.model.checkpoint": {"_misfit": "checks"},
     "tinylm.training.snapshot": {
         "fingerprint": "snapshots",

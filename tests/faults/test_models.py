@@ -21,9 +21,9 @@ from tinylm.base.files import read_json, sha256, write_json
 from tinylm.exchange.originals import restore
 from tinylm.model.checkpoint import load_model
 from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories import DataSettings
 from tinylm.text.tokens.gpt2_files import read_local
+from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.source import check_vectors, read_vectors
 from tinylm.training.snapshot import Snapshots

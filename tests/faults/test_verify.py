@@ -9,7 +9,7 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes, write_json, write_sums
 from tinylm.cli import verify
-from tinylm.text.stores.token_store import write_store
+from tinylm.text.tokens.token_store import write_store
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from tinylm.exchange.originals import write_originals
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.stores.matrix_file import save_matrix
-from tinylm.text.stores.token_store import write_store
 from tinylm.text.tokens.bpe import train_bpe
 from tinylm.text.tokens.longest_match import train_longest_match
+from tinylm.text.tokens.matrix_file import save_matrix
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import build_tokenizer, count_words
 from tinylm.training.snapshot import Snapshots
 

@@ -19,12 +19,11 @@ from tinylm.exchange.originals import restore
 from tinylm.model.checkpoint import load_model
 from tinylm.presets.sections import check_rules, read_sections
 from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
-from tinylm.text.stories.settings import DataSettings
-from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.stories import SPLITS, DataSettings, read_stories
 from tinylm.text.tokens.gpt2_files import read_local
+from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.tokens.words import build_tokenizer, count_words
 from tinylm.text.vectors.source import check_vectors, read_vectors

@@ -8,7 +8,7 @@ import torch
 
 from tests.support.literate import BLOCK, ROOT, STORY, executed
 from tests.support.stages import plant, run, small_params
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
 SHAPE = re.compile(r"\(([A-Z][\w, ]*)\) = (\([\d, ]+\))")  # "keys (B, H, T, Dh) = (1, 4, 145, 32)"

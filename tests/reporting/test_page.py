@@ -18,8 +18,8 @@ from tinylm.reporting.sections import sections, write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import FILES, Run, read_run
 from tinylm.reporting.writing import write_report
-from tinylm.text.encoding.stream_cut import cut_stream
-from tinylm.text.stores.token_store import write_store
+from tinylm.text.encoding import cut_stream
+from tinylm.text.tokens.token_store import write_store
 
 ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
 SETTINGS = ReportSettings(title="A title", compare="none", samples=8)

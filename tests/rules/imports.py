@@ -16,7 +16,7 @@ LIGHT = (
     ("tinylm.reporting", {"torch"}),
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
 )
-LOADS_TORCH = {"tinylm.text.batches"}
+LOADS_TORCH = {"tinylm.text.tokens.batches"}
 READS_REVISIONS = "tinylm.compare.revisions"
 
 

@@ -7,8 +7,8 @@ import torch
 
 from tests.support.small import model_settings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.stores.token_store import write_store
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 CONTEXT = 13

@@ -13,7 +13,7 @@ from tinylm.scoring.attention_maps import (
     sentence_arrays,
     write_arrays,
 )
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.token_store import TokenStore, write_store
 
 TOKENS = [f"w{i}" for i in range(99)]
 

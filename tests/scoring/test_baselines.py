@@ -5,7 +5,7 @@ import pytest
 
 from tinylm.scoring.baselines import baselines, floor, sequences
 from tinylm.scoring.ngram import KneserNey
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 
 @pytest.fixture

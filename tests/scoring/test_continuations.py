@@ -19,7 +19,7 @@ from tinylm.scoring.continuations import (
     token_log_probs,
 )
 from tinylm.text.prompts import choose_prompts
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 DECODE = DecodeSettings(seed=5)
 SETTINGS = EVALUATE

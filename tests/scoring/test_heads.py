@@ -10,8 +10,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.head_roles import ROLES
 from tinylm.scoring.heads import measure_heads
-from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.text.storybook.corpus import generate, normalise
+from tinylm.text.tokens.token_store import TokenStore, write_store
 
 CONTEXT = 61
 SETTINGS = {

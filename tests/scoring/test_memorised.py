@@ -4,9 +4,9 @@ import pytest
 from tests.scoring.test_continuations import SETTINGS
 from tinylm.scoring.copied import ORDERS
 from tinylm.scoring.memorised import measure_memorised, words_of
-from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.text.tokens.bpe import train_bpe
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import TokenStore, write_store
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 

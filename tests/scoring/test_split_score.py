@@ -11,8 +11,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.scoring.baselines import baselines
 from tinylm.scoring.bits_per_byte import Spelling
 from tinylm.scoring.split_score import score_split
-from tinylm.text.stores.token_store import TokenStore, write_store
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import TokenStore, write_store
 from tinylm.text.tokens.tokenizer import make_tokenizer
 
 SETTINGS = EVALUATE

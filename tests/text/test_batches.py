@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
+from tinylm.text.tokens.token_store import TokenStore, write_store
 
 SOS, EOS, PAD = 0, 1, 2
 VOCAB = 5000

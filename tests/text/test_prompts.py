@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tinylm.text.prompts import choose_prompts, cut_prompts
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.token_store import TokenStore, write_store
 
 
 def store(folder, lengths):

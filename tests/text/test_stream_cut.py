@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.text.encoding.stream_cut import cut_stream
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.encoding import cut_stream
+from tinylm.text.tokens.token_store import TokenStore, write_store
 
 STORIES = [[0, 10, 11, 12, 1], [0, 13, 1], [0, 14, 15, 16, 17, 18, 1], [0, 19, 1], [0, 20, 1]]  # 21 ids
 STREAM = sum(STORIES, [])  # noqa: RUF017

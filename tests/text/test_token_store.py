@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.text.stores import token_store
-from tinylm.text.stores.token_store import TokenStore, coverage, write_store
+from tinylm.text.tokens import token_store
+from tinylm.text.tokens.token_store import TokenStore, coverage, write_store
 from tinylm.text.tokens.words import UNK_ID
 
 MARKS = (0, 1)

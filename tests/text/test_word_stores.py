@@ -10,13 +10,12 @@ import pytest
 from tests.support.pairs import pairs
 from tinylm.base.config import InputError
 from tinylm.kernels.text import counting
-from tinylm.text.encoding import stores as encoding
-from tinylm.text.encoding import word_stores
-from tinylm.text.stores.token_store import write_store
-from tinylm.text.stories import stories
-from tinylm.text.stories.stories import SPLITS, read_stories, story_blocks, texts_of
+from tinylm.text import encoding, stories
+from tinylm.text import encoding as word_stores
+from tinylm.text.stories import SPLITS, read_stories, story_blocks, texts_of
 from tinylm.text.tokens import word_blocks, word_counts
 from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 HOSTILE = [

@@ -9,8 +9,8 @@ import torch
 from tests.support.small import model_settings
 from tinylm.kernels.training.ops import ByHand
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
+from tinylm.text.tokens.token_store import TokenStore, write_store
 from tinylm.training.assembly import training_model
 from tinylm.training.settings import TrainSettings
 

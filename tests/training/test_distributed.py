@@ -16,8 +16,8 @@ from tests.distributed import parity
 from tests.training.conftest import PAD, VOCAB, counting_story
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed, Interrupted
-from tinylm.text.batches import Batch
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.batches import Batch
+from tinylm.text.tokens.token_store import TokenStore, write_store
 from tinylm.training.distributed import Group
 from tinylm.training.ranks import _interface_to, in_ranks, verdict
 

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.scoring.split_loss import split_loss
-from tinylm.text.batches import Batch
+from tinylm.text.tokens.batches import Batch
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainingFailed, accumulate_gradients
 

@@ -9,14 +9,14 @@ import torch
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.settings import AccumSettings
+from tinylm.bench.measure import AccumSettings
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
+from tinylm.text.tokens.matrix_file import load_matrix
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.assembly import training_model
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainSettings

@@ -9,8 +9,8 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import seed_everything
 from tinylm.beam.search import beam_search
 from tinylm.bench import measure
+from tinylm.bench.measure import BeamBenchSettings
 from tinylm.bench.precision_changes import changes
-from tinylm.bench.settings import BeamBenchSettings
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
@@ -19,7 +19,7 @@ from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
 from tinylm.scoring.diversity import distinct_n, repeated_share
 from tinylm.text.prompts import Prompt, choose_prompts
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 

@@ -9,7 +9,7 @@ import torch
 
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.settings import CkptBenchSettings
+from tinylm.bench.measure import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import pick_device
@@ -18,9 +18,9 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import Batch, TrainBatches
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import Batch, TrainBatches
+from tinylm.text.tokens.matrix_file import load_matrix
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.trainer import accumulate_gradients
 
 SEED = 1

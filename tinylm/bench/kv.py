@@ -10,7 +10,7 @@ import torch
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
-from tinylm.bench.settings import KvBenchSettings
+from tinylm.bench.measure import KvBenchSettings
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
@@ -21,8 +21,8 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.text.prompts import choose_prompts
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.matrix_file import load_matrix
+from tinylm.text.tokens.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 MEASURED = (

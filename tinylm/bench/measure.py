@@ -1,9 +1,9 @@
-"""What the benches share: a setting in a process of its own, peak memory, median times.
+"""What the benches share: their settings, a setting in a process of its own, peak memory, median times, tables.
 
 Processes are forked from a server that has imported what they need and done nothing else: as clean as a new
-interpreter, without its two seconds.
-"""
+interpreter, without its two seconds. Imports are light: params.yaml is checked without torch."""
 
+import csv
 import itertools
 import multiprocessing
 import os
@@ -11,12 +11,78 @@ import signal
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import InputError
-from tinylm.host.command import is_out_of_memory
+from tinylm.base.config import InputError, setting
+from tinylm.base.files import atomic_write
+from tinylm.host.command import CommandFailed, is_out_of_memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamBenchSettings:
+    """Section `beam_bench`. cache: decode with it; stop_at_eos: of the timed runs, texts are always ended by <eos>."""
+
+    widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
+    prompts: int = setting(low=1, high=100_000)
+    prompt_tokens: int = setting(low=1, high=100_000)
+    new_tokens: int = setting(low=1, high=100_000)
+    cache: bool = setting()
+    stop_at_eos: bool = setting()
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KvBenchSettings:
+    """Section `kv_bench`."""
+
+    batch: int = setting(low=1, high=100_000)
+    prompt_tokens: int = setting(low=1, high=100_000)
+    lengths: tuple[int, ...] = setting(low=2, high=100_000, length=1)
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccumSettings:
+    """Section `accum_sweep`."""
+
+    settings: tuple[int, ...] = setting(low=1, high=100_000, length=1)
+    batch_size: int = setting(low=1, high=1_000_000)
+    tokens: int = setting(low=1)
+    held_out_batches: int = setting(low=1, high=1_000_000)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields: only divisors of the largest setting end at the same token as it does."""
+        largest = max(self.settings)
+        if any(largest % number for number in self.settings):
+            return [f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"]
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class CkptBenchSettings:
+    """Section `ckpt_bench`."""
+
+    depths: tuple[int, ...] = setting(low=1, high=1000, length=1)
+    batch_size: int = setting(low=1, high=1_000_000)
+    repeats: int = setting(low=1, high=1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedSettings:
+    """Section `seeds`: those trained beside `train.seed`."""
+
+    more: tuple[int, ...] = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields."""
+        if len(set(self.more)) < len(self.more):
+            return [f"more = {list(self.more)}; allowed: all different"]
+        return []
+
 
 MIB = 1 << 20
 OOM = "oom"
@@ -140,3 +206,42 @@ def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], objec
     sizes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     totals = itertools.accumulate((size for when, size in sizes if when >= begins), initial=0)
     return max(totals) / MIB if sizes else None
+
+
+def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[dict], list[dict[str, str]]]:
+    """(results that were measured, {"setting", "figure", "reason"} of those that carry "error").
+
+    Raises CommandFailed where nothing was measured.
+    """
+    results = list(results)
+    errors = {result["setting"]: result["error"] for result in results if "error" in result}
+    failed = [{"setting": setting, "figure": "all", "reason": error} for setting, error in errors.items()]
+    if results and len(failed) == len(results):
+        raise CommandFailed(f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}")
+    return [result for result in results if "error" not in result], failed
+
+
+def records(
+    results: Iterable[dict[str, Any]], keys: Sequence[str], figures: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """(each result's keys and figures, to six digits, {"setting", "figure", "reason"} of each figure that is None)."""
+    rows: list[dict[str, Any]] = []
+    missing: list[dict[str, str]] = []
+    for result in results:
+        row = {key: result[key] for key in keys}
+        for figure in figures:
+            if result[figure] is None:
+                reason = "the allocator recorded nothing"
+                missing.append({"setting": result["setting"], "figure": figure, "reason": reason})
+            else:
+                row[figure] = float(f"{result[figure]:.6g}")
+        rows.append(row)
+    return rows, missing
+
+
+def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table, floats to six digits."""
+    with atomic_write(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)

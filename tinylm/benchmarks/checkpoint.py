@@ -11,9 +11,9 @@ from tinylm.benchmarks.options import Options
 from tinylm.benchmarks.shape import PAD_ID, Shape, new_trainer, of_size, train_settings
 from tinylm.benchmarks.watched import run_command
 from tinylm.model.checkpoint import save_model
-from tinylm.text.stores.token_store import write_store
 from tinylm.text.storybook import corpus
 from tinylm.text.tokens.settings import VocabSettings
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 STORIES = {"full": 4000, "tiny": 30}

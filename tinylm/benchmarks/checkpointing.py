@@ -13,8 +13,8 @@ from tinylm.benchmarks.interleaved import spreads
 from tinylm.benchmarks.options import Options
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import PAD_ID, Shape, model_settings, of_size, random_vectors, stream
-from tinylm.text.stores.matrix_file import save_matrix
-from tinylm.text.stores.token_store import write_store
+from tinylm.text.tokens.matrix_file import save_matrix
+from tinylm.text.tokens.token_store import write_store
 
 
 class Variant(NamedTuple):

@@ -36,8 +36,8 @@ from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.host.command import guard
 from tinylm.presets.write import FOLDER
 from tinylm.text.corpus.splits import DataSettings, write_stories
-from tinylm.text.stores.token_store import write_store
-from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.stories import SPLITS, read_stories
+from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 TUNED_IN = "bf16+compile"

@@ -15,8 +15,8 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.batches import TrainBatches
-from tinylm.text.stores.token_store import TokenStore, write_store
+from tinylm.text.tokens.batches import TrainBatches
+from tinylm.text.tokens.token_store import TokenStore, write_store
 from tinylm.training.assembly import training_model
 from tinylm.training.settings import TrainSettings
 from tinylm.training.trainer import Trainer

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section
-from tinylm.bench.settings import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
+from tinylm.bench.measure import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.reporting.settings import ReportSettings
 from tinylm.scoring.settings import EvaluateSettings
-from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories import DataSettings
 from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import SPECIALS

@@ -9,7 +9,7 @@ import torch
 
 from tinylm.base.files import atomic_write
 from tinylm.model.transformer import TinyLM
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 MAX_TOKENS = 24  # a heat map with more words cannot be read
 

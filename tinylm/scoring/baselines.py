@@ -7,7 +7,7 @@ import numpy as np
 
 from tinylm.scoring.ngram import KneserNey, uniform_log_probs
 from tinylm.scoring.perplexity import perplexity
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 
 def sequences(store: TokenStore, layout: str) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, poole
 from tinylm.scoring.perplexity import perplexity
 from tinylm.scoring.settings import EvaluateSettings
 from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 TABLE = ("story", "prompt", "reference", "continuation", "perplexity", "reference_perplexity", "bleu", "finished")

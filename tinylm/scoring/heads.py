@@ -11,7 +11,7 @@ from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.head_roles import HeadRoles, role_pairs, summarise_roles
 from tinylm.scoring.head_tendencies import HeadTendencies
 from tinylm.scoring.word_classes import WordReader
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.copied import NEAR, ORDERS, Copied, copied
 from tinylm.scoring.diversity import bootstrap_interval, mean
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 PROTOCOL = (

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import Batch
+from tinylm.text.tokens.batches import Batch
 
 
 @torch.no_grad()

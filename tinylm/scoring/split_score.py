@@ -14,8 +14,8 @@ from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
 from tinylm.scoring.perplexity import perplexity, story_nats
 from tinylm.scoring.split_loss import target_losses
 from tinylm.scoring.story_texts import story_rows, story_texts
-from tinylm.text.batches import scoring_batches, scoring_starts
-from tinylm.text.stores.token_store import TokenStore, coverage
+from tinylm.text.tokens.batches import scoring_batches, scoring_starts
+from tinylm.text.tokens.token_store import TokenStore, coverage
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 BATCH_ROWS = 32

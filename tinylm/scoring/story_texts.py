@@ -11,8 +11,8 @@ import numpy as np
 
 from tinylm.base.config import InputError
 from tinylm.scoring.bits_per_byte import Spelling
-from tinylm.text.stores.token_store import TokenStore
-from tinylm.text.stories.stories import read_stories
+from tinylm.text.stories import read_stories
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 _ID_DIGITS = 16

@@ -18,10 +18,10 @@ from tinylm.host.processes import exclusive_lock
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
 from tinylm.model.settings import ModelSettings
 from tinylm.studies.study_plan import Study, workspace_problems
-from tinylm.text.batches import Batch
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
-from tinylm.text.stories.stories import read_stories
+from tinylm.text.stories import read_stories
+from tinylm.text.tokens.batches import Batch
+from tinylm.text.tokens.matrix_file import load_matrix
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings

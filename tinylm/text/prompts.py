@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tinylm.base.seeding import derive_seed
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
-from tinylm.text.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.compiling import RunCompiled
 from tinylm.training.precision import resolved
 from tinylm.training.settings import TrainSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import atomic_write, write_json
-from tinylm.text.batches import TrainBatches
+from tinylm.text.tokens.batches import TrainBatches
 
 LAST = 20  # updates that the final train loss is the mean of
 MEAN_OF = 10  # updates per point of the train curve: the losses of single batches differ too much to be read

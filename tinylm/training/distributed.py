@@ -22,7 +22,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.host.command import CommandFailed, is_out_of_memory
 from tinylm.host.runtime import pick_device
-from tinylm.text.batches import Batch
+from tinylm.text.tokens.batches import Batch
 
 
 class RankLost(CommandFailed):

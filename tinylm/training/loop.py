@@ -15,7 +15,7 @@ from tinylm.host.loggers import Logger
 from tinylm.host.runtime import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.split_loss import split_loss
-from tinylm.text.batches import Batch, TrainBatches
+from tinylm.text.tokens.batches import Batch, TrainBatches
 from tinylm.training.curves import Curves, TrainResult
 from tinylm.training.distributed import Group, RankLost
 from tinylm.training.schedules import EarlyStopping, EpochCheckpoints

@@ -12,8 +12,8 @@ from tinylm.base.files import sha256
 from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
 from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.settings import ModelSettings
-from tinylm.text.stores.matrix_file import load_matrix
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.matrix_file import load_matrix
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.compiling import why_not_compiled

@@ -10,7 +10,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import keep_freed_memory
 from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.transformer import TinyLM
-from tinylm.text.batches import Batch, TrainBatches
+from tinylm.text.tokens.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group
 from tinylm.training.muon import Muon, block_matrices
 from tinylm.training.optimizers import Adam, clip_gradients

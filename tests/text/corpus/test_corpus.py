@@ -13,8 +13,7 @@ from tinylm.text.corpus import readers, sources
 from tinylm.text.corpus import splits as corpus
 from tinylm.text.corpus.rows import without_first_lines
 from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stories.settings import DataSettings
-from tinylm.text.stories.stories import SPLITS, read_stories
+from tinylm.text.stories import SPLITS, DataSettings, read_stories
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import count_words
 

@@ -8,7 +8,7 @@ from safetensors.numpy import save_file
 
 from tinylm.base.config import InputError, read_section
 from tinylm.text.skipgram import EmbeddingSettings, train_skipgram
-from tinylm.text.stores.matrix_file import load_matrix, save_matrix
+from tinylm.text.tokens.matrix_file import load_matrix, save_matrix
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import make_tokenizer
 from tinylm.text.tokens.words import SPECIALS, build_tokenizer, count_words

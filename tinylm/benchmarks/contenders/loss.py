@@ -15,8 +15,8 @@ from tinylm.benchmarks.contenders.nanogpt import NanoGPT, learning_rate
 from tinylm.benchmarks.serve import Step
 from tinylm.benchmarks.shape import AS_NANOGPT, PAD_ID, Shape, model_settings, section, train_settings
 from tinylm.scoring.split_loss import split_loss
-from tinylm.text.batches import Batch, scoring_batches
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.batches import Batch, scoring_batches
+from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings

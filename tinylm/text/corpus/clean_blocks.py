@@ -8,7 +8,7 @@ from tinylm.kernels.text.cleaning import library
 from tinylm.text.corpus.marked_text import TextPart
 from tinylm.text.corpus.readers import raw_stories, stories_of
 from tinylm.text.corpus.rows import CleanBlock, Part, block_of, clean_row
-from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories import DataSettings
 
 LINE_BYTES = len('{"text": ""}\n')
 BARE_BYTES = 16

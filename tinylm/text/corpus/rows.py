@@ -14,7 +14,7 @@ import numpy as np
 from tinylm.text.corpus.cleaning import clean_text
 from tinylm.text.corpus.marked_text import TextPart
 from tinylm.text.corpus.sources import Row, Rows
-from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories import DataSettings
 
 CHUNK = 1 << 22  # characters of raw text in a chunk
 FEW = 8  # chunks

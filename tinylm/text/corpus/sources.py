@@ -7,7 +7,7 @@ from typing import Any
 
 from tinylm.text.corpus import readers
 from tinylm.text.corpus.marked_text import TextPart
-from tinylm.text.stories.settings import DataSettings
+from tinylm.text.stories import DataSettings
 
 EVALUATION_SPLITS = ("validation", "test")  # the first that a dataset has
 

@@ -28,8 +28,7 @@ from tinylm.kernels.text.cleaning import LIBRARY
 from tinylm.text.corpus.clean_blocks import clean_block
 from tinylm.text.corpus.rows import CleanBlock, chunks, peek
 from tinylm.text.corpus.sources import Rows, Source, open_source
-from tinylm.text.stories.settings import DataSettings
-from tinylm.text.stories.stories import SPLITS
+from tinylm.text.stories import SPLITS, DataSettings
 
 STORIES = Path("data/stories")
 HASH_RANGE = 1 << 64

@@ -12,7 +12,7 @@ import torch
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
-from tinylm.text.stores.token_store import TokenStore
+from tinylm.text.tokens.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
