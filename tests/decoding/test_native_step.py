@@ -1,5 +1,6 @@
 """The compiled step against plain torch: logits, texts, beams, in every architecture and precision."""
 
+import dataclasses
 import shutil
 
 import pytest
@@ -335,3 +336,12 @@ def test_what_compiling_in_the_background_met_is_told(monkeypatch, tmp_path):
         (tmp_path / "file").touch()
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         assert str(cache) in prepare(random_model(VOCAB, WIDTH), wait=False).said
+
+
+@pytest.mark.parametrize(("name", "value"), [("norm_kind", "new"), ("activation", "tanh")])
+def test_a_model_that_the_compiled_step_does_not_know_is_decoded_in_plain_torch(name, value):
+    model = random_model(VOCAB, WIDTH)
+    model.settings = dataclasses.replace(model.settings, **{name: value})
+    assert prepare(model).said == f"fp32, plain step (it has no {name} = '{value}')"
+    with pytest.raises(InputError, match=f"it has no {name} = '{value}'"):
+        prepare(model, step="compiled")

@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.support.small import needs_compiler
 from tinylm.kernels.training.dropout import keep_level, new_seed
 from tinylm.kernels.training.ops import ByHand, Native
-from tinylm.model.ops import REFERENCE
+from tinylm.model.ops import REFERENCE, Reference
 from tinylm.model.transformer import causal_mask
 
 B, T, H, DH, D, INNER, V = 3, 11, 2, 5, 24, 37, 61
@@ -172,3 +172,13 @@ def test_native_kernels_keep_less_for_the_backward_pass():
         norm = kept_bytes(lambda: ops.norm(x, gain, None, 1e-5, "rms", for_product=True))
         assert [item for item in norm if item[0] == x.shape] == [(x.shape, 2)]
         assert ops.norm(x, gain, None, 1e-5, "rms").dtype == torch.float32
+
+
+@pytest.mark.parametrize("kernel", [ByHand, NATIVE])
+def test_what_no_kernel_knows_is_left_to_the_reference(kernel, monkeypatch):
+    monkeypatch.setattr(Reference, "norm", lambda *_: "norm")
+    monkeypatch.setattr(Reference, "feed_forward", lambda *_: "feed-forward")
+    x, weight = torch.randn(B, T, D), torch.randn(D, D)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert kernel().norm(x, torch.ones(D), None, 1e-5, "new") == "norm"
+        assert kernel().feed_forward(x, weight, None, weight, None, "new") == "feed-forward"

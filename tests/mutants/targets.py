@@ -13,7 +13,7 @@ ROOMS = {
     "tinylm/cost/traffic.py": ["tests/cost/test_traffic.py"],
     "tinylm/model": ["tests/model", "tests/kernels"],
     "tinylm/kernels/training": ["tests/kernels", "tests/model"],
-    "tinylm/beam": ["tests/decoding/test_beam.py"],
+    "tinylm/beam": ["tests/beam"],
     "tinylm/decoding": ["tests/decoding"],
     "tinylm/kernels/decoding": ["tests/kernels", "tests/decoding"],
 }

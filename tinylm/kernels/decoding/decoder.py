@@ -15,7 +15,7 @@ from tinylm.kernels.decoding import build
 from tinylm.kernels.decoding.graphs import GraphSession
 from tinylm.kernels.decoding.rounding import LowerPrecision
 from tinylm.kernels.decoding.session import FastSession, window_logits
-from tinylm.kernels.decoding.weights import PackedModel
+from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedModel
 from tinylm.model.transformer import TinyLM
 
 
@@ -106,6 +106,9 @@ def _obstacle(model: TinyLM, wait: bool) -> str:
     """Why there is no compiled step for this model here; empty where there is one."""
     if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
         return "made for float32 models on the CPU"
+    for name, known in (("norm_kind", NORMS), ("activation", ACTIVATIONS)):
+        if getattr(model.settings, name) not in known:
+            return f"it has no {name} = '{getattr(model.settings, name)}'"
     try:
         if not wait and not build.is_compiled() and build.compiler():
             failed = build.last_failure()

@@ -11,7 +11,7 @@ from tinylm.model.ragged_heads import head_widths
 from tinylm.model.transformer import TinyLM
 
 PANEL, LANES = 32, 16  # as in products.h
-NORMS = ("layer", "rms", "std")
+NORMS, ACTIVATIONS = ("layer", "rms", "std"), ("relu", "gelu")  # in the order of step.cpp
 _INTEGER, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
@@ -73,8 +73,9 @@ class PackedModel:
         self.structure = _Model(
             PRECISIONS.index(precision), settings.layers, model.width, settings.heads, first.inner, self.slot_width,
             settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),
-            settings.activation == "gelu", settings.norm_eps, float(model.embedding_scale), factor, settings.final_norm,
-            self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding), self._keep(model.positions),
+            ACTIVATIONS.index(settings.activation), settings.norm_eps, float(model.embedding_scale), factor,
+            settings.final_norm, self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding),
+            self._keep(model.positions),
             blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(), self._linear(weight, bias),
         )  # fmt: skip
 

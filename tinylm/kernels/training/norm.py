@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tinylm.kernels.training.binding import call, checked_ptr
 
-_KINDS = ("layer", "rms", "std")
+KINDS = ("layer", "rms", "std")  # in the order of norms.cpp; any other is computed by the reference
 
 
 class NormByHand(torch.autograd.Function):
@@ -67,7 +67,7 @@ class NativeNorm(torch.autograd.Function):
     ) -> Tensor:
         x, width, fp32 = x.contiguous(), len(gain), torch.float32
         rows = x.numel() // width
-        ctx.kind, ctx.for_product = _KINDS.index(kind), for_product
+        ctx.kind, ctx.for_product = KINDS.index(kind), for_product
         normed, y = (torch.empty_like(x, dtype=torch.bfloat16 if for_product else fp32) for _ in range(2))
         inverse = x.new_empty(rows)
         stretch = x.new_empty(rows if kind == "std" else 0)

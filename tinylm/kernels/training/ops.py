@@ -10,7 +10,7 @@ from tinylm.kernels.training import adam, binding
 from tinylm.kernels.training.attention import NativeAttention, torch_attention
 from tinylm.kernels.training.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.training.feed_forward import ACTIVATIONS, FeedForwardBF16
-from tinylm.kernels.training.norm import NativeNorm, NormByHand
+from tinylm.kernels.training.norm import KINDS, NativeNorm, NormByHand
 from tinylm.kernels.training.output_loss import output_loss
 from tinylm.model.ops import Ops, Reference
 
@@ -35,6 +35,8 @@ class ByHand(Reference):
     def norm(
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
     ) -> Tensor:
+        if kind not in KINDS:
+            return super().norm(x, gain, bias, eps, kind)
         return NormByHand.apply(x, gain, bias, eps, kind)
 
     def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
@@ -59,14 +61,14 @@ class Native(ByHand):
     def norm(
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
     ) -> Tensor:
-        if not _usable(x):
+        if kind not in KINDS or not _usable(x):
             return super().norm(x, gain, bias, eps, kind)
         return NativeNorm.apply(x, gain, bias, eps, kind, for_product)
 
     def feed_forward(
         self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
     ) -> Tensor:
-        if not _usable(x):
+        if activation not in ACTIVATIONS or not _usable(x):
             return super().feed_forward(x, up, up_bias, down, down_bias, activation)
         return FeedForwardBF16.apply(x.to(torch.bfloat16), up, up_bias, down, down_bias, ACTIVATIONS[activation])
 
