@@ -4,9 +4,8 @@ import pandas as pd
 import pytest
 
 from tinylm.reporting.blocks import Fold, Table
-from tinylm.reporting.chance_pictures import new_ngrams, seed_band, seed_losses
 from tinylm.reporting.chance_sections import memorised, seeds
-from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.pictures import draw_pictures, new_ngrams, seed_band, seed_losses
 from tinylm.reporting.run_sections import curves
 from tinylm.reporting.sources import Run, read_run
 

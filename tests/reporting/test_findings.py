@@ -15,8 +15,7 @@ from tinylm.reporting.findings import (
     judge_unknown,
     limits,
 )
-from tinylm.reporting.head_findings import judge_ablation, judge_heads, judge_roles
-from tinylm.reporting.heads import Head, Role, heads
+from tinylm.reporting.heads import Head, Role, heads, judge_ablation, judge_heads, judge_roles
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu, judge_memorised
 

@@ -15,7 +15,7 @@ from tinylm.benchmarks.interleaved import spreads, trials
 from tinylm.benchmarks.options import Entry, Options
 from tinylm.benchmarks.record import Row, against
 from tinylm.host.command import CommandFailed
-from tinylm.text.tokens.subwords import subword_buckets
+from tinylm.text.vectors.fasttext_bin import subword_buckets
 
 VERSIONS = (11, 12)
 SIZES = {"full": (2_000_000, 2_000_000, 300, 15_000), "tiny": (300, 500, 8, 40)}  # words, buckets, width, asked

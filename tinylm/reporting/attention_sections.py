@@ -15,9 +15,8 @@ from tinylm.reporting.blocks import (
     picture,
     table,
 )
-from tinylm.reporting.heads import best_by_role, heads
+from tinylm.reporting.heads import best_by_role, heads, tendencies
 from tinylm.reporting.sources import Moment, Run
-from tinylm.reporting.tendencies import tendencies
 from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
 
 _NARROW = 4  # heads whose names a picture of the usual width has room for

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from tinylm.reporting.finding import Finding, not_said, said
 from tinylm.reporting.sources import STAGES, Run, as_number
-from tinylm.reporting.wording import big, count, figure, flag, loss, many, mebibytes
+from tinylm.reporting.wording import Finding, big, count, figure, flag, loss, many, mebibytes, not_said, said
 
 FASTER = 1.05  # a ratio nearer to one than this is within the noise of one timing
 

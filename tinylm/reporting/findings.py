@@ -8,11 +8,10 @@ import math
 from collections.abc import Callable
 
 from tinylm.reporting.cost_findings import COST_RULES
-from tinylm.reporting.finding import Finding, not_said, said
-from tinylm.reporting.head_findings import HEAD_RULES
+from tinylm.reporting.heads import HEAD_RULES
 from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.text_findings import TEXT_RULES
-from tinylm.reporting.wording import count, figure, interval, loss, share
+from tinylm.reporting.wording import Finding, count, figure, interval, loss, not_said, said, share
 
 NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats per token: below these, "close", "no gap", "no rise"
 

@@ -1,8 +1,11 @@
-"""What each head does, measured: its role (roles.csv) and what it costs to ablate it (ablation.csv)."""
+"""What the attention heads do: their strongest roles, their tendencies by layer, and the sentences that follow."""
 
 import dataclasses
 
+import numpy as np
+
 from tinylm.reporting.sources import Run, as_number
+from tinylm.reporting.wording import Finding, count, figure, loss, many, not_said, said, share
 
 STANDS_OUT = 0.10  # weight above even attention, as in the table of heads
 
@@ -99,3 +102,125 @@ def heads(run: Run) -> list[Head]:
         Head(*place, tuple(known.get(place, ())), *losses.get(place, (None, None, None)))
         for place in sorted(known.keys() | losses)
     ]
+
+
+NAMES = {  # column: (words, whether it is a weight between 0 and 1)
+    "previous": ("previous token", True),
+    "first": ("first token", True),
+    "self": ("token itself", True),
+    "same_word": ("same word earlier", True),
+    "boundary": ("<sos> and <eos>", True),
+    "entropy_nats": ("entropy (nats)", False),
+    "distance_tokens": ("distance (tokens)", False),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tendency:
+    """One figure of every head: values (layers, heads), NaN where absent, and its mean under even attention."""
+
+    words: str
+    is_weight: bool
+    values: np.ndarray
+    even: float | None
+
+    def highest(self) -> tuple[int, int, float]:
+        """Layer, head (from 1) and value of the head that has most of it."""
+        layer, head = np.unravel_index(np.nanargmax(self.values), self.values.shape)
+        return int(layer) + 1, int(head) + 1, float(self.values[layer, head])
+
+
+def tendencies(run: Run) -> dict[str, Tendency]:
+    """Each figure of the table that has a value, by column."""
+    rows = [
+        (int(layer), int(head), row)
+        for row in run.rows("heads")
+        if (layer := as_number(row.get("layer"))) and (head := as_number(row.get("head")))
+    ]
+    found = {}
+    for column, (words, is_weight) in NAMES.items():
+        if not any(as_number(row.get(column)) is not None for _, _, row in rows):
+            continue
+        values = np.full((max(layer for layer, _, _ in rows), max(head for _, head, _ in rows)), np.nan)
+        for layer, head, row in rows:
+            number = as_number(row.get(column))
+            values[layer - 1, head - 1] = np.nan if number is None else number
+        found[column] = Tendency(words, is_weight, values, as_number(rows[0][2].get(f"{column}_even")))
+    return found
+
+
+def judge_heads(run: Run) -> list[Finding]:
+    """Which tendencies stand out, and how many heads show none."""
+    found = []
+    for tendency in tendencies(run).values():
+        if not tendency.is_weight or tendency.even is None:
+            continue
+        layer, head, value = tendency.highest()
+        if value - tendency.even >= STANDS_OUT:
+            found.append(
+                f"{tendency.words} (layer {layer}, head {head}: {share(value)} of the weight, "
+                f"{share(tendency.even)} if spread evenly)"
+            )
+    rows = run.rows("heads")
+    if not rows:
+        return []
+    even = sum(row.get("interpretation") == "spread evenly" for row in rows)
+    first = (
+        f"Heads specialise; strongest for each kind: {'; '.join(found)}."
+        if found
+        else "No head stands out from even attention."
+    )
+    return [
+        said(f"{first} {count(even)} of {count(len(rows))} heads show no measured tendency."),
+        not_said("What a head is for: a weight shows where a head looks, not what the model does with what it finds."),
+    ]
+
+
+def judge_roles(run: Run) -> list[Finding]:
+    """Which of the described roles some head fits better than its baseline, position alone or even attention."""
+    best = best_by_role(run)
+    if not best:
+        return []
+    found = [role for role in best.values() if role.claimed]
+    absent = [role.name for role in best.values() if not role.claimed]
+    findings = []
+    if found:
+        named = "; ".join(
+            f"{role.name} (layer {role.layer}, head {role.head}: {figure(role.score, 2)} against "
+            f"a baseline of {figure(role.baseline, 2)})"
+            for role in found
+        )
+        findings.append(
+            said(
+                "Roles that a head fits better than position alone explains (previous token: than even attention): "
+                f"{named}."
+            )
+        )
+    if absent:
+        findings.append(said(f"No head fits these roles better than that baseline: {', '.join(absent)}."))
+    return findings
+
+
+def judge_ablation(run: Run) -> list[Finding]:
+    """Which head the model needs most, and how many it does not miss."""
+    known = [head for head in heads(run) if head.increase is not None]
+    if not known:
+        return []
+    most = max(known, key=lambda head: head.increase or 0)
+    idle = sum(head.idle for head in known)
+    text = f"{count(idle)} of {many(len(known), 'head')} can be ablated without a measurable change."
+    if not most.idle and most.increase is not None and most.increase > 0:
+        text = (
+            f"The model needs layer {most.layer}, head {most.head} most: without it the loss rises by "
+            f"{loss(most.increase)} nats per token ({loss(most.low)} to {loss(most.high)}). {text}"
+        )
+    return [
+        said(text),
+        not_said(
+            "What heads are worth together: they were ablated one at a time, and where two do the same work "
+            "each looks idle."
+        ),
+    ]
+
+
+HEAD_RULES = (judge_heads, judge_roles, judge_ablation)

@@ -1,18 +1,80 @@
 """Every picture of a run by name: what it is drawn from, the figure, and the words that stand for it."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 
-from tinylm.reporting import bars, curves, heatmaps
-from tinylm.reporting.chance_pictures import new_ngrams, seed_band, seed_losses
-from tinylm.reporting.drawing import STYLE, to_svg
-from tinylm.reporting.heads import heads
-from tinylm.reporting.picture import Draw, Picture, ends
+from tinylm.reporting import charts, heatmaps
+from tinylm.reporting.charts import Curves
+from tinylm.reporting.drawing import STYLE, settle, to_svg
+from tinylm.reporting.heads import heads, tendencies
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
-from tinylm.reporting.tendencies import tendencies
-from tinylm.reporting.wording import big, count, figure, loss, name_of, prediction, seconds, share
+from tinylm.reporting.wording import big, count, figure, interval, loss, name_of, prediction, seconds, share
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A drawn figure and the text that a reader who cannot see it gets."""
+
+    figure: Figure
+    alt: str
+
+    def __post_init__(self) -> None:
+        settle(self.figure)
+
+
+Draw = Callable[[Run], Picture | None]
+
+
+def ends(lines: Curves) -> str:
+    """Where each curve begins and ends, in words."""
+    return "; ".join(f"{name} from {figure(ys[0])} to {figure(ys[-1])}" for name, (_, ys) in lines.items())
+
+
+def seed_band(run: Run, x: str) -> charts.Bands:
+    """Lowest and highest held-out loss of all seeds against x; nothing with one seed."""
+    lines = long_series(run.rows("seed_curves"), x)
+    if not {"lowest", "highest"} <= lines.keys():
+        return {}
+    return {"held-out": (*lines["lowest"], lines["highest"][1])}
+
+
+def seed_losses(run: Run) -> Picture | None:
+    """Held-out loss of each seed against tokens; nothing with one seed."""
+    found = long_series(run.rows("seed_curves"), "tokens")
+    lines = {name: line for name, line in found.items() if name.startswith("seed ")}
+    if len(lines) < 2:
+        return None
+    title = "Held-out loss of each seed"
+    drawn = charts.draw_curves(lines, title, "tokens seen", "nats per token")
+    return Picture(drawn, f"{title}, nats per token against tokens seen: {ends(lines)}.")
+
+
+def new_ngrams(run: Run) -> Picture | None:
+    """Share of n-grams not in the training split against n, of the continuations and of the stories' own."""
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    bands: dict[str, tuple[list[float], list[float], list[float]]] = {}
+    for key, name in (("continuations", "continuations"), ("references", "the stories' own")):
+        rows = run.mapping("evaluate", "memorised", key, "new")
+        known = [
+            (place, value, span)
+            for n, row in rows.items()
+            if (place := as_number(n)) is not None
+            and (value := as_number(row.get("value"))) is not None
+            and (span := interval(row)) is not None
+        ]
+        if known:
+            places = [place for place, _, _ in known]
+            lines[name] = places, [100 * value for _, value, _ in known]
+            bands[name] = places, [100 * low for *_, (low, _) in known], [100 * high for *_, (_, high) in known]
+    if not lines:
+        return None
+    title = "n-grams not in the training split"
+    drawn = charts.draw_curves(lines, title, "words (n)", "% of all n-grams", from_zero=True, bands=bands)
+    return Picture(drawn, f"{title}, % of all against n: {ends(lines)}.")
 
 
 def _lines(name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: bool = False, faint: str = "") -> Draw:
@@ -21,7 +83,7 @@ def _lines(name: str, x: str, title: str, x_label: str, y_label: str, *, log_y: 
         if not lines:
             return None
         bands = seed_band(run, x) if name == "loss" else {}
-        drawn = curves.draw_curves(lines, title, x_label, y_label, log_y=log_y, faint=faint, bands=bands)
+        drawn = charts.draw_curves(lines, title, x_label, y_label, log_y=log_y, faint=faint, bands=bands)
         return Picture(drawn, f"{title}, {y_label} against {x_label}: {ends(lines)}.")
 
     return draw
@@ -34,7 +96,7 @@ def _baselines(run: Run) -> Picture | None:
         return None
     once = ", each target scored once" if run.mapping("evaluate", "once") else ""
     title = f"Perplexity on evaluation{once} (lower is better)"
-    drawn = bars.draw_bars(known, title, "perplexity, log scale", figure, log_x=True, strong="this model")
+    drawn = charts.draw_bars(known, title, "perplexity, log scale", figure, log_x=True, strong="this model")
     return Picture(drawn, f"{title}: " + "; ".join(f"{name} {figure(value)}" for name, value in known) + ".")
 
 
@@ -65,7 +127,7 @@ def _beams(quality: str, y_label: str) -> Draw:
             return None
         title = f"{y_label[0].upper()}{y_label[1:]} against speed"
         words = "; ".join(f"{name} {figure(y)} at {figure(x)} tokens/s" for name, x, y in points)
-        return Picture(bars.draw_points(points, title, "tokens/s", y_label), f"{title}: {words}.")
+        return Picture(charts.draw_points(points, title, "tokens/s", y_label), f"{title}: {words}.")
 
     return draw
 
@@ -84,7 +146,7 @@ def _pair(name: str, x: str, flag: str, y: str, labels: tuple[str, str], title: 
         lines = {label: points for label, points in lines.items() if points[0]}
         if not lines:
             return None
-        drawn = curves.draw_curves(lines, title, *axes, from_zero=True)
+        drawn = charts.draw_curves(lines, title, *axes, from_zero=True)
         return Picture(drawn, f"{title}, {axes[1]} against {axes[0]}: {ends(lines)}.")
 
     return draw
@@ -98,7 +160,7 @@ def _kv(y: str, title: str, y_label: str) -> Draw:
         context = as_number(run.param("model", "context"))
         prompt = as_number(run.param("kv_bench", "prompt_tokens"))
         if picture and context and prompt is not None:
-            curves.mark_x(picture.figure, context - prompt, "context full")
+            charts.mark_x(picture.figure, context - prompt, "context full")
         return picture
 
     return draw
@@ -113,7 +175,7 @@ def _seconds(run: Run) -> Picture | None:
     spent = stage_seconds(run)
     if not spent:
         return None
-    drawn = bars.draw_bars(spent, "Time of each stage", "seconds", seconds)
+    drawn = charts.draw_bars(spent, "Time of each stage", "seconds", seconds)
     return Picture(drawn, "Time of each stage: " + "; ".join(f"{name} {seconds(s)}" for name, s in spent) + ".")
 
 
@@ -122,7 +184,7 @@ def _parameters(run: Run) -> Picture | None:
     known = [(name_of(part), number) for part, value in items if (number := as_number(value))]
     if not known:
         return None
-    drawn = bars.draw_bars(known, "Parameters by part", "parameters", count, engineering=True)
+    drawn = charts.draw_bars(known, "Parameters by part", "parameters", count, engineering=True)
     return Picture(drawn, "Parameters by part: " + "; ".join(f"{name} {big(value)}" for name, value in known) + ".")
 
 

@@ -1,8 +1,7 @@
 """Rules about what the model writes: sampled continuations, BLEU, beams."""
 
-from tinylm.reporting.finding import Finding, not_said, said
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import count, figure, interval, loss, share
+from tinylm.reporting.wording import Finding, count, figure, interval, loss, not_said, said, share
 
 FEW_SAMPLES = 200  # continuations: below this BLEU-4 moves with the draw
 CLOSE = 0.02  # relative: two figures nearer than this are called equal

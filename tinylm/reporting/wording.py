@@ -1,5 +1,6 @@
 """Numbers and names as people read them, and text made safe for HTML: formatting only, no statistics."""
 
+import dataclasses
 import html
 import math
 from typing import Any
@@ -163,3 +164,21 @@ _BY_ENDING = (
     ("loss_at_equal_updates", loss),
     ("loss_last_tenth", loss),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A sentence; `claim` is false where it says what stays open."""
+
+    claim: bool
+    text: str
+
+
+def said(text: str) -> Finding:
+    """The numbers say so."""
+    return Finding(True, text)
+
+
+def not_said(text: str) -> Finding:
+    """The numbers do not say that."""
+    return Finding(False, text)

@@ -4,7 +4,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from tinylm.text.tokens.pair_merging import merged_pairs
+from tinylm.text.tokens.longest_match import merged_pairs
 
 
 def slow_merges(counts, min_count):

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.text.tokens.subwords import subword_buckets
 from tinylm.text.vectors import fasttext_bin
-from tinylm.text.vectors.fasttext_bin import check_bin, read_bin
+from tinylm.text.vectors.fasttext_bin import check_bin, read_bin, subword_buckets
 
 SHARED = Path(__file__).parents[4] / "shared" / "fasttext"
 KNOWN = ["the", "cat", "naïve", "привет", "日本語", "😀", "a", "é", "dogs,", "</s>"]
