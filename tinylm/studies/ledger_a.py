@@ -29,7 +29,7 @@ def level(theirs: Figures, ours: Figures) -> Claim:
     )
     yield (
         "Stories at hand and time decide it: the loss was still falling with the last held-out figure "
-        f"{ours.curves.held_out[-1][2]:.3f} nats a token."
+        f"{ours.curves.held_out[-1][2]:.3f} nats per token."
     )
     yield REPRODUCED if abs(perplexity - train.held_out_perplexity) < 0.5 else DEPENDS
 
@@ -114,7 +114,7 @@ def beam_speed(theirs: Figures, ours: Figures) -> Claim:
     methods = ours.beam_bench_time.methods
     our_one, our_ten = methods[one.method].tokens_per_s, methods[ten.method].tokens_per_s
     said = one.tokens_per_s / ten.tokens_per_s
-    yield f"Its {ten.method} takes {said:.1f} times as long a token as {one.method}."
+    yield f"Its {ten.method} takes {said:.1f} times as long per token as {one.method}."
     yield (
         f"Ours, uncached as its beams look: {our_one:.1f} tokens/s against {our_ten:.1f}, {our_one / our_ten:.1f} "
         "times: the rows of a beam are computed together."
@@ -200,7 +200,7 @@ def accumulation_curves(theirs: Figures, ours: Figures) -> Claim:
     )
     yield (
         f"Ours at equal tokens: {few.held_out_loss_at_equal_tokens:.3f} and {many.held_out_loss_at_equal_tokens:.3f} "
-        "nats a token with the fewest and the most steps; at equal updates "
+        "nats per token with the fewest and the most steps; at equal updates "
         f"{few.held_out_loss_at_equal_updates:.3f} and {many.held_out_loss_at_equal_updates:.3f}."
     )
     if slower and many.held_out_loss_at_equal_updates < few.held_out_loss_at_equal_updates:

@@ -121,7 +121,7 @@ def best_rate(theirs: Figures, learning_rate: Figures) -> Claim:
     least, own = lowest(learning_rate, LOSS), learning_rate["3e-5"].held_out_loss
     yield f"{theirs.train.lr:g} is a good learning rate."
     yield (
-        f"After equal tokens {best(learning_rate, LOSS)} is best with {least:.3f} nats a token, {theirs.train.lr:g} "
+        f"After equal tokens {best(learning_rate, LOSS)} is best with {least:.3f} nats per token, {theirs.train.lr:g} "
         f"has {own:.3f}."
     )
     yield reproduced_if(own < least + 0.05)
@@ -130,7 +130,7 @@ def best_rate(theirs: Figures, learning_rate: Figures) -> Claim:
 def what_matters(learning_rate: Figures, hidden: Figures) -> Claim:
     by_rate, by_width = (highest(study, LOSS) - lowest(study, LOSS) for study in (learning_rate, hidden))
     yield "The learning rate matters more than the hidden width."
-    yield f"The rates differ by {by_rate:.3f} nats a token, the widths by {by_width:.3f}."
+    yield f"The rates differ by {by_rate:.3f} nats per token, the widths by {by_width:.3f}."
     yield REPRODUCED if by_rate > 2 * by_width else CONTRADICTED if by_rate <= by_width else DEPENDS
 
 
