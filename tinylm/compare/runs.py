@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.compare.provenance import stale_stages
 from tinylm.compare.revisions import Absent, Revision
@@ -93,12 +94,12 @@ def read_run(revision: Revision) -> Run:
     metrics, written = {}, {}
     for name in METRICS:
         before = len(notes)
-        if (found := text(f"metrics/{name}.json")) is not None:
-            metrics[name], written[f"metrics/{name}.json"] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
+        if (found := text(paths.metrics(name))) is not None:
+            metrics[name], written[paths.metrics(name)] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
         elif name == "seeds":  # seeds are run where somebody wants them
             del notes[before:]
-    stories = _stories(text("data/evaluate/stories.csv"), notes) if "evaluate" in metrics else None
-    samples = _samples(text("data/evaluate/samples.csv"), stories, notes) if stories else []
+    stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
+    samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
     stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
     if "seeds" in stale:
         del metrics["seeds"]
@@ -133,7 +134,7 @@ def _stories(text: str | None, notes: list[str]) -> Stories | None:
         n_bytes = np.array([float(row["bytes"]) for row in rows])
         text_ids, tokens_ids = ([row[key] for row in rows] for key in ("text_id", "tokens_id"))
     except (KeyError, TypeError, ValueError):
-        notes.append("data/evaluate/stories.csv: no table of stories")
+        notes.append(f"{paths.evaluated('stories.csv')}: no table of stories")
         return None
     return Stories(text_ids, tokens_ids, **numbers, n_bytes=n_bytes)
 
@@ -142,7 +143,9 @@ def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[
     rows = _rows(text)
     if all(_is_sample(row, len(stories)) for row in rows):
         return rows
-    notes.append("data/evaluate/samples.csv: does not say of which stories; check the revision out and run dvc repro")
+    notes.append(
+        f"{paths.evaluated('samples.csv')}: does not say of which stories; check the revision out and run dvc repro"
+    )
     return []
 
 

@@ -10,32 +10,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import check_sums
 
 STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds")
 
 FILES = {  # name: (path, the stage that writes it)
-    **{stage: (f"metrics/{stage}.json", stage) for stage in STAGES},
-    **{f"{stage}_time": (f"metrics/{stage}_time.json", stage) for stage in STAGES},
-    "loss": ("plots/loss.csv", "train"),
-    "perplexity": ("plots/perplexity.csv", "train"),
-    "learning_rate": ("plots/learning_rate.csv", "train"),
-    "grad_norm": ("plots/grad_norm.csv", "train"),
-    "stories": ("models/samples.json", "train"),
-    "samples": ("data/evaluate/samples.csv", "evaluate"),
-    "heads": ("data/evaluate/heads.csv", "evaluate"),
-    "roles": ("data/evaluate/roles.csv", "evaluate"),
-    "ablation": ("data/evaluate/ablation.csv", "evaluate"),
-    "greedy": ("data/evaluate/greedy.csv", "evaluate"),
-    "memorised": ("data/evaluate/memorised.csv", "evaluate"),
-    "attention": ("data/evaluate/attention.npz", "evaluate"),
-    "moments": ("data/evaluate/moments.npz", "evaluate"),
-    "beams": ("data/beam_bench/outputs.csv", "beam_bench"),
-    "accum_micro_steps": ("plots/accum_micro_steps.csv", "accum_sweep"),
-    "accum_updates": ("plots/accum_updates.csv", "accum_sweep"),
-    "accum_tokens": ("plots/accum_tokens.csv", "accum_sweep"),
-    "seed_curves": ("plots/seeds.csv", "seeds"),
+    **{stage: (paths.metrics(stage), stage) for stage in STAGES},
+    **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
+    "loss": (paths.plot("loss"), "train"),
+    "perplexity": (paths.plot("perplexity"), "train"),
+    "learning_rate": (paths.plot("learning_rate"), "train"),
+    "grad_norm": (paths.plot("grad_norm"), "train"),
+    "stories": (paths.MODEL_SAMPLES, "train"),
+    "samples": (paths.evaluated("samples.csv"), "evaluate"),
+    "heads": (paths.evaluated("heads.csv"), "evaluate"),
+    "roles": (paths.evaluated("roles.csv"), "evaluate"),
+    "ablation": (paths.evaluated("ablation.csv"), "evaluate"),
+    "greedy": (paths.evaluated("greedy.csv"), "evaluate"),
+    "memorised": (paths.evaluated("memorised.csv"), "evaluate"),
+    "attention": (paths.evaluated("attention.npz"), "evaluate"),
+    "moments": (paths.evaluated("moments.npz"), "evaluate"),
+    "beams": (paths.BEAM_TEXTS, "beam_bench"),
+    "accum_micro_steps": (paths.plot("accum_micro_steps"), "accum_sweep"),
+    "accum_updates": (paths.plot("accum_updates"), "accum_sweep"),
+    "accum_tokens": (paths.plot("accum_tokens"), "accum_sweep"),
+    "seed_curves": (paths.plot("seeds"), "seeds"),
 }
 
 Rows = list[dict[str, str]]

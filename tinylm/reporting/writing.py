@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tinylm.base import paths
 from tinylm.base.files import atomic_write
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
@@ -12,7 +13,7 @@ from tinylm.reporting.sections import write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run
 
-PAGE, PAPER, PICTURES = Path("report/index.html"), Path("report/report.pdf"), Path("plots/pictures")
+PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path("plots/pictures")
 
 
 def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> int:

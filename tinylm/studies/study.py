@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tinylm.base import paths
 from tinylm.base.closure import code_sha256
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json, write_json
@@ -32,9 +33,8 @@ from tinylm.training.snapshot import Snapshots, fingerprint
 from tinylm.training.trainer import TrainingFailed, TrainSettings
 
 FOLDER = Path("runs/study")
-TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
-TOKENS = [f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
-DATA = [TOKENIZER, EMBEDDING, *TOKENS]
+TOKENS = [f"{paths.TOKENS}/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")]
+DATA = [paths.TOKENIZER, paths.EMBEDDING, *TOKENS]
 POINTS = 60  # of a curve that are kept
 
 
@@ -58,8 +58,8 @@ class Workbench:
         self.runtime = read_section(params, "runtime", RuntimeSettings)
         self.threads = threads or self.runtime.threads
         self.device = pick_device(self.runtime.device)
-        self.tokenizer = open_tokenizer(TOKENIZER)
-        self.stores = {split: TokenStore("data/tokens", split) for split in ("train", "held_out")}
+        self.tokenizer = open_tokenizer(paths.TOKENIZER)
+        self.stores = {split: TokenStore(paths.TOKENS, split) for split in ("train", "held_out")}
 
     def data(self) -> dict[str, Any]:
         """What the runs are trained and scored on."""
@@ -78,11 +78,11 @@ class Workbench:
         """The workspace's vectors, or those that the setting asks for; random ones are drawn anew for each seed."""
         same = section == self.params["embedding"]
         if same and section["source"] != "random":
-            return load_matrix(EMBEDDING)
+            return load_matrix(paths.EMBEDDING)
         settings = read_section({"embedding": section | {"seed": seed}}, "embedding", EmbeddingSettings)
 
         def texts() -> Iterator[str]:
-            return (story["text"] for story in read_stories("data/stories", "train"))
+            return (story["text"] for story in read_stories(paths.STORIES, "train"))
 
         return embedding_matrix(settings, self.tokenizer, texts)[0]
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, write_sums
 from tinylm.host.runtime import Progress
@@ -30,7 +31,7 @@ from tinylm.text.corpus.rows import CleanBlock, chunks, peek
 from tinylm.text.corpus.sources import Rows, Source, open_source
 from tinylm.text.stories import SPLITS, DataSettings
 
-STORIES = Path("data/stories")
+STORIES = Path(paths.STORIES)
 HASH_RANGE = 1 << 64
 SPLIT_BY = {
     "hash": "a hash of each story's text chose the held-out stories",
