@@ -47,7 +47,7 @@ PLANTED = [
     ("imports", "tinylm/model/transformer.py", "import tinylm.training.loop", "model may not import training"),
     (
         "imports",
-        "tinylm/text/stores/a.py",
+        "tinylm/text/tokens/a.py",
         "def f():\n    from tinylm.model import transformer",
         "text may not import model",
     ),
@@ -64,11 +64,11 @@ PLANTED = [
     ("dvc", "tinylm/training/a.py", "def f():\n    import dvc.api", "imports dvc.api"),
     ("loads", "tinylm/compare/revisions.py", "import dvc.repo", "loads dvc"),
     ("loads", "tinylm/reporting/page.py", "if True:\n    import torch.nn as nn", "page loads torch"),
-    ("loads", "tinylm/text/stories/a.py", "from tinylm.text import batches", "loads torch"),
+    ("loads", "tinylm/text/vectors/a.py", "from tinylm.text.tokens import batches", "loads torch"),
     ("loads", "tinylm/cli/arguments.py", "import tinylm.reporting.page", "loads pandas"),
     ("length", "stages/train.py", "\n" * 101, "stages/train.py has 101 lines"),
     ("length", "tinylm/model/transformer.py", "\n" * 351, "351"),
-    ("packages", "tinylm/model/__init__.py", "from tinylm.model.lm import TinyLM", "not empty"),
+    ("packages", "tinylm/model/__init__.py", "from tinylm.model.transformer import TinyLM", "not empty"),
     ("packages", "tinylm/other/a.py", "", "tinylm/other/__init__.py is missing"),
     (
         "by hand",
@@ -97,7 +97,7 @@ with atomic_folder(p) as new: (new / 'a').write_text('x')
 """
 WRITES_NOTHING = """\
 from tinylm.base.files import write_bytes
-from tinylm.text.stores import save_model
+from tinylm.model.checkpoint import save_model
 open(p); open(p, 'rb'); p.open(); text.replace('a', 'b'); print(frame.to_csv(index=False))
 with atomic_path(p) as t: figure.savefig(t)
 with files.atomic_path(p) as t, open(t, 'wb') as f: f.write(b'')
