@@ -33,9 +33,9 @@ def test_the_preset_is_what_dvc_reads():
         ("# only a comment\n", "p: is empty"),
         ("- 1\n- 2\n", r"p: holds \[1, 2\]; allowed: a mapping of sections"),
         ("just text", "p: holds 'just text'"),
-        ("a: 1\nb: 2\na: 3\n", "p, line 3: key 'a' stands twice"),
-        ("a:\n  b: 1\n  c: {d: 1, d: 2}\n", "p, line 3: key 'd' stands twice"),
-        ("a: 1\n1: x\n0x1: y\n", "p, line 3: key '1' stands twice"),
+        ("a: 1\nb: 2\na: 3\n", "p, line 3: key 'a' appears twice"),
+        ("a:\n  b: 1\n  c: {d: 1, d: 2}\n", "p, line 3: key 'd' appears twice"),
+        ("a: 1\n1: x\n0x1: y\n", "p, line 3: key '1' appears twice"),
         ("a:\n\tb: 1\n", r"p, line 2: not YAML: found character '\\t'"),
         ("a: 1\t# a tab\n", r"p, line 1: not YAML: found character '\\t'"),
         ("a: [1, 2\n", "p, line 2: not YAML"),
@@ -67,7 +67,7 @@ def test_text_that_is_not_a_mapping_of_sections_is_refused_with_its_line(text, m
         (None, "params.yaml is missing; `tinylm preset storybook` writes one"),
         (b"a: caf\xe9\n", "params.yaml, byte 6: not UTF-8; save the file as UTF-8"),
         (b"\xff\xfea\x00", "params.yaml, byte 0: not UTF-8"),
-        (b"a: 1\na: 2\n", "params.yaml, line 2: key 'a' stands twice"),
+        (b"a: 1\na: 2\n", "params.yaml, line 2: key 'a' appears twice"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, content, message):

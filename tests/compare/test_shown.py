@@ -43,7 +43,7 @@ def test_the_table_shows_parameters_figures_and_what_may_be_said(pair):
     assert row(text, "train.lr") == ["train.lr", "0.003", "0.01"]
     found = pair.against[0].findings[0].difference
     assert f"{found.first:.3f} → {found.second:.3f}" in text
-    assert "better over these texts; whether seeds alone give as much is not known" in text
+    assert "better over these texts; another seed alone might do as much" in text
     assert "40 stories" in text
     assert "10 prompts" in text
     assert "main: (it ends there)" in text
@@ -54,7 +54,7 @@ def test_the_table_shows_parameters_figures_and_what_may_be_said(pair):
 @pytest.mark.parametrize("width", [80, 110, 200])
 def test_lines_keep_to_the_terminals_width(pair, width):
     text = to_text(sections(pair), width)
-    assert "better over these texts; whether seeds alone give as much is not known" in " ".join(text.split())
+    assert "better over these texts; another seed alone might do as much" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= width
 
 
@@ -84,7 +84,7 @@ def test_a_revision_without_its_files_is_told(make_run):
 def test_the_page_says_the_same_and_needs_nothing_from_outside(pair):
     page = to_html(pair)
     plain = html.unescape(re.sub(r"<[^>]+>", " ", page))
-    told = "better over these texts; whether seeds alone give as much is not known"
+    told = "better over these texts; another seed alone might do as much"
     for said in (
         "train.lr",
         told,

@@ -140,7 +140,7 @@ def test_fault_21_an_empty_validation_split_is_refused(folder, capsys):
     ("content", "message"),
     [
         (b"", "params.yaml: is empty; allowed: a mapping of sections"),
-        (b"train:\n  lr: 1\n  lr: 2\n", "params.yaml, line 3: key 'lr' stands twice; keep one of them"),
+        (b"train:\n  lr: 1\n  lr: 2\n", "params.yaml, line 3: key 'lr' appears twice; keep one of them"),
         (b"train:\n\tlr: 1\n", "params.yaml, line 2: not YAML: found character '\\t' that cannot start any token"),
         (b"a: \xff\n", "params.yaml, byte 3: not UTF-8; save the file as UTF-8"),
         (b"a: " + b"[" * 600, "params.yaml: nested too deeply; sections hold plain values and lists"),

@@ -82,7 +82,7 @@ def test_merge_writes_null_and_lists_readably():
         ("train:\n  lrr: 1\n", "x.yaml: train.lrr is unknown"),
         ("trian:\n  lr: 1\n", "x.yaml: section 'trian'"),
         ("train: 5\n", "x.yaml: section 'train'"),
-        ("train:\n  lr: 1\n  lr: 2\n", "x.yaml, line 3: key 'lr' stands twice"),
+        ("train:\n  lr: 1\n  lr: 2\n", "x.yaml, line 3: key 'lr' appears twice"),
     ],
 )
 def test_merge_refuses_what_the_base_does_not_have(override, named):

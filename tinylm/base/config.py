@@ -79,7 +79,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = f"not YAML: {error.problem}"
         if isinstance(error, DuplicateKeyError):
-            problem = f"key {_short(error.problem.split(chr(34))[1])} stands twice; keep one of them"
+            problem = f"key {_short(error.problem.split(chr(34))[1])} appears twice; keep one of them"
         raise InputError(f"{name}, line {line}: {problem}") from None
     except YAMLError as error:
         raise InputError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None

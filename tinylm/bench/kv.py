@@ -27,7 +27,7 @@ from tinylm.text.tokens.token_store import TokenStore
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 MEASURED = (
     "greedy, untrained model, fixed length, no stop; first_token_s is the prompts' pass up to the first token, "
-    "rest_s_per_token the mean of a step of all rows behind it; tokens_per_s counts all rows over the whole time; "
+    "rest_s_per_token the mean of a step of all rows after it; tokens_per_s counts all rows over the whole time; "
     "peak_mib is the allocator's peak in one further run above the weights, the cache included; without cache that of "
     "the step with the longest window"
 )

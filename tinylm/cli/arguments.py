@@ -86,7 +86,7 @@ def _add_generate(commands: Any) -> None:
     parser.add_argument("--fallback-top-p", type=float, metavar="P", help="the nucleus of --fallback-mass")
     parser.add_argument("--repetition-penalty", type=float, metavar="X", help="1 is off")
     parser.add_argument("--repetition-window", type=int, metavar="N", help="penalise the last N tokens only")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the draws")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers")
     parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
     parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
     parser.add_argument("--slide", choices=("half", "one"), help="how the window moves past the context")

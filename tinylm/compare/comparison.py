@@ -57,12 +57,12 @@ def judge(difference: Difference, lower_is_better: bool, noise: Spread | None, d
     if difference.count < FEWEST:
         return Verdict(UNCLEAR, f"no difference is shown: an interval wants {FEWEST} texts or more")
     if difference.holds_zero:
-        return Verdict(UNCLEAR, "no difference is shown: the interval holds 0")
+        return Verdict(UNCLEAR, "no difference is shown: the interval contains 0")
     if noise is not None and abs(difference.value) <= noise.difference:
         return Verdict(WITHIN_SEEDS, f"the difference is smaller than what seeds give ({_told(noise)})")
     kind = BETTER if (difference.value < 0) == lower_is_better else WORSE
     if noise is None:
-        return Verdict(kind, f"{kind} over these texts; whether seeds alone give as much is not known")
+        return Verdict(kind, f"{kind} over these texts; another seed alone might do as much")
     return Verdict(kind, f"{kind}; more than what seeds give ({_told(noise)})")
 
 

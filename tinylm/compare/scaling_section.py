@@ -35,7 +35,7 @@ def scaling_blocks(found: Fit) -> Blocks:
     note = (
         "loss = floor + scale · size^(−exponent) through the best run of each size, against compute through the runs "
         f"that no cheaper one beats. Intervals: {RESAMPLES:,} fits to losses drawn anew around the curve. An exponent "
-        "whose interval holds 0 says that no trend can be told."
+        "whose interval contains 0 shows no trend."
     )
     missing = joined(
         paragraph(f"No fit against {NAMES[axis]}: {why}.", kind="note") for axis, why in found.missing.items()

@@ -142,7 +142,7 @@ def beam_lengths(theirs: Figures) -> Claim:
     lengths = [beam.tokens_per_s * beam.prompt_s for beam in (sampling, five, ten)]
     yield "Its methods are timed on texts of equal length."
     yield (
-        f"Rate times seconds a prompt gives {lengths[0]:.1f} tokens for {sampling.method}, {lengths[1]:.1f} for "
+        f"Rate times seconds per prompt gives {lengths[0]:.1f} tokens for {sampling.method}, {lengths[1]:.1f} for "
         f"{five.method} and {lengths[2]:.1f} for {ten.method}: wider beams end their texts sooner."
     )
     yield contradicted_if(lengths[2] < 0.8 * lengths[0])
