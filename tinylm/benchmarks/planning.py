@@ -22,7 +22,7 @@ from tinylm.host.command import guard
 
 SCALES = (1, 10, 1000)
 HEAD = (
-    "| Corpus | Model | Machine | Text to ids | Ids on disk | Training memory a device | One epoch | Limited by |",
+    "| Corpus | Model | Machine | Text to ids | Ids on disk | Training memory per device | One epoch | Limited by |",
     "|---|---|---|---|---|---|---|---|",
 )
 

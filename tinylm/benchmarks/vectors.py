@@ -80,7 +80,7 @@ def _version(options: Options, version: int) -> list[Row]:
         ours += [contenders["tinylm"].measure() for _ in range(options.trials - both)]
     if {trial["digest"] for trial in ours} != {trial["digest"] for trial in theirs}:
         raise CommandFailed(f"vectors: version {version}: not fasttext's vectors to the bit")
-    what = f"{len(asked):,} words, every fifth unknown, .bin version {version}, equal to the bit"
+    what = f"{len(asked):,} words, every fifth unknown, .bin version {version}, bit-identical"
     time, size = (spreads(ours, theirs, figure) for figure in ("seconds", "process_mib"))
     return [
         Row(f"{what}: time", "s", *time, "fasttext", time[0]["median"], "s", 2.0, higher=False),
