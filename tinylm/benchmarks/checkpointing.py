@@ -1,5 +1,5 @@
-"""Gradient checkpointing at the shape of word-50k, 4 layers: what ckpt_bench measures, also in bf16 and with the
-plain loss."""
+"""Gradient checkpointing at the shape of word-50k, 4 layers: what ckpt_bench measures, and also bf16 and the plain
+loss."""
 
 import dataclasses
 import tempfile

@@ -36,7 +36,7 @@ def synthetic(options: Options, new_words: float) -> Path:
 
 
 def pipeline(folder: Path, data: Path, threads: int) -> None:
-    """A folder in which stages run: params.yaml of the complete preset over this corpus, vectors that cost nothing."""
+    """Prepare a folder for stages: params.yaml of the complete preset over this corpus, vectors that cost nothing."""
     params = parse_yaml(preset_text(BASE), BASE)
     own: dict[str, dict[str, Any]] = {
         "data": {"source": "local", "path": str(data), "train_stories": None, "evaluation_stories": None},
@@ -94,7 +94,7 @@ def _peers(options: Options, data: Path, rate: float) -> list[Row]:
 
 
 def corpus(options: Options) -> list[Row]:
-    """A corpus of 2.1 M stories, 1.9 GB: quotes mended, words counted and encoded; also with new words that never stop."""
+    """A corpus of 2.1 M stories, 1.9 GB: quotes mended, words counted and encoded; also with endless new words."""
     rows: list[Row] = []
     rate = 0.0
     for kind, share in list(NEW_WORDS.items())[: 1 if options.tiny else None]:
