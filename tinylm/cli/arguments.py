@@ -1,4 +1,4 @@
-"""The command line: sub-commands and their options. What a command needs is imported when it runs."""
+"""The command line: sub-commands and their options. Each command imports what it needs when it runs."""
 
 import argparse
 import importlib
@@ -221,7 +221,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _open_streams() -> None:
-    """Undecodable input is replaced and stops no command."""
+    """Replace undecodable input, so it stops no command."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
@@ -250,7 +250,7 @@ def _run(words: Sequence[str] | None) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
+    """Run one command and return its exit code, see `guard`; argparse itself exits with 2."""
     share_cores()
     bound_kernel_caches()
     return guard(lambda: _run(words), for_a_reader=True)

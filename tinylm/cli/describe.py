@@ -18,7 +18,7 @@ from tinylm.training.settings import TrainSettings
 
 
 def blank_model(settings: ModelSettings, vocab_size: int, width: int, recompute: str = "none") -> TinyLM:
-    """A model of shapes alone, whose tensors take no memory. Raises InputError where settings and width do not fit."""
+    """A model that has shapes but whose tensors take no memory. Raises InputError if settings and width do not fit."""
     import torch
 
     from tinylm.model.recompute import RunRecomputing
