@@ -173,7 +173,7 @@ class Session:
     def append(self, tokens: Tensor) -> None:
         """Add one token to every row.  tokens (B,) int64"""
         if self.longest == self._ids.shape[1]:
-            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # twice the room
+            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # double the space
         self._ids.scatter_(1, self.lengths[:, None], tokens[:, None])
         self.lengths = self.lengths + 1
         self.longest += 1

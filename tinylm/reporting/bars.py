@@ -9,7 +9,7 @@ from tinylm.reporting.drawing import MARKERS, SERIES, new_axes
 
 Bar = tuple[str, float]
 _LETTER, _LINE = 6.2, 11.0  # width of a letter, height of a line, in points
-_OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # where a name may stand above or below its point
+_OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # offsets of a name above or below its point
 
 
 def draw_bars(

@@ -1,4 +1,4 @@
-"""Pictures of what is chance and what is copied: the losses of all seeds, n-grams not in the training split."""
+"""Pictures of seed variation and memorisation: the losses of all seeds, n-grams not in the training split."""
 
 from tinylm.reporting import curves
 from tinylm.reporting.picture import Picture, ends
@@ -7,7 +7,7 @@ from tinylm.reporting.wording import interval
 
 
 def seed_band(run: Run, x: str) -> curves.Bands:
-    """Lowest and highest held-out loss of all seeds against x; nothing with one seed."""
+    """Lowest and highest held-out loss of all seeds against x; empty with one seed."""
     lines = long_series(run.rows("seed_curves"), x)
     if not {"lowest", "highest"} <= lines.keys():
         return {}

@@ -25,7 +25,7 @@ def draw_curves(
     faint: str = "",
     bands: Bands | None = None,
 ) -> Figure:
-    """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others).
+    """One line per curve, with its name at its end; the curve named `faint` is thin (noisier than the others).
 
     Bands are shaded behind the curves whose names they have.
     """
@@ -66,7 +66,7 @@ def _log_axis(axes: Axes) -> None:
 
 
 def mark_x(drawing: Figure, x: float, text: str) -> Figure:
-    """A dashed vertical line with a name, where the curve's range reaches it."""
+    """A dashed vertical line with a name, if the curve's range reaches it."""
     axes = drawing.axes[0]
     low, high = axes.get_xlim()
     if low <= x <= high:

@@ -1,11 +1,11 @@
-"""One sentence about a run: something its numbers say, or something that they do not say."""
+"""One sentence about a run: something that its numbers say, or something that they do not say."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A sentence; `claim` is false where it says what stays open."""
+    """A sentence; `claim` is false if it says what remains open."""
 
     claim: bool
     text: str

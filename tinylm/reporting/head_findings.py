@@ -1,4 +1,4 @@
-"""Rules about attention heads: where they look, which role they fit, what they are worth."""
+"""Rules about attention heads: where they look, which role they fit, what they contribute."""
 
 from tinylm.reporting.finding import Finding, not_said, said
 from tinylm.reporting.heads import STANDS_OUT, best_by_role, heads
@@ -60,7 +60,7 @@ def judge_roles(run: Run) -> list[Finding]:
 
 
 def judge_ablation(run: Run) -> list[Finding]:
-    """Which head the model needs most, and how many it does not miss."""
+    """Which head the model needs most, and how many it does not need."""
     known = [head for head in heads(run) if head.increase is not None]
     if not known:
         return []

@@ -1,4 +1,4 @@
-"""What each head does, measured: its role (roles.csv) and what it costs to ablate it (ablation.csv)."""
+"""What each head does, measured: its role (roles.csv) and the loss that ablating it adds (ablation.csv)."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ class Head:
 
     @property
     def idle(self) -> bool:
-        """Whether the interval of the loss holds nothing at all."""
+        """Whether the interval of the added loss contains zero."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
     def claimed(self) -> list[str]:

@@ -25,7 +25,7 @@ Svgs = Mapping[str, str]
 
 
 def to_html(blocks: Blocks, svgs: Svgs) -> str:
-    """Blocks one after another; `svgs` holds the inline pictures by name (pictures.page_svgs), made by us."""
+    """Blocks one after another; `svgs` has the inline pictures by name (pictures.page_svgs), which are trusted."""
     return "".join(_render(block, svgs) for block in blocks)
 
 

@@ -1,4 +1,4 @@
-"""report/index.html: one file that opens offline, without scripts, made of the parts of a report."""
+"""report/index.html: one file that opens offline, without scripts, made from the parts of a report."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A drawn figure with the words that stand for it, and how one is asked for."""
+"""A figure with alt text, and the type of function that draws it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tinylm.reporting.wording import figure
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """A drawn figure and the text that a reader who cannot see it gets."""
+    """A drawn figure and its alt text, for readers who cannot see it."""
 
     figure: Figure
     alt: str

@@ -1,4 +1,4 @@
-"""Every picture of a run by name: what it is drawn from, the figure, and the words that stand for it."""
+"""Every picture of a run by name: what it is drawn from, the figure, and its alt text."""
 
 from collections.abc import Iterator
 
@@ -225,7 +225,7 @@ def _tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:
 
 
 def draw_pictures(run: Run) -> dict[str, Picture]:
-    """Everything on the page but the single heads, by name; what has no data is left out."""
+    """Everything on the page except the single heads, by name; what has no data is left out."""
     with rc_context(STYLE):
         drawn = {name: draw(run) for name, (_, draw) in PICTURES.items()}
         known = {name: picture for name, picture in drawn.items() if picture is not None}

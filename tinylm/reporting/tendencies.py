@@ -27,7 +27,7 @@ class Tendency:
     even: float | None
 
     def highest(self) -> tuple[int, int, float]:
-        """Layer, head (from 1) and value of the head that has most of it."""
+        """Layer, head (from 1) and value of the head with the highest value."""
         layer, head = np.unravel_index(np.nanargmax(self.values), self.values.shape)
         return int(layer) + 1, int(head) + 1, float(self.values[layer, head])
 

@@ -1,4 +1,4 @@
-"""What the assignment itself says, as claims, see claims.py."""
+"""What the assignment itself says, as claims; see claims.py."""
 
 from tinylm.reporting.figures import Figures, cache_runs, checkpoint_runs, listing
 from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, Claim, reproduced_if

@@ -1,4 +1,4 @@
-"""The tokenizer of section vocab, and with it the ids of every split, by several processes."""
+"""Build the tokenizer, then encode every split in parallel."""
 
 import contextlib
 import functools
