@@ -67,7 +67,7 @@ def sweep(folder: str | Path, below: bool = False) -> None:
     is restored.
     """
     for path in sorted(Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*")):
-        # the last number: a name of the pipeline may hold ".tmp" itself
+        # the last number: a name of the pipeline may contain ".tmp" itself
         named = re.match(r"\.(?P<name>.+)\.(?P<pid>\d+)\.tmp(?P<rest>.*)", path.name)
         if named is None or is_alive(int(named["pid"])):
             continue
@@ -134,7 +134,7 @@ def scratch_file(folder: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file whose whole content is at hand."""
+    """Write a file whose whole content is in memory."""
     with atomic_write(path, "wb", len(content)) as handle:
         handle.write(content)
 

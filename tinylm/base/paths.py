@@ -1,7 +1,7 @@
 """Where each file of the pipeline is, relative to the folder in which it runs."""
 
 DATA, MODELS, METRICS, PLOTS, REPORT, RUNS = "data", "models", "metrics", "plots", "report", "runs"
-OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ holds what is under way
+OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ has what is in progress
 
 STORIES, TOKENS, VOCAB = "data/stories", "data/tokens", "data/vocab"
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"

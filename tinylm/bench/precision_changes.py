@@ -33,7 +33,7 @@ class Changes:
         }
 
     def in_words(self) -> str:
-        """One line for people."""
+        """One line for the user."""
         found = self.figures()
         if not found:
             return f"{self.precision}: no token to compare with fp32"

@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
-    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` stands for here
+    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` means here
     model = blank_model(settings, _vocab_size(arguments), _width(arguments, params), train.recompute)
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)

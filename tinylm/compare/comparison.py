@@ -33,7 +33,7 @@ EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, WITHIN_SEEDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """kind: one of the names above; says: the sentence for people."""
+    """kind: one of the names above; says: the sentence for the reader."""
 
     kind: str
     says: str

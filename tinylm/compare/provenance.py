@@ -53,7 +53,7 @@ def _paths(stage: Stage, key: str) -> dict[str, str]:
 
 
 def _overlap(path: str, other: str) -> bool:
-    """Whether one is the other or lies inside it."""
+    """Whether one is the other or is inside it."""
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 

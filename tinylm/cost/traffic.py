@@ -83,7 +83,7 @@ def _orthogonalising(model: TinyLM, optimizer: str) -> int:
 
 
 def update_traffic(model: TinyLM, tokens: int, optimizer: str, precision: str) -> list[Traffic]:
-    """Parts of an update of so many tokens (one mini-batch of full contexts); what caches save is not subtracted."""
+    """Parts of an update of this many tokens (one mini-batch of full contexts); what caches save is not subtracted."""
     low = 2 if precision == "bf16" else WIDE
     flop = {part: tokens * _flop(model, part) for part in ("blocks", "output")}
     return [

@@ -49,7 +49,7 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 def scale(logits: Tensor, temperature: float) -> Tensor:
     """(z - max z) / temperature in float64: defined at any temperature > 0, infinity (uniform) included.
 
-    The distance from the best score goes through the division, so a tiny temperature gives 0 and -inf but
+    The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
     never infinity minus infinity.
     """
     if not temperature > 0.0:

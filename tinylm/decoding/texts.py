@@ -13,7 +13,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 
 
 def banned_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids never generated in text for people: <sos> and <pad>, which only begin and fill rows, and <unk>.
+    """Ids never generated in text for readers: <sos> and <pad>, which only begin and fill rows, and <unk>.
 
     An id that also ends a text may be generated, and so may one that is also text.
     """

@@ -224,8 +224,8 @@ class TinyLM(Part):
     ) -> Tensor:  # fmt: skip
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
-        With a cache, `positions` (B, T) says where each token stands in its row (default 0..T-1, as without one).
-        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError if a position lies
+        With a cache, `positions` (B, T) says where each token is in its row (default 0..T-1, as without one).
+        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError if a position is
         past the context.
         """
         if cache is None or positions is None:

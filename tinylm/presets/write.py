@@ -1,7 +1,7 @@
 """Presets: whole parameter files, written over params.yaml with their comments.
 
 storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it. What
-`--hub` changes in a preset (data from the network in place of a folder) lies over that, from hub/NAME.yaml.
+`--hub` changes in a preset (data from the network in place of a folder) is laid over that, from hub/NAME.yaml.
 """
 
 import contextlib

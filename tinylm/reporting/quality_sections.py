@@ -17,7 +17,7 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, many, share, visible, with_interval
 
 _TEXT_FIGURES = ("distinct1", "distinct2", "distinct3", "repeated_4grams")
-_IN_VIEW = 3  # prompts whose outputs stand side by side before the fold
+_IN_VIEW = 3  # prompts whose outputs are side by side before the fold
 
 
 def evaluation(run: Run) -> Blocks:

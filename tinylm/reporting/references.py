@@ -151,7 +151,7 @@ def _rows(spec: dict[str, Any], names: Names) -> Iterator[tuple[Cells, bool]]:
 
 
 def tables(system: str, known: Library, run: Run | None = None) -> list[Table]:
-    """A system beside our recorded run of its preset, or beside the run of a folder."""
+    """A system beside our recorded run of its preset, or beside a folder's run."""
     theirs, recorded = known.sides(system)
     ours = recorded if run is None else of_run(run)
     names = {"theirs": theirs, "ours": ours, "studies": known.studies, "computed": _computed(theirs, ours)}

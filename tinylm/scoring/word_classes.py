@@ -26,7 +26,7 @@ class Word(NamedTuple):
 class Row(NamedTuple):
     """A row of ids read as words. text, marks, starts: lists of length T, one value per token.
 
-    text: the token holds text (it is no special token); marks: it is or ends with a punctuation mark; starts:
+    text: the token holds text (it is not a special token); marks: it is or ends with a punctuation mark; starts:
     the place of its sentence's first token, -1 in the row's first sentence, at that token itself and at marks.
     """
 

@@ -49,7 +49,7 @@ class TrainResult:
     best_held_out: float
     best_update: int
     stopped_early: bool
-    kept_best: bool  # the weights of the best held-out loss were put back
+    kept_best: bool  # the weights of the best held-out loss were restored
     train_s: float  # updates only, without validation and samples
     earlier_s: float  # part of the total that was spent in the processes that this run was resumed from
 

@@ -45,7 +45,7 @@ class Prepared:
         return f"precision: {self.train.precision}\nkernels: {kernels}\ncompile: {self.train.compile}{why}"
 
     def saved_with(self) -> Mapping[str, Any]:
-        """What `save_model` notes beside the weights."""
+        """What `save_model` records beside the weights."""
         return {"layout": self.train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
 
 

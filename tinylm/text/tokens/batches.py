@@ -16,7 +16,7 @@ from tinylm.text.tokens.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
-POOL_BATCHES = 64  # rows are sorted by length within so many batches: little padding, still shuffled
+POOL_BATCHES = 64  # rows are sorted by length within this many batches: little padding, still shuffled
 
 
 @dataclass(frozen=True)
