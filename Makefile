@@ -29,7 +29,7 @@ setup: .venv/.ready
 # $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
 step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
-# uv installs the same versions sooner; it does not read pip's settings, so that pip follows where uv cannot
+# uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails
 UV_INSTALL = uv pip install --quiet --python $(BIN)/python --torch-backend auto -c constraints.txt -e
 
 .venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py

@@ -1,4 +1,4 @@
-"""Stage ckpt_bench: gradient checkpointing; memory and time against depth, gradients equal to the bit."""
+"""Stage ckpt_bench: gradient checkpointing; memory and time against depth, bit-identical gradients."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Stage train: fit the model to the train split; write weights, curves and samples from during training."""
+"""Stage train: fit the model to the train split; write weights, curves, and samples written during training."""
 
 import contextlib
 import sys

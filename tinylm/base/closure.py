@@ -1,7 +1,8 @@
 """Which source files decide what a stage computes. dvc.yaml's deps and a snapshot's fingerprint both come from here.
 
-A script, all that it imports, at its top or inside functions, all that these import, and the files that lie beside an
-imported module and are not Python (C++, style sheets, tables). How a command runs (`HOW_IT_RUNS`) changes no result.
+They are a script, all that it imports, at its top or inside functions, all that these import, and the files beside an
+imported module that are not Python (C++, style sheets, tables). Files that say how a command runs (`HOW_IT_RUNS`) are
+left out: they change no result.
 """
 
 import ast
@@ -27,7 +28,7 @@ def _modules(tree: ast.AST) -> Iterator[str]:
 
 @functools.cache
 def imported(path: str) -> frozenset[str]:
-    """Our own files that a file of the repository needs, without theirs."""
+    """Our own files that a file of the repository needs directly."""
     file = ROOT / path
     if file.suffix != ".py":
         return frozenset()
@@ -62,7 +63,7 @@ def _sources(folder: Path) -> list[str]:
 def rooms(files: Iterable[str], below: str = "tinylm") -> list[str]:
     """Files of the package as rooms: a folder where a third of what it holds is among them, other files one by one.
 
-    Of a folder `BY_FILE` each file serves stages of its own: it is named only where all of it is needed.
+    Each file of a folder in `BY_FILE` serves stages of its own: the folder is named only if all of it is needed.
     """
     wanted, named = set(files), []
     for path in sorted((ROOT / below).iterdir()):
@@ -83,7 +84,7 @@ def rooms(files: Iterable[str], below: str = "tinylm") -> list[str]:
 
 
 def stage_code(script: str) -> list[str]:
-    """What a stage's entry in dvc.yaml names of the code: its script, then the rooms that it needs."""
+    """The code that a stage's entry in dvc.yaml names: its script, then the rooms that it needs."""
     return [script, *rooms(closure(script))]
 
 

@@ -1,7 +1,7 @@
 """Strict loading of params.yaml: YAML -> frozen settings classes, every error at once with its key path.
 
-The reader is ruamel.yaml's, as in DVC (YAML 1.2: `1e-3` is a number, `off` a text), so that a stage sees exactly what
-DVC hashed. PyYAML would read YAML 1.1.
+The reader is ruamel.yaml's, as in DVC (YAML 1.2: `1e-3` is a number, `off` a text), so a stage sees exactly what DVC
+hashed. PyYAML would read YAML 1.1.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ S = TypeVar("S")
 
 _repr = reprlib.Repr()
 _repr.maxstring, _repr.maxother, _repr.maxlong = 80, 80, 40
-_short = _repr.repr  # a value in a message: never a page of it
+_short = _repr.repr  # a value in a message, never longer than a line or two
 
 
 class InputError(Exception):
@@ -32,7 +32,7 @@ class InputError(Exception):
 
 
 def refuse_endless(path: str | Path) -> None:
-    """InputError where a path leads to a pipe, a socket or a device: reading it may never end. A missing one passes."""
+    """InputError if a path leads to a pipe, a socket or a device: reading it may never end. A missing one passes."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -43,11 +43,11 @@ def refuse_endless(path: str | Path) -> None:
 
 @functools.cache
 def _constructor() -> type:
-    """ruamel's safe constructor; ruamel is imported here, so that `tinylm --help` does without."""
+    """ruamel's safe constructor; ruamel is imported here, so `tinylm --help` does without it."""
     from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 
     class Constructor(SafeConstructor):
-        """Bounds what `<<` merges, and names the line of a value that its tag or its form does not allow."""
+        """Bounds what `<<` merges, and names the line of a value that does not fit its tag or form."""
 
         def flatten_mapping(self, node: Any) -> Any:
             merged = super().flatten_mapping(node)
@@ -66,7 +66,7 @@ def _constructor() -> type:
 
 
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
-    """Read one YAML mapping as DVC does; `name` stands in the messages. Raises InputError."""
+    """Read one YAML mapping as DVC does; messages give `name`. Raises InputError."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -158,7 +158,7 @@ def _describe_type(kind: Any, meta: typing.Mapping[str, Any]) -> str:
 
 
 def _convert(value: Any, kind: Any, meta: typing.Mapping[str, Any]) -> Any:
-    """Return the value as `kind`, or raise ValueError where type or range is wrong."""
+    """Return the value as `kind`, or raise ValueError if type or range is wrong."""
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
         if value is None:
@@ -195,7 +195,7 @@ def _nearest(key: str, known: typing.Iterable[str]) -> str:
 
 
 def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE) -> S:
-    """Turn params[name] into the settings class `cls`; every key must stand there, no other may.
+    """Turn params[name] into the settings class `cls`; every key must be there, no other may.
 
     A settings class may define `problems() -> list[str]` for rules between its fields; each string starts with
     the field's name. Raises InputError with one line for each error, all at once.

@@ -1,7 +1,7 @@
 """The one writer: every file of the pipeline is written and checked here.
 
-A file appears under its final name only when it is whole: temporary name in the same folder, space reserved where
-the size is known, fsync, rename, fsync of the folder. A reader sees the old file or the new one, never a part.
+A file appears under its final name only when it is complete: temporary name in the same folder, space reserved if the
+size is known, fsync, rename, fsync of the folder. A reader sees the old file or the new one, never a part.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def _sync_folder(path: Path) -> None:
 
 
 def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OSError:
-    """A disk's error with the file it is about; a full one's also with the bytes that were needed and that are free."""
+    """A disk's error with the file it is about; if the disk is full, also the bytes that were needed and are free."""
     ours = error.filename == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
     if ours and error.errno not in _FULL:
         return OSError(error.errno, error.strerror, str(target))
@@ -47,7 +47,7 @@ def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OS
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process may still work: not one that was killed and whose parent has not yet taken note of it."""
+    """Whether a process may still be working: not one that was killed and that its parent has not reaped yet."""
     import psutil  # only where something was left behind
 
     try:
@@ -63,11 +63,11 @@ def is_alive(pid: int) -> bool:
 def sweep(folder: str | Path, below: bool = False) -> None:
     """Remove the temporary files in `folder` (and below it) of processes that were killed before they could.
 
-    Folders too (`atomic_folder`): one that was not finished goes, one that was to be replaced takes its place
-    again where it was already out of it.
+    Folders too (`atomic_folder`): an unfinished one is removed; one that was to be replaced and is already moved aside
+    is restored.
     """
     for path in sorted(Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*")):
-        # the last number: a name of the pipeline may hold ".tmp" itself
+        # the last number: a name of the pipeline may contain ".tmp" itself
         named = re.match(r"\.(?P<name>.+)\.(?P<pid>\d+)\.tmp(?P<rest>.*)", path.name)
         if named is None or is_alive(int(named["pid"])):
             continue
@@ -87,7 +87,7 @@ _sweep_once = functools.cache(sweep)  # before the first file that a process wri
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and renamed, on failure removed.
 
-    For writers that want a file name. Raises OSError that names `path`, of a full disk with the bytes that are free.
+    For writers that need a file name. Raises OSError that names `path`, and the free bytes if the disk is full.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def atomic_write(path: str | Path, mode: str = "w", size: int = 0) -> Iterator[IO[Any]]:
     """Open `path` for writing ("w" UTF-8 text or "wb"); the file appears under its name only when complete.
 
-    size: bytes that it will hold where that is known; their space is reserved before the first is written.
+    size: bytes that it will hold, if known; their space is reserved before the first is written.
     """
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with atomic_path(path) as temporary, open(temporary, mode, **text) as handle:  # type: ignore[call-overload]
@@ -134,7 +134,7 @@ def scratch_file(folder: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file whose whole content is at hand."""
+    """Write a file whose whole content is in memory."""
     with atomic_write(path, "wb", len(content)) as handle:
         handle.write(content)
 
@@ -147,7 +147,7 @@ def copy_file(source: str | Path, target: str | Path) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; on success it takes the place of what stands there, on failure it goes.
+    """Yield an empty folder beside `path`; on success it replaces what is there, on failure it is removed.
 
     A folder cannot be renamed over another: for a moment, in which nothing but two renames happens, `path` is missing.
     """
@@ -181,12 +181,12 @@ def rename_folder(source: Path, target: Path) -> None:
 
 
 def reserve(handle: IO[Any], size: int) -> None:
-    """Reserve `size` bytes for an open file, so that a full disk is an OSError here and not a half-written file."""
+    """Reserve `size` bytes for an open file, so a full disk is an OSError here and not a half-written file."""
     if size:
         try:
             os.posix_fallocate(handle.fileno(), 0, size)
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # file systems that cannot
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # file systems that cannot do it
                 raise
 
 
@@ -210,10 +210,10 @@ def discard(*paths: str | Path) -> None:
 
 
 def keep_only(folder: str | Path, stems: Collection[str]) -> None:
-    """Remove what a folder of several stages' outputs holds beside those named, suffixes left out.
+    """Remove from a folder of several stages' outputs all but those named (without suffixes).
 
-    A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them
-    among what the folder's reader depends on: a clone that pulls the others would run the reader again.
+    A setting that is no longer asked for leaves its outputs (DVC's cache keeps them too), and DVC would count them as
+    dependencies of the stage that reads the folder: a clone that pulls the others would run that stage again.
     """
     for path in Path(folder).glob("*"):
         if path.stem in stems:
@@ -225,7 +225,7 @@ def keep_only(folder: str | Path, stems: Collection[str]) -> None:
 
 
 def _digest(value: dict[str, Any]) -> str:
-    """SHA-256 of an object's content but for its seal, however the file is laid out."""
+    """SHA-256 of an object's content without its seal, however the file is laid out."""
     rest = {key: item for key, item in value.items() if key != SEAL}
     return hashlib.sha256(json.dumps(rest).encode()).hexdigest()
 
@@ -233,7 +233,7 @@ def _digest(value: dict[str, Any]) -> str:
 def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
     """Write JSON: indented, keys in the given order, NaN and infinities as null, newline at the end.
 
-    sealed: an object gets its own SHA-256 as its last key, which `read_json` checks and takes away.
+    sealed: an object gets its own SHA-256 as its last key, which `read_json` checks and removes.
     """
     value = _clean(value)
     if sealed:
@@ -243,7 +243,7 @@ def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
 
 
 def read_json(path: str | Path, made_by: str = "") -> Any:
-    """Read a JSON file; InputError names the file, and the stage that makes it where it is missing or damaged."""
+    """Read a JSON file; InputError names the file, and the stage that makes it if it is missing or damaged."""
     refuse_endless(path)
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -258,7 +258,7 @@ def read_json(path: str | Path, made_by: str = "") -> Any:
 
 
 def require(path: str | Path, made_by: str) -> Path:
-    """Return the path if it exists and is no pipe or device; else InputError naming the stage that makes it."""
+    """Return the path if it exists and is not a pipe or device; else InputError naming the stage that makes it."""
     refuse_endless(path)
     if not Path(path).exists():
         raise InputError(f"{path} is missing: run dvc repro {made_by}")
@@ -290,7 +290,7 @@ def _check_once(_: str, expected: str, made_by: str, path: str, __: tuple[int, i
 
 
 def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> None:
-    """Write folder/sha256.json: the SHA-256 of every other file in it but durations. Call it when all are there.
+    """Write folder/sha256.json: the SHA-256 of every other file in it except durations. Call it when all are there.
 
     known: sums of files by name, taken as they were written.
     """
@@ -302,7 +302,7 @@ def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> No
 
 
 def check_sums(path: str | Path, made_by: str) -> None:
-    """InputError if the sha256.json beside a file names other bytes than it holds; nothing where there is none."""
+    """InputError if the sha256.json beside a file names other bytes than it has; nothing if there is none."""
     require(path, made_by)
     sums = Path(path).with_name(SUMS)
     expected = read_json(sums, made_by).get(Path(path).name) if sums.exists() else None

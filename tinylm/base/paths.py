@@ -1,7 +1,7 @@
-"""Where each file of the pipeline stands, relative to the folder in which it runs."""
+"""Where each file of the pipeline is, relative to the folder in which it runs."""
 
 DATA, MODELS, METRICS, PLOTS, REPORT, RUNS = "data", "models", "metrics", "plots", "report", "runs"
-OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ holds what is under way
+OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ has what is in progress
 
 STORIES, TOKENS, VOCAB = "data/stories", "data/tokens", "data/vocab"
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
@@ -34,7 +34,7 @@ def evaluated(file: str) -> str:
 
 
 def accum_run(accumulation: int) -> str:
-    """The run of the sweep with so many micro-batches an update."""
+    """The run of the sweep with this many micro-batches per update."""
     return f"data/accum/{accumulation}.json"
 
 
@@ -44,5 +44,5 @@ def seed_run(seed: int) -> str:
 
 
 def seed_score(seed: int | str) -> str:
-    """The scores of a seed; "train": of the model of stage train."""
+    """The scores of a seed; "train" for the model of stage train."""
     return f"data/seeds/{seed}.json"

@@ -17,7 +17,7 @@ def derive_seed(seed: int, *names: object) -> int:
 def seed_everything(seed: int, threads: int) -> None:
     """Seed python, numpy and torch, fix torch's thread count and ask for deterministic kernels.
 
-    The thread count decides the order of floating-point sums, so that equal bytes need equal counts.
+    The thread count decides the order of floating-point sums, so equal bytes need equal counts.
     """
     import numpy as np
     import torch

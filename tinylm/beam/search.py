@@ -41,19 +41,19 @@ def beam_search(
     """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
 
     At each step the K live beams of a prompt give K * V candidates, ordered by log-probability, ties by beam, then
-    id. Candidates that end in <eos> and rank among the first K are finished; the K best others live on. At
+    id. Candidates that end in <eos> and rank among the first K are finished; the K best others stay live. At
     `max_new_tokens` the live ones count as hypotheses too. Hypotheses are ordered by
     score = log_prob / length ** alpha (Wu et al. 2016, eq. 14, without its constant 5), length counted in new
     tokens with <eos>; ties go to the one found first.
 
-    A prompt stops as soon as no live beam can enter its n_best: log_prob <= 0 only falls and alpha >= 0, so that
+    A prompt stops as soon as no live beam can enter its n_best: log_prob <= 0 only falls and alpha >= 0, so
     log_prob / max_new_tokens ** alpha bounds every later score. The result is that of searching on to the end.
     Width 1 and alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
     """
     _check(model, width, n_best, length_penalty, banned)
     if not prompts or max_new_tokens <= 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
-    end = eos_id if stop_at_eos and eos_id is not None else -1  # no token ends a text
+    end = eos_id if stop_at_eos and eos_id is not None else -1  # then no token ends a text
     with decoding_mode(model):
         session = (decoder or Decoder(model)).session(
             prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, beams=width
@@ -101,14 +101,14 @@ class _Search:
         self.totals = session.lengths.new_zeros((session.rows, 1), dtype=torch.float64)  # (P, K')
 
     def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
-        """Grow every beam by one token; whether the search goes on."""
+        """Grow every beam by one token; returns whether the search continues."""
         best, ids = self.session.candidates(self.width + 1, banned)
         sums, beams, tokens = expand(best, ids, self.totals, self.width)
         ends = tokens == eos_id
         ranked = (ends & (sums > filters.NEVER))[:, : self.width]
         for prompt, rank in ranked.nonzero().tolist():
             self._keep(prompt, int(beams[prompt, rank]), eos_id, float(sums[prompt, rank]), length)
-        order = ends.int().sort(dim=-1, stable=True).indices[:, : self.width]  # those that go on, best first
+        order = ends.int().sort(dim=-1, stable=True).indices[:, : self.width]  # those that continue, best first
         totals = sums.masked_fill(ends, filters.NEVER).gather(1, order)
         beams, tokens = beams.gather(1, order), tokens.gather(1, order)  # (P, K)
         if length == self.max_length:
@@ -132,7 +132,7 @@ class _Search:
         del kept[self.n_best :]
 
     def _continue(self, totals: Tensor, beams: Tensor, tokens: Tensor) -> bool:
-        """Take the live candidates of the prompts that are not done over into the session."""
+        """Carry the live candidates of the prompts that are not done over into the session; whether any are left."""
         bounds = (totals[:, 0] / self.max_length**self.alpha).tolist()
         worst = [kept[-1].score if len(kept := self.kept[n]) == self.n_best else filters.NEVER for n in self.numbers]
         open_ = [p for p, (bound, score) in enumerate(zip(bounds, worst, strict=True)) if bound > score]

@@ -24,7 +24,7 @@ from tinylm.training.trainer import Trainer, TrainSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One run, complete, for a process of its own."""
+    """Everything that a process needs for one run."""
 
     accumulation: int
     sweep: AccumSettings
@@ -41,8 +41,8 @@ class Task:
 def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
     """(updates that the largest setting makes within the budget, their tokens).
 
-    All settings get that many tokens as their budget, so that those that divide the largest end at the same token.
-    Raises InputError where the budget is too small for one update.
+    All settings get that many tokens as their budget, so those that divide the largest end at the same token. Raises
+    InputError if the budget is too small for one update.
     """
     largest = max(sweep.settings)
     updates = used = 0
@@ -62,7 +62,7 @@ def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
 def run_settings(task: Task, updates: int, budget: int) -> TrainSettings:
     """Section `train` with this run's accumulation, the sweep's batch size and budget, and no early stopping.
 
-    Held-out loss is measured every so many updates as the largest setting makes in all.
+    Held-out loss is measured once in as many updates as the largest setting makes in all.
     """
     return dataclasses.replace(
         task.train,
@@ -132,7 +132,7 @@ def measure_run(task: Task) -> dict[str, Any]:
 def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
     """Allocator's peak in one update above weights, gradients and optimizer state.
 
-    Its mini-batches are all the widest of the epoch, so that settings differ in their number only.
+    Its mini-batches are all the widest of the epoch, so settings differ only in how many there are.
     """
     epoch = (trainer.batches.batch(index) for index in range(len(trainer.batches)))
     widest = max(epoch, key=lambda batch: batch.inputs.numel())

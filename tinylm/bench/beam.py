@@ -1,4 +1,4 @@
-"""Beam search against greedy decoding and sampling: what it finds, and what that takes."""
+"""Beam search against greedy decoding and sampling: what it finds, and what that costs."""
 
 import dataclasses
 import statistics
@@ -25,7 +25,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One method, complete, for a process of its own: a beam search of `width`, or token by token where it is None."""
+    """Everything that a process needs for one method: a beam search of `width`, or token by token if it is None."""
 
     name: str
     width: int | None
@@ -110,9 +110,9 @@ def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, devi
 
 
 def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str, Any]:
-    """What each row of figures states of itself: cache and stop rule of the timed run, stop rule of the texts.
+    """What each row of figures states about itself: cache and stop rule of the timed run, stop rule of the texts.
 
-    Where a step is not the plain one in fp32, also what it is.
+    If the decoding step is not the plain one in fp32, also which one it is.
     """
     fast = {} if (decode.step, decode.precision) == ("plain", "fp32") else {"step": decode.step}
     fast |= {"precision": decode.precision} if fast else {}
@@ -130,7 +130,7 @@ def measured(settings: BeamBenchSettings) -> str:
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each method in a process of its own, one after the other, and print its speed."""
+    """Measure each method in its own process, one after the other, and print its speed."""
     named = [({"setting": task.name}, task) for task in tasks]
     return measure.run_tasks(measure_task, named, lambda result: f"{result['tokens_per_s']:,.0f} tokens/s")
 
@@ -138,7 +138,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
 def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | None) -> list[Prompt]:
     """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
 
-    Raises InputError where no story is long enough; where fewer are than asked for, all are taken. sos_id: as for
+    Raises InputError if no story is long enough; if there are fewer than asked for, all are taken. sos_id: as for
     `choose_prompts`.
     """
     prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id)
@@ -153,7 +153,7 @@ def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | 
 def table(
     result: dict[str, Any], prompts: Sequence[Prompt], tokenizer: Tokenizer, alpha: float
 ) -> list[dict[str, Any]]:
-    """What one method found, a row a prompt; score = log_prob / tokens ** alpha, as beam search orders."""
+    """What one method found, one row per prompt; score = log_prob / tokens ** alpha, as beam search orders."""
     return [
         {
             "prompt": tokenizer.decode(prompt.ids),
@@ -168,8 +168,8 @@ def table(
 
 
 def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> where one ended a text."""
-    from tinylm.scoring.bleu import Bleu  # some seconds, which the measuring processes need not pay
+    """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
+    from tinylm.scoring.bleu import Bleu  # some seconds that the measuring processes need not spend
 
     texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
     bleu = Bleu().compute(predictions=texts, references=[row["reference"] for row in rows], tokenize="none")

@@ -1,4 +1,4 @@
-"""Gradient checkpointing, none and each way of it: memory, time and gradients, against depth."""
+"""Gradient checkpointing: memory, time and gradients of each recomputation mode, and none, at increasing depth."""
 
 import dataclasses
 import hashlib
@@ -34,7 +34,7 @@ MEASURED = (
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One setting, complete, for a process of its own; the model's depth stands in `model.layers`.
+    """Everything that a process needs for one setting; `model.layers` is the depth.
 
     plain_loss: the readable loss, all logits of the batch at once, in place of the one in chunks.
     """
@@ -55,7 +55,7 @@ class Task:
 def make_tasks(
     settings: CkptBenchSettings, model: ModelSettings, pad_id: int, folder: str, device: str, threads: int
 ) -> list[Task]:
-    """Each depth with each choice of what is computed again, in turn; `folder` is the pipeline's data folder."""
+    """Each depth with each recomputation mode, in turn; `folder` is the pipeline's data folder."""
     return [
         Task(
             dataclasses.replace(model, layers=layers),
@@ -74,7 +74,7 @@ def make_tasks(
 
 
 def gradient_digests(model: TinyLM) -> dict[str, str]:
-    """SHA-256 of each parameter's gradient bytes: equal to the bit or not equal."""
+    """SHA-256 of each parameter's gradient bytes: either bit-identical or not."""
     return {
         name: hashlib.sha256(parameter.grad.cpu().contiguous().numpy().tobytes()).hexdigest()
         for name, parameter in model.named_parameters()
@@ -85,7 +85,7 @@ def gradient_digests(model: TinyLM) -> dict[str, str]:
 def measure_task(task: Task) -> dict[str, Any]:
     """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
 
-    The optimizer is left out: it is the same either way.
+    The optimizer is left out: it is the same in all modes.
     """
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
@@ -103,7 +103,7 @@ def measure_task(task: Task) -> dict[str, Any]:
         model.zero_grad(set_to_none=True)
         return accumulate_gradients(model, [batch], task.precision)[0]
 
-    nats = step()  # right after the seed, so that dropout draws the same either way
+    nats = step()  # right after the seed, so dropout draws the same in all modes
     digests = gradient_digests(model)
     seconds = measure.median_seconds(step, repeats=task.repeats, device=device, warm_up=0)
     process = own_peak_mib()
@@ -120,7 +120,7 @@ def measure_task(task: Task) -> dict[str, Any]:
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each task in a process of its own, one after the other, and print what it gave."""
+    """Measure each task in its own process, one after the other, and print what it gave."""
     results = []
     for task in tasks:
         name = f"{task.model.layers} layers, recompute {task.recompute}"
@@ -132,7 +132,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
 
 
 def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other ways)."""
+    """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other modes)."""
     pairs = [row | {"recompute": row["recompute"] == "blocks"} for row in rows if row["recompute"] in MODES[:2]]
     return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
 
@@ -146,9 +146,9 @@ def _figures(result: dict[str, Any]) -> str:
 
 
 def compare(results: Sequence[dict[str, Any]]) -> list[int]:
-    """Depths whose loss and gradients are equal to the bit with every choice of recomputation that was measured.
+    """Depths whose loss and gradients are bit-identical with every recomputation mode that was measured.
 
-    Raises CommandFailed naming the depth, the choice and the first parameter that differs. Depths without a
+    Raises CommandFailed naming the depth, the mode and the first parameter that differs. Depths without a
     comparison are left out.
     """
     depths = []

@@ -1,4 +1,4 @@
-"""Greedy decoding with and without the cache: the same ids, other costs."""
+"""Greedy decoding with and without the cache: the same ids at different cost."""
 
 import dataclasses
 import time
@@ -35,7 +35,7 @@ MEASURED = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """One setting, complete, for a process of its own."""
+    """Everything that a process needs for one setting."""
 
     model: ModelSettings
     decode: DecodeSettings
@@ -50,7 +50,7 @@ class Task:
 
 
 def greedy(decode: DecodeSettings) -> DecodeSettings:
-    """The likeliest token at every step, nothing else: section `decode` keeps only its way of sliding."""
+    """The likeliest token at every step, nothing else: only `slide` of section `decode` is kept."""
     return dataclasses.replace(decode.greedy(), top_k=0, top_p=1.0)
 
 
@@ -116,9 +116,9 @@ def cache_bytes(decoder: ModelDecoder, task: Task) -> int:
 def choose_batch(
     store: TokenStore, settings: KvBenchSettings, model: ModelSettings, sos_id: int | None
 ) -> list[list[int]]:
-    """The first tokens of `batch` stories, <sos> before them where there is one.
+    """The first tokens of `batch` stories, <sos> before them if there is one.
 
-    Raises InputError where stories or context are too short.
+    Raises InputError if stories or context are too short.
     """
     longest = model.context - 2
     if settings.prompt_tokens > longest:
@@ -146,7 +146,7 @@ def make_tasks(settings: KvBenchSettings, **shared: Any) -> list[Task]:
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each task in a process of its own, one after the other, and print what it gave."""
+    """Measure each task in its own process, one after the other, and print what it gave."""
 
     def known(task: Task) -> dict[str, Any]:
         setting = f"{task.new_tokens} new tokens, {'cache' if task.cache else 'no cache'}"
@@ -162,9 +162,9 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
 def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], list[dict[str, Any]]]:
     """(lengths whose ids are equal with and without the cache, ties on the way).
 
-    The two paths add the same numbers in another order, so that two words whose logits lie within rounding may
-    change places. Where the ids of a row first differ, both words are scored anew: closer than TIE nats it is a tie
-    and the row is compared no further, since each path rightly continues its own text. Raises CommandFailed with
+    The two paths add the same numbers in another order, so two words whose logits differ by no more than rounding may
+    swap places. Where the ids of a row first differ, both words are scored again: closer than TIE nats it is a tie
+    and the row is not compared further, since each path rightly continues its own text. Raises CommandFailed with
     the place for any other difference. `task` supplies model and prompts.
     """
     lengths: list[int] = []
@@ -191,7 +191,7 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[int], l
 
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
-    """How far apart the logits of two next tokens lie after a prefix, without a cache."""
+    """How far apart the logits of two next tokens are after a prefix, without a cache."""
     decoder = decoder_of(untrained_model(task), task.decode)
     logits = decoder.session([prefix], slide=task.decode.slide, use_cache=False).next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

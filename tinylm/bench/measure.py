@@ -1,7 +1,7 @@
-"""What the benches share: their settings, a setting in a process of its own, peak memory, median times, tables.
+"""What the benches share: settings, running each setting in its own process, peak memory, median times, tables.
 
-Processes are forked from a server that has imported what they need and done nothing else: as clean as a new
-interpreter, without its two seconds. Imports are light: params.yaml is checked without torch."""
+Processes are forked from a server that has imported what they need and done nothing else: they are as clean as a new
+interpreter, without its two seconds of start-up. Imports are light, because params.yaml is checked without torch."""
 
 import csv
 import itertools
@@ -24,7 +24,7 @@ from tinylm.host.command import CommandFailed, is_out_of_memory
 
 @dataclass(frozen=True, kw_only=True)
 class BeamBenchSettings:
-    """Section `beam_bench`. cache: decode with it; stop_at_eos: of the timed runs, texts are always ended by <eos>."""
+    """Section `beam_bench`. cache: whether to decode with it; stop_at_eos: in the timed runs (texts always do)."""
 
     widths: tuple[int, ...] = setting(low=1, high=100_000, length=1)
     prompts: int = setting(low=1, high=100_000)
@@ -55,7 +55,7 @@ class AccumSettings:
     held_out_batches: int = setting(low=1, high=1_000_000)
 
     def problems(self) -> list[str]:
-        """Rules between the fields: only divisors of the largest setting end at the same token as it does."""
+        """Rules between the fields: only divisors of the largest setting end at the same token as that one."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
             return [f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"]
@@ -73,7 +73,7 @@ class CkptBenchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedSettings:
-    """Section `seeds`: those trained beside `train.seed`."""
+    """Section `seeds`: the seeds that are trained in addition to `train.seed`."""
 
     more: tuple[int, ...] = setting(low=0)
 
@@ -92,20 +92,20 @@ _DONE, _BAD_INPUT, _FAILED = "done", "bad input", "failed"
 
 
 def start_server(module: str) -> None:
-    """Start the server that forks the processes; it imports `module` while the caller goes on. Once is enough."""
+    """Start the server that forks the processes; it imports `module` meanwhile. Starting it once is enough."""
     from multiprocessing import forkserver
 
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         ["torch", module]
-    )  # the server passes over what it cannot import
+    )  # the server skips what it cannot import
     forkserver.ensure_running()
 
 
 def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """function(*args) in a fresh process: its dict, or {"error": "oom" | what happened} where it failed or died.
+    """function(*args) in a fresh process: its dict, or {"error": "oom" | what happened} if it failed or died.
 
-    `function` stands at the top of a module, arguments and result are pickled. InputError passes through. Out of
-    memory is "oom".
+    `function` must be defined at the top of a module; arguments and result are pickled. InputError is raised here too.
+    Running out of memory gives "oom".
     """
     start_server(function.__module__)
     context = multiprocessing.get_context("forkserver")
@@ -132,10 +132,10 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
 def run_tasks(
     function: Callable[..., dict[str, Any]], tasks: Iterable[tuple[dict[str, Any], Any]], figures: Callable[[dict], str]
 ) -> list[dict[str, Any]]:
-    """function(task) of each task in a process of its own, one after the other.
+    """function(task) of each task in its own process, one after the other.
 
     Tasks are pairs of what is known of a setting (its name under "setting") and the task. The results hold both that
-    and the answer; what `figures` says of each is printed.
+    and the answer; `figures` turns each result into the text that is printed.
     """
     results = []
     for known, task in tasks:
@@ -166,7 +166,7 @@ def synchronize(device: Any) -> None:
 
 
 def median_seconds(step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1) -> float:
-    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` that do not count."""
+    """Median wall time of step() in seconds over `repeats` runs, after `warm_up` runs that do not count."""
     times = []
     for number in range(warm_up + repeats):
         synchronize(device)
@@ -179,12 +179,12 @@ def median_seconds(step: Callable[[], object], *, repeats: int, device: Any, war
 
 
 def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], object] = lambda: None) -> float | None:
-    """Peak of the allocator during one step(), in MiB above what was allocated when it began; None: not measured.
+    """Peak of the allocator during one step(), in MiB above what was allocated when it began; None if not measured.
 
-    On CUDA the allocator's own counter; on the CPU the running sum of the allocations and releases that torch's
-    profiler records. It does not see the release of what was allocated before it started: what step() releases
-    (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start. Time
-    nothing in the same run: recording is slow.
+    On CUDA this is the allocator's own counter; on the CPU it is the running sum of the allocations and releases that
+    torch's profiler records. The profiler does not see the release of what was allocated before it started: what step()
+    releases (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start.
+    Do not time the same run: recording is slow.
     """
     import torch
 
@@ -211,7 +211,7 @@ def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], objec
 def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[dict], list[dict[str, str]]]:
     """(results that were measured, {"setting", "figure", "reason"} of those that carry "error").
 
-    Raises CommandFailed where nothing was measured.
+    Raises CommandFailed if nothing was measured.
     """
     results = list(results)
     errors = {result["setting"]: result["error"] for result in results if "error" in result}
@@ -240,7 +240,7 @@ def records(
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table, floats to six digits."""
+    """Write a table, floats with six significant digits."""
     with atomic_write(path) as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(header)

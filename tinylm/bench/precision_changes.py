@@ -12,8 +12,8 @@ from tinylm.model.transformer import TinyLM
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """tokens: how many were predicted, each from the text before it; changed: whose likeliest token is another than in
-    plain fp32; nats before (plain fp32) and after: of all these tokens."""
+    """tokens: how many were predicted, each from the text before it; changed: how many have another likeliest token
+    than in plain fp32; nats before (plain fp32) and after: of all these tokens."""
 
     precision: str
     tokens: int
@@ -22,7 +22,7 @@ class Changes:
     nats_after: float
 
     def figures(self) -> dict[str, float]:
-        """For a metrics file; nothing where no token was predicted."""
+        """For a metrics file; empty if no token was predicted."""
         if not self.tokens:
             return {}
         return {
@@ -33,7 +33,7 @@ class Changes:
         }
 
     def in_words(self) -> str:
-        """One line for people."""
+        """One line for the user."""
         found = self.figures()
         if not found:
             return f"{self.precision}: no token to compare with fp32"

@@ -1,4 +1,4 @@
-"""What runs that differ in nothing but their seed say together; needs no torch."""
+"""Summary of runs that differ only in their seed; needs no torch."""
 
 import math
 import statistics
@@ -16,11 +16,11 @@ Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
 
 def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/seeds.json out of each seed's FIGURES: mean, sd and difference of each figure that all seeds have.
+    """metrics/seeds.json from each seed's FIGURES: mean, sd and difference of each figure that all seeds have.
 
-    sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, which 95 % of the
-    differences between two runs stay below that differ in their seed alone (normally distributed ones). Both are left
-    out with one seed.
+    sd: sample standard deviation. difference: t * sqrt(2) * sd with n - 1 degrees of freedom, a 95 % bound on the
+    difference between two runs that differ only in their seed (if differences are normally distributed). Both are
+    left out with one seed.
     """
     merged: dict[str, Any] = {"n": len(by_seed), "seeds": list(by_seed)}
     for name in FIGURES:
@@ -36,7 +36,7 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _t(freedom: int) -> float:
-    """97.5 % point of Student's t; beyond the table by an expansion (Abramowitz and Stegun 26.7.5), right to 1e-4."""
+    """97.5 % point of Student's t; beyond the table by an expansion (Abramowitz and Stegun 26.7.5), to 1e-4."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     first = (_Z**3 + _Z) / 4
@@ -46,11 +46,11 @@ def _t(freedom: int) -> float:
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
-    """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), a series a seed.
+    """plots/seeds.csv: held-out losses as (step, tokens, series, nats per token), one series per seed.
 
-    With several seeds three more series: mean, lowest and highest of all of them at the first seed's validations, up
-    to where the shortest run ends; the others' losses between two of their validations are taken on a straight line
-    over the tokens.
+    With several seeds there are three more series: the mean, lowest and highest of all of them at the first seed's
+    validations, up to where the shortest run ends; between two validations the other seeds' losses are interpolated
+    linearly over the tokens.
     """
     rows = [
         (int(at), int(tokens), f"seed {seed}", value) for seed, curve in by_seed.items() for at, tokens, value in curve

@@ -1,9 +1,9 @@
-"""What the runs of the accumulation sweep say together; needs no torch."""
+"""Summary of the runs of the accumulation sweep; needs no torch."""
 
 from collections.abc import Mapping
 from typing import Any
 
-TAIL_TOKENS = 0.1  # share of the budget over whose end the train loss is averaged
+TAIL_TOKENS = 0.1  # last share of the budget, over which the train loss is averaged
 MEASURED = (
     "epoch_s is extrapolated: an epoch's tokens over tokens_per_s; tokens_per_s and update_s are of the updates alone, "
     "validation left out; peak_mib is the allocator's peak in one further update above weights, gradients and "
@@ -12,19 +12,19 @@ MEASURED = (
 
 
 def held_out_at(run: Mapping[str, Any], update: int) -> float:
-    """Held-out nats per token which a run measured after `update`."""
+    """Held-out nats per token that a run measured after `update`."""
     return next(nats for _, at, _, nats in run["held_out"] if at == update)
 
 
 def tail_loss(run: Mapping[str, Any]) -> float:
-    """Mean train loss over the last tenth of the tokens, so that runs with few updates compare with many."""
+    """Mean train loss over the last tenth of the tokens, so that runs with few and many updates can be compared."""
     end = run["curve"][-1][2]
     tail = [nats for _, _, tokens, nats in run["curve"] if tokens > end * (1 - TAIL_TOKENS)]
     return sum(tail) / len(tail)
 
 
 def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """metrics/accum_sweep.json out of the runs by accumulation: losses at equal tokens and at equal updates."""
+    """metrics/accum_sweep.json from the runs by accumulation: losses at equal tokens and at equal updates."""
     update = runs[max(runs)]["compared_update"]
     table = {
         number: {

@@ -1,4 +1,4 @@
-"""`make bench`: every line of the list, or those named, one after the other; earlier results of other lines stay."""
+"""`make bench`: runs every line, or those named, one after the other; earlier results of other lines are kept."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The model that all contenders decode with: trained for some minutes, exported, made once and kept."""
+"""The model that all contenders decode with: trained for some minutes, exported and kept."""
 
 import dataclasses
 import itertools
@@ -26,7 +26,7 @@ WORDS = VocabSettings(
 
 
 def padded_tokenizer(texts: Iterable[str], size: int) -> WordTokenizer:
-    """The stories' words, followed by made-up ones until there are `size` ids; at most so many."""
+    """The stories' words, followed by made-up ones until there are `size` ids; never more than that."""
     known = build_tokenizer(count_words(texts, WORDS), WORDS)
     fill = (f"word{number:06d}" for number in itertools.count())
     words = itertools.chain(known.tokens[len(known.specials) :], fill)
@@ -47,9 +47,9 @@ def _train(folder: Path, shape: Shape, options: Options, tokenizer: WordTokenize
 
 
 def checkpoint(options: Options) -> dict[str, Any]:
-    """{models, vocab, export: where they lie; prompts, new_tokens}: the set-up that all contenders share.
+    """{models, vocab, export: their paths; prompts, new_tokens}: the setup that all contenders share.
 
-    Read where it lies at the options' size, else trained and exported first.
+    Read if it exists at the options' size; otherwise trained and exported first.
     """
     shape = of_size(options.size)
     folder = (options.work / f"speaker-{options.size}").absolute()

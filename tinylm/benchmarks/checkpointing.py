@@ -1,5 +1,5 @@
-"""Gradient checkpointing at the shape of word-50k, 4 layers: what ckpt_bench measures, also in bf16 and with the
-plain loss."""
+"""Gradient checkpointing at the shape of word-50k, 4 layers: what ckpt_bench measures, and also bf16 and the plain
+loss."""
 
 import dataclasses
 import tempfile
@@ -18,7 +18,7 @@ from tinylm.text.tokens.token_store import write_store
 
 
 class Variant(NamedTuple):
-    """In which precision, with which loss, which choices of what is kept; with a goal or without."""
+    """Its precision, its loss, the recomputation modes to measure, and whether it has a goal."""
 
     precision: str
     plain_loss: bool
@@ -34,7 +34,7 @@ VARIANTS = {
 
 
 def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[str, Any]]]]:
-    """ckpt_bench's results by variant, trial and mode; it checks loss and gradients to be equal to the bit."""
+    """ckpt_bench's results by variant, trial and mode; it checks that loss and gradients are bit-identical."""
     settings = ckpt.CkptBenchSettings(
         depths=(shape.layers,), batch_size=shape.batch, repeats=1 if options.inline else 3
     )
@@ -56,7 +56,7 @@ def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[st
 
 
 def checkpointing(options: Options) -> list[Row]:
-    """Gradient checkpointing: peak memory and time against none, gradients equal to the bit; in fp32 with goals."""
+    """Gradient checkpointing: peak memory and time against none, bit-identical gradients; in fp32 with goals."""
     shape = of_size(options.size)
     rows = []
     for name, trials in _measure(options, shape).items():
@@ -68,7 +68,7 @@ def checkpointing(options: Options) -> list[Row]:
             peaks, times = (spreads(chosen, none, figure) for figure in ("peak_mib", "step_s"))
             left, taken = (ours["median"] / none["median"] for ours, none in (peaks, times))
             saved, slower = 100 * (1.0 - left), 100 * (taken - 1.0)
-            what = f"{called}: peak saved above weights and gradients, gradients equal to the bit"
+            what = f"{called}: peak saved above weights and gradients, bit-identical gradients"
             rows.append(Row(what, "MiB", *peaks, peer, saved, "%", **memory))
-            rows.append(Row(f"{called}: time added", "s a step", *times, peer, slower, "%", higher=False, **time))
+            rows.append(Row(f"{called}: time added", "s per step", *times, peer, slower, "%", higher=False, **time))
     return rows

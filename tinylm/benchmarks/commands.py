@@ -1,4 +1,4 @@
-"""Commands timed as a user meets them: the lines `start` and `repro`."""
+"""Commands timed as a user runs them: the lines `start` and `repro`."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ PROMPT = "once upon a time"
 
 
 def first_word(command: list[str]) -> float:
-    """Seconds until the text goes past its prompt. Raises CommandFailed where no text comes."""
+    """Seconds until the text is longer than its prompt. Raises CommandFailed if no text comes."""
     start = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -52,7 +52,7 @@ def start(options: Options) -> list[Row]:
 
 
 def clone(folder: Path) -> Path:
-    """This repository's HEAD in a folder of its own, without what DVC knows of earlier runs."""
+    """This repository's HEAD in its own folder, without what DVC knows about earlier runs."""
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
     (folder / "dvc.lock").unlink(missing_ok=True)
     for name in ("metrics", "plots"):

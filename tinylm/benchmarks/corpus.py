@@ -18,7 +18,7 @@ from tinylm.presets.write import BASE, preset_text
 from tinylm.studies.synthetic_corpus import write_corpus
 
 STORIES = {"full": (2_119_719, 21_990), "tiny": (60, 5)}  # train, validation
-NEW_WORDS = {"as in TinyStories": 0.0, "one word in fifty new": 0.02}
+NEW_WORDS = {"words as in TinyStories": 0.0, "one word in fifty is new": 0.02}
 SAMPLE_BYTES = 50_000_000
 PEERS = {
     "re and dict, one core": ("plain_python", ""), "tokenizers": ("tokenizers", "tokenizers"),
@@ -27,7 +27,7 @@ PEERS = {
 
 
 def synthetic(options: Options, new_words: float) -> Path:
-    """The corpus's folder, written where it is not there yet."""
+    """The corpus's folder, written if it is not there yet."""
     folder = (options.work / f"standin-{options.size}-{new_words:g}").absolute()
     if not folder.exists():
         with atomic_folder(folder) as new:
@@ -36,7 +36,7 @@ def synthetic(options: Options, new_words: float) -> Path:
 
 
 def pipeline(folder: Path, data: Path, threads: int) -> None:
-    """A folder in which stages run: params.yaml of the complete preset over this corpus, vectors that cost nothing."""
+    """Prepare a folder for stages: params.yaml of the complete preset over this corpus, vectors that cost nothing."""
     params = parse_yaml(preset_text(BASE), BASE)
     own: dict[str, dict[str, Any]] = {
         "data": {"source": "local", "path": str(data), "train_stories": None, "evaluation_stories": None},
@@ -73,7 +73,7 @@ def _rows(what: str, stages: Mapping[str, tuple[float, float]]) -> list[Row]:
 
 
 def _peers(options: Options, data: Path, rate: float) -> list[Row]:
-    """The peers on a sample of the same text, in MB a second."""
+    """The peers on a sample of the same text, in MB per second."""
     with tempfile.TemporaryDirectory() as folder:
         sample = Path(folder) / "sample.txt"
         with open(data / "train.txt", encoding="utf-8") as text, atomic_write(sample) as part:
@@ -86,7 +86,7 @@ def _peers(options: Options, data: Path, rate: float) -> list[Row]:
         entries["tinylm clean_text"] = Entry("text:our_cleaning", setup)
         with options.contenders(entries) as contenders:
             rate_of = rates(trials(contenders, min(options.trials, 3), warm_up=0), "mb")
-    what = "text to ids, against words counted and encoded by"
+    what = "text to ids, compared with words counted and encoded by a peer"
     counting = [name for name in list(PEERS)[:2] if name in rate_of]
     rows = [Row(what, "MB/s", spread([rate]), rate_of[name], name, rate / rate_of[name]["median"]) for name in counting]
     what, ours, peer = "quotes mended, one core", rate_of["tinylm clean_text"], "ftfy.fix_text"
@@ -94,7 +94,7 @@ def _peers(options: Options, data: Path, rate: float) -> list[Row]:
 
 
 def corpus(options: Options) -> list[Row]:
-    """A corpus of 2.1 M stories, 1.9 GB: quotes mended, words counted and encoded; also where new words never stop."""
+    """A corpus of 2.1 M stories, 1.9 GB: quotes mended, words counted and encoded; also with endless new words."""
     rows: list[Row] = []
     rate = 0.0
     for kind, share in list(NEW_WORDS.items())[: 1 if options.tiny else None]:
@@ -102,5 +102,5 @@ def corpus(options: Options) -> list[Row]:
         size = (data / "train.txt").stat().st_size / 1e6
         stages = _stages(options, data)
         rate = rate or size / sum(seconds for seconds, _ in stages.values())
-        rows += _rows(f"{size:,.0f} MB, words {kind}", stages)
+        rows += _rows(f"{size:,.0f} MB, {kind}", stages)
     return rows + _peers(options, synthetic(options, 0.0), rate)

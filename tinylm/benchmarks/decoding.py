@@ -1,6 +1,6 @@
-"""Decoding the same weights: the lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2, llama2.c.
+"""Decoding the same weights: lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2 and llama2.c.
 
-Beside each lower precision stands which share of the greedy tokens it changes.
+Each lower precision is shown with the share of the greedy tokens that it changes.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from tinylm.benchmarks.options import Entry, Options
 from tinylm.benchmarks.record import Row, against, best
 from tinylm.benchmarks.shape import of_size
 
-ALONE = {"full": 4, "tiny": 1}  # prompts of a trial, where each is decoded by itself
+ALONE = {"full": 4, "tiny": 1}  # prompts of a trial when each is decoded by itself
 TEXTS = {"full": 10, "tiny": 1}  # of a trial of llama2.c
 BEAMS = (5, 10)
 UNIT = "tokens/s"
@@ -22,7 +22,7 @@ Rates = Mapping[str, Mapping[str, float]]
 
 
 def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
-    """tinylm in each mode, transformers, CTranslate2 in both precisions with so many workers each."""
+    """tinylm in each mode, transformers, CTranslate2 in both precisions with each number of workers."""
     made = checkpoint(options)
     entries = {f"tinylm {mode}": Entry("decoding:ours", made | {"mode": mode}) for mode in MODES}
     entries["transformers"] = Entry("decoding:transformers", made, peer=True, needs="transformers")
@@ -60,7 +60,7 @@ class Table:
     ids: dict[str, list[list[int]]] = dataclasses.field(default_factory=dict)
 
     def measure(self, method: str | int, only: tuple[str, ...] = ("tinylm", "transformers", "CTranslate2")) -> Rates:
-        """Tokens a second of every contender whose name begins with one of `only`, in interleaved trials."""
+        """Tokens per second of every contender whose name begins with one of `only`, in interleaved trials."""
         chosen = {name: contender for name, contender in self.contenders.items() if name.startswith(only)}
         answers = trials(chosen, self.options.trials, method=method, alone=self.alone)
         if method == "greedy":
@@ -71,7 +71,7 @@ class Table:
         return rate
 
     def changed(self, name: str) -> str:
-        """Which share of the greedy tokens differs from our fp32's, place by place."""
+        """The share of greedy tokens that differs from our fp32's, position by position."""
         ours, theirs = self.ids.get("tinylm fp32"), self.ids.get(name)
         if not ours or not theirs or name == "tinylm fp32":
             return ""
@@ -85,7 +85,7 @@ class Table:
 
 
 def row(what: str, rate: Rates, prefix: str, **goal: Any) -> list[Row]:
-    """Our fastest mode against a peer's fastest; nothing where the peer was not measured."""
+    """Our fastest mode against a peer's fastest; empty if the peer was not measured."""
     ours, peer = best(rate, "tinylm"), best(rate, prefix)
     return [against(f"{what} ({ours})", UNIT, rate[ours], rate[peer], peer, **goal)] if peer else []
 

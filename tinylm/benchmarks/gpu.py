@@ -1,7 +1,7 @@
-"""`make bench-gpu`: every figure of a CUDA card in one call of under eight minutes, so that whoever has one adds a row.
+"""`make bench-gpu`: every figure of a CUDA card in one call of under eight minutes, so whoever has one can add a row.
 
 The machine's limits (matrix products, memory), training at the shape of word-50k in bf16 with its peak memory, one
-prompt, and the 5,000 iterations of the report D (preset gpt2-bpe), shortened and extrapolated where time is short.
+prompt, and the 5,000 iterations of coding report (D) (preset gpt2-bpe), shortened and extrapolated if time is short.
 Counted goals for one H200: 2.5 M tokens/s, 8,000 tokens/s, 45 s; their arithmetic is in docs/reference/benchmarks.md.
 """
 
@@ -29,12 +29,12 @@ from tinylm.training.trainer import Trainer, TrainSettings
 
 RESULTS = Path("docs/benchmarks-gpu.json")
 BUDGET_S = 420.0
-TRAINING_S = 220.0  # after so long no further batch is tried
+TRAINING_S = 220.0  # no further batch is tried after this
 GOALS = {"word-50k tokens/s": 2.5e6, "one prompt tokens/s": 8000.0, "D's 5,000 iterations, s": 45.0}
 
 
 class Sizes(NamedTuple):
-    """square: side of the products; rows: batches tried; seconds: of each measured part; iterations: of D."""
+    """square: side of the products; rows: batches tried; seconds: of each measured part; iterations: of report D."""
 
     square: int
     rows: tuple[int, ...]
@@ -50,7 +50,7 @@ TINY = Sizes(64, (1, 2), 0.01, 2, shapes.TINY, shapes.TINY)
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Wall time of one call, until the device has done it."""
+    """Wall time of one call, until the device has finished it."""
     measure.synchronize(device)
 
     def finished() -> None:
@@ -61,7 +61,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def _steps(update: Callable[[], object], wanted_s: float, device: torch.device) -> tuple[int, float]:
-    """(updates, seconds) of about so long, after a first one that compiles and is not counted, and a second."""
+    """(updates, seconds) that took about `wanted_s`, after two updates that are not counted (the first compiles)."""
     for _ in range(2):
         once = _seconds(update, device)
     count = max(1, min(2000, round(wanted_s / max(once, 1e-6))))
@@ -89,12 +89,12 @@ def _forget_peak(device: torch.device) -> None:
 
 
 def _peak_mib(device: torch.device) -> float | None:
-    """Largest size of the allocator since its peak was forgotten; None without CUDA."""
+    """Largest size of the allocator since its peak was forgotten; None if there is no CUDA."""
     return torch.cuda.max_memory_allocated(device) / measure.MIB if device.type == "cuda" else None
 
 
 def training(device: torch.device, sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Tokens a second at each batch that fits, with the peak memory and the operations a second reached."""
+    """Tokens per second at each batch that fits, with the peak memory and the operations per second reached."""
     start = time.perf_counter()
     for rows in sizes.rows:
         if time.perf_counter() - start > TRAINING_S:
@@ -121,7 +121,7 @@ def _update(trainer: Trainer) -> Callable[[], object]:
 
 
 def one_prompt(device: torch.device, sizes: Sizes) -> dict[str, float]:
-    """Greedy tokens a second of one prompt at the shape of word-50k, by this machine's own path."""
+    """Greedy tokens per second of one prompt at the shape of word-50k, by the decoder that suits this machine."""
     model = shapes.untrained(sizes.shape).to(device).eval()
     new = sizes.shape.context - 6
     decode = our_decode(model, prepare(model, "auto"), new)
@@ -130,7 +130,7 @@ def one_prompt(device: torch.device, sizes: Sizes) -> dict[str, float]:
 
 
 def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, float]:
-    """Seconds of D's 5,000 iterations of 128 x 64 tokens (preset gpt2-bpe): measured as far as time allows."""
+    """Seconds of report D's 5,000 iterations of 128 x 64 tokens (preset gpt2-bpe): measured as far as time allows."""
     shape, preset = sizes.shape_d, "gpt2-bpe"
     own = {"batch_size": shape.batch, "precision": "bf16"}
     settings = shapes.section("train", TrainSettings, own, preset)
@@ -155,7 +155,7 @@ def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, flo
 
 
 def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
-    """All figures, printed as they come."""
+    """All figures, printed as they are measured."""
     start = time.perf_counter()
     results: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes), "training": []}
     print(results["conditions"], results["limits"], sep="\n", flush=True)

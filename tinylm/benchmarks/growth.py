@@ -34,7 +34,7 @@ Setup = Callable[[Shape, int], dict[str, Any]]
 
 
 def _shape(**factors: int) -> Setup:
-    """The set-up with numbers of the shape replaced by so many times the value, tokens a step kept over contexts."""
+    """The setup with numbers of the shape replaced by multiples of the value; tokens per step are kept."""
 
     def setup(shape: Shape, value: int) -> dict[str, Any]:
         changed = {name: factor * value for name, factor in factors.items()}
@@ -52,8 +52,8 @@ def _same(key: str) -> Setup:
 class Axis(NamedTuple):
     """What is measured over which values.
 
-    limit: what the counted one is made of: flop: operations over the rate of products; bytes: or of reading them, if
-    that takes longer; cores: one thread's limit over the threads; none.
+    limit: what the counted limit is made of. flop: operations over the rate of products; bytes: the larger of that and
+    the time to read the weights; cores: one thread's limit divided by the threads; none.
     """
 
     title: str
@@ -89,13 +89,13 @@ AXES = {
 
 
 def measure(name: str, options: Options) -> dict[str, Any]:
-    """{x, seconds, limit_s} of every value of an axis, one after the other, and the fitted exponent."""
+    """{x, seconds, limit_s} of every value of an axis, and the fitted exponent."""
     axis, shape = AXES[name], of_size(options.size)
     values, points = axis.values(options.size), list[dict[str, Any]]()
     for value in values:
         entry = Entry(f"growth:{axis.target}", {"tiny": options.tiny} | axis.setup(shape, value))
         with options.contender(name, entry) as contender:
-            contender.measure()  # compiled, in the cache
+            contender.measure()  # so that it is compiled and in the cache
             seconds = spread(contender.measure()["seconds"] for _ in range(options.trials))
             limit = _limit(axis.limit, contender.measure(limit=True), points)
         points.append({"x": value, "seconds": seconds, "limit_s": limit})
@@ -110,7 +110,7 @@ def _limit(kind: str, counted: Mapping[str, float], before: list[dict[str, Any]]
         return counted["flop"] / counted["flop_per_s"]
     if kind == "bytes":
         return max(counted["bytes"] / counted["bytes_per_s"], counted["flop"] / counted["flop_per_s"])
-    if kind == "cores":  # as fast as one core, times the cores
+    if kind == "cores":  # one core's rate times the cores
         first = before[0] if before else None
         return (
             counted["flop"] / counted["flop_per_s"]
@@ -134,7 +134,7 @@ def main() -> None:
 
 
 def grow(axes: list[str], options: Options) -> None:
-    """Measure the axes, keep them beside those measured earlier, draw each."""
+    """Measure the axes, keep them with those measured earlier, draw each."""
     results = load(options.results)
     for name in axes:
         measured_on = conditions(None, options.threads) | {"load": load_average()}
@@ -168,7 +168,7 @@ def _cells(axis: Mapping[str, Any]) -> str:
 
 
 def _picture(axis: Mapping[str, Any]) -> Figure:
-    """Measured seconds over the axis's values, the counted limit, the fitted power; both scales logarithmic."""
+    """Measured seconds over the axis's values, the counted limit, the fitted power; on two logarithmic scales."""
     xs, limits = ([point[key] for point in axis["points"]] for key in ("x", "limit_s"))
     lows, medians, highs = ([point["seconds"][key] for point in axis["points"]] for key in ("low", "median", "high"))
     title = f"{axis['title']}\nseconds ~ x^{axis['exponent']:.2f}"

@@ -1,4 +1,4 @@
-"""Contenders measured in interleaved trials, so that what else the machine does falls on all of them alike."""
+"""Contenders measured in interleaved trials, so that other load on the machine affects all of them alike."""
 
 import json
 import os
@@ -20,10 +20,10 @@ Trials = dict[str, list[dict[str, Any]]]
 
 
 class Contender:
-    """One contender, prepared in a process of its own; `measure` asks it for one trial.
+    """One contender, prepared in its own process; `measure` asks it for one trial.
 
-    target: `module:function` for `serve`; python: the interpreter of its environment. With `inline` it lives in this
-    process: for tests. Raises CommandFailed where it cannot be prepared or a trial fails.
+    target: `module:function` for `serve`; python: the interpreter of its environment. With `inline` it runs in this
+    process, for tests. Raises CommandFailed if it cannot be prepared or a trial fails.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Contender:
 
 
 def trials(contenders: Mapping[str, Contender], count: int, warm_up: int = 1, **request: Any) -> Trials:
-    """Every contender once a round, `count` rounds after `warm_up` rounds that do not count; answers by name."""
+    """Every contender once per round, `count` rounds after `warm_up` rounds that do not count; answers by name."""
     answers: Trials = {name: [] for name in contenders}
     for number in range(warm_up + count):
         for name, contender in contenders.items():
@@ -88,7 +88,7 @@ def trials(contenders: Mapping[str, Contender], count: int, warm_up: int = 1, **
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """Median, lowest and highest of the trials, to six digits, and how many they were."""
+    """Median, lowest and highest of the trials, to six digits, and the number of trials."""
     ordered = sorted(values)
     figures = {"median": statistics.median(ordered), "low": ordered[0], "high": ordered[-1]}
     return {name: float(f"{value:.6g}") for name, value in figures.items()} | {"turns": len(ordered)}

@@ -23,7 +23,7 @@ def line(name: str) -> Run:
 
 
 def run_line(name: str, options: Options, run: Run) -> None:
-    """Run one line, print and keep its rows, and write the page anew where there is one."""
+    """Run one line, print and keep its rows, and rewrite the page if there is one."""
     measured_on: dict[str, Any] = conditions(None, options.threads)
     measured_on |= {"load": record.load_average(), "turns": options.trials}
     if options.tiny:

@@ -1,15 +1,15 @@
-"""Wall time to the evaluation loss that a tuned nanoGPT has after some horizons, counted from the command on.
+"""Wall time, from launch, to the evaluation loss that a tuned nanoGPT reaches at each horizon.
 
-1. nanoGPT: at each horizon every learning rate and dropout once; the best by held-out, then with further seeds.
+1. nanoGPT: at each horizon every learning rate and dropout once; the best on held-out, then with further seeds.
 2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above nanoGPT's, with
-   each recipe; of those the quickest.
-3. Race: both chosen runs again, in turn, one pair a seed; nanoGPT in each of its modes. These times count.
+   each recipe; the fastest of these.
+3. Race: both chosen runs again, in turn, one pair per seed; nanoGPT in each of its modes. These times count.
 
-Every run is kept in a JSON when it ends; called again, only what is missing runs. The full thing takes hours.
+Every run is kept in a JSON when it ends; called again, only what is missing runs. The whole plan takes hours.
 
-The data, tokens of ../shared/tinystories as both contenders read them, or of the storybook: all words of train are
-ids, lower-case, without punctuation, quotes as published; <sos> and <eos> stand in the stream and are scored. Two per
-cent of the train stories are held out, to choose by; nothing trains on them.
+The data are tokens of ../shared/tinystories as both contenders read them, or of the storybook: all words of train are
+ids, lower-case, without punctuation, quotes as published; <sos> and <eos> are in the stream and are scored. Two per
+cent of the train stories are held out for choosing; nothing trains on them.
 """
 
 import argparse
@@ -42,8 +42,8 @@ from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 TUNED_IN = "bf16+compile"
 RECIPE = "tinystories-2m"  # chosen on held-out alone
-RANDOM_STD = 0.02  # of 0.02, 0.05 and 0.2 the best on held-out
-# Both chosen on held-out: of a dozen in runs of 0.1 M tokens, of ten in runs of 0.8 M.
+RANDOM_STD = 0.02  # the best of 0.02, 0.05 and 0.2 on held-out
+# Chosen on held-out: the first from a dozen, in runs of 0.1 M tokens, the second from ten, in runs of 0.8 M.
 SHORT = {"muon_lr": 0.08, "muon_beta": 0.8, "beta1": 0.7}
 LONGER = {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8, "batch_size": 32}
 _OF_THE_SIZE = (
@@ -51,16 +51,16 @@ _OF_THE_SIZE = (
 )  # fmt: skip
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
 SHARED = Path("../shared/tinystories")
-STORIES = {"full": 12_000, "tiny": 60}  # of the storybook, where there is no ../shared
+STORIES = {"full": 12_000, "tiny": 60}  # of the storybook, if there is no ../shared
 CORPORA = ("tinystories", "storybook")
 Task = dict[str, Any]
 
 
 def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
-    """What a preset says of how to train, in sections train, model and embedding; size and budget left out.
+    """What a preset says about how to train, in sections train, model and embedding; size and budget left out.
 
-    Four recipes: with its vectors trained first; with random ones, which cost no time and more tokens; and with these
-    at the rates that suit some hundred updates, and some hundred more. Ours are tuned to the horizon as nanoGPT's is.
+    Four recipes: with its vectors trained first; with random ones, which take no time but need more tokens; and with
+    those at rates for some hundred updates, and for some hundred more. Ours are tuned to the horizon as nanoGPT's is.
     """
     params = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
     trained = {
@@ -93,7 +93,7 @@ TINY = Plan(
 
 
 def default_corpus() -> str:
-    """tinystories where ../shared is at hand."""
+    """tinystories if ../shared is available."""
     return "tinystories" if (ROOT / SHARED).exists() else "storybook"
 
 
@@ -126,7 +126,7 @@ def _write(folder: Path, corpus: str, size: str) -> int:
 
 
 def prepare(options: Options, corpus: str) -> tuple[Path, Shape]:
-    """(the data's folder, made where it is not there yet; word-50k's shape with its vocabulary)."""
+    """(the data's folder, made if it is not there yet; word-50k's shape with its vocabulary)."""
     folder = (options.work / f"loss-{corpus}-{options.size}").absolute()
     ready = folder / "ready.json"
     if not ready.exists():
@@ -142,7 +142,7 @@ class Runs:
         self.results: dict[str, dict[str, Any]] = record.load(path)
 
     def do(self, task: Task) -> dict[str, Any]:
-        """The result of a task, from the file where it is there."""
+        """The result of a task, from the file if it is there."""
         name = json.dumps(task, sort_keys=True)
         if name not in self.results:
             answer = self.run(name, task)
@@ -152,7 +152,7 @@ class Runs:
         return self.results[name]
 
     def run(self, name: str, task: Task) -> dict[str, Any]:
-        """{seconds from the start of a process of its own to the end of training, held_out, evaluation}"""
+        """{seconds from the start of its own process to the end of training, held_out, evaluation}"""
         shape = vars(self.shape) | ({"dropout": task["dropout"]} if "dropout" in task else {})
         setup = task | {"folder": str(self.folder), "shape": shape, "clone": str(self.options.nanogpt)}
         target = "loss:nanogpt" if task["side"] == "nanoGPT" else "loss:ours"
@@ -177,9 +177,9 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> list[Task]:
 
 
 def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target: float) -> list[Task] | None:
-    """A recipe's tasks over the seeds with the fewest tokens that reach the target; None where no share does.
+    """A recipe's tasks over the seeds with the fewest tokens that reach the target; None if no share does.
 
-    A share whose first seed misses by far more than seeds differ is not tried with the others.
+    A share whose first seed misses the target by far more than seeds differ is not tried with the other seeds.
     """
     for share in plan.shares:
         tokens = round(share * horizon)
@@ -192,7 +192,7 @@ def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target:
 def race(
     runs: Runs, plan: Plan, theirs: list[Task], ours: list[Task]
 ) -> tuple[dict[str, float], dict[str, float], str]:
-    """(our times, the peer's in its fastest mode, that mode's name); without a race the times of the search."""
+    """(our times, the peer's times in its fastest mode, that mode's name); without a race the times of the search."""
     if not plan.race:
         return runs.seconds(ours), runs.seconds(theirs), f"nanoGPT {plan.modes[0]}"
     times: dict[str, list[Task]] = {}
@@ -222,7 +222,7 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
 
 
 def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
-    """One row a horizon."""
+    """One row per horizon."""
     if options.nanogpt is None:
         raise InputError("loss: NANOGPT is not set; allowed: a clone of github.com/karpathy/nanoGPT")
     folder, shape = prepare(options, corpus)
@@ -232,7 +232,7 @@ def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
 
 
 def loss(options: Options) -> list[Row]:
-    """Wall time to nanoGPT's loss, with the plan as it stands in this file; nothing without NANOGPT."""
+    """Wall time to nanoGPT's loss, with this file's default plan; empty without NANOGPT."""
     if options.nanogpt is None:
         print("NANOGPT is not set: wall time to its loss was not measured", flush=True)
         return []

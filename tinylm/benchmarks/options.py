@@ -20,9 +20,9 @@ PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy")
 
 
 class Entry(NamedTuple):
-    """A contender to start: a function of `contenders` as `module:function`, and its set-up.
+    """A contender to start: a function of `contenders` as `module:function`, and its setup.
 
-    peer: it runs in the peers' environment; needs: the package without which it is left out.
+    peer: whether it runs in the peers' environment; needs: the package without which it is left out.
     """
 
     target: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """trials: of each contender; size: full | tiny (does it run at all?); work: what is made once and kept.
+    """trials: of each contender; size: full | tiny (does it run at all?); work: folder of what is made once and kept.
 
     nanogpt, llama2c: clones that the user named; python: the interpreter of the peers' environment; inline: contenders
     live in this process, for tests.
@@ -63,7 +63,7 @@ class Options:
 
     @contextlib.contextmanager
     def contenders(self, entries: Mapping[str, Entry]) -> Iterator[dict[str, Contender]]:
-        """All contenders, prepared; peers whose packages are not there are left out and named."""
+        """All contenders, prepared; peers whose packages are missing are left out and named."""
         missing = {entry.needs for entry in entries.values()} - versions(self.python).keys() - {""}
         for peer in sorted(missing):
             print(f"{peer} is not installed for {self.python}: it was not measured", flush=True)
@@ -103,7 +103,7 @@ def add_options(parser: argparse.ArgumentParser, results: Path = Options.results
 
 
 def clone(name: str) -> Path | None:
-    """The folder that an environment variable names; None where it is not set. InputError where it is not there."""
+    """The folder that an environment variable names; None if it is not set. InputError if it does not exist."""
     value = os.environ.get(name)
     if not value:
         return None
@@ -117,13 +117,13 @@ def options_of(arguments: argparse.Namespace) -> Options:
     own = ROOT / ".venv-peers/bin/python"
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
-    if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never among the real ones
+    if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
     return Options(**given, nanogpt=clone("NANOGPT"), llama2c=clone("LLAMA2C"), python=python)
 
 
 def known(names: list[str], allowed: Mapping[str, Any], kind: str) -> list[str]:
-    """The names, or all where none is given. Raises InputError where one is unknown."""
+    """The names, or all if none is given. Raises InputError if one is unknown."""
     unknown = sorted(set(names) - set(allowed))
     if unknown:
         raise InputError(f"{' '.join(unknown)}: no such {kind}; allowed: {' '.join(allowed)}")

@@ -1,9 +1,10 @@
-"""What the full corpus, 10 times and 1,000 times of it take on this laptop, one H200, eight and sixty-four.
+"""What the full corpus, and 10 and 1,000 times as much, would take on this laptop and on one, eight and 64 H200s.
 
 Counted: operations and bytes of the model (tinylm/cost/describe.py), of data parallel training (each step's
 gradients go once through a ring), of the data on disk. Measured or assumed: every field of `Assumptions`, each an
-option of this command. Two models: that of word-50k with the words of the full corpus, and one that grows with the
-data, at so many tokens a parameter (Hoffmann et al. 2022), counted as 6 operations a parameter and token.
+option of this command. There are two models: that of word-50k with the words of the full corpus, and one that grows
+with the data, at a fixed number of tokens per parameter (Hoffmann et al. 2022), counted as 6 operations per parameter
+and token.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from tinylm.host.command import guard
 
 SCALES = (1, 10, 1000)
 HEAD = (
-    "| Corpus | Model | Machine | Text to ids | Ids on disk | Training memory a device | One epoch | Limited by |",
+    "| Corpus | Model | Machine | Text to ids | Ids on disk | Training memory per device | One epoch | Limited by |",
     "|---|---|---|---|---|---|---|---|",
 )
 
@@ -61,12 +62,12 @@ class Machine(NamedTuple):
     devices: int
     flop: float
     memory_gb: float
-    link: float | None  # bytes a second of the slowest link of the ring
+    link: float | None  # bytes per second of the slowest link of the ring
     mb_per_s: float
 
 
 class Model(NamedTuple):
-    """parameters; flop: of training, a token; wide: whether its products fill a GPU."""
+    """parameters; flop: of training, per token; wide: whether its products fill a GPU."""
 
     name: str
     parameters: float
@@ -93,15 +94,15 @@ def word_model(a: Assumptions) -> Model:
 
 
 def grown_model(a: Assumptions, tokens: float) -> Model:
-    """As many parameters as the tokens are worth."""
+    """As many parameters as the tokens are enough for."""
     parameters = tokens / a.tokens_per_parameter
     return Model(f"{_short(parameters)} parameters", parameters, 6 * parameters, parameters > 1e9)
 
 
 def epoch(a: Assumptions, model: Model, machine: Machine, tokens: float) -> tuple[float, str]:
-    """(seconds of one epoch, what limits it): operations, or the gradients' way through the ring.
+    """(seconds of one epoch, what limits it): operations, or sending the gradients through the ring.
 
-    A ring of N devices sends 2 (N - 1) / N of the gradients through each link a step (Patarasuk and Yuan 2009), here
+    A ring of N devices sends 2 (N - 1) / N of the gradients through each link per step (Patarasuk and Yuan 2009), here
     not hidden by the backward pass: an upper bound.
     """
     work = tokens * model.flop / (machine.flop * machine.devices)
@@ -128,7 +129,7 @@ def _short(value: float) -> str:
 
 
 def _memory(a: Assumptions, model: Model, machine: Machine) -> str:
-    """State of training a device; sharded over all of them where one does not hold it."""
+    """Training state per device; sharded over all of them if one cannot hold it."""
     whole = model.parameters * a.bytes_per_parameter
     shown = f"{_short(whole)}B"
     if whole <= 0.8e9 * machine.memory_gb:

@@ -24,8 +24,8 @@ class Row:
     """One figure of a line.
 
     ours, peer: {median, low, high, turns (how many trials)} in `unit`; figure: what the goal is about (a ratio, or our
-    own median); must, stretch: the goal, None where there is none; higher: whether more is better; note: what a reader
-    must know (share of changed tokens, what is extrapolated); part: which one of a line that can be run in parts.
+    own median); must, stretch: the goals, None if there is none; higher: whether more is better; note: what a reader
+    must know (share of changed tokens, what is extrapolated); part: which part of a line that can be run in parts.
     """
 
     what: str
@@ -42,7 +42,7 @@ class Row:
     part: float | None = None
 
     def reached(self) -> str:
-        """stretch | must | no | not the stretch (the only goal); nothing without a goal."""
+        """stretch | must | no | not the stretch (if that is the only goal); empty without a goal."""
         if self.must is None and self.stretch is None:
             return ""
         if self.figure is None:
@@ -63,18 +63,18 @@ def against(
 
 
 def best(rates: Mapping[str, Mapping[str, float]], prefix: str) -> str:
-    """The fastest contender whose name begins so; "" where none does."""
+    """The fastest contender whose name begins with the prefix; "" if none does."""
     names = (name for name in rates if name.startswith(prefix))
     return max(names, key=lambda name: rates[name]["median"], default="")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The results so far, by line; empty where there are none."""
+    """The results so far, by line; empty if there are none."""
     return read_json(path) if path.exists() else {}
 
 
 def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a line's rows in place of its earlier ones; other lines, and other parts, stay. Returns all results."""
+    """Replace a line's earlier rows by new ones; other lines, and other parts, are kept. Returns all results."""
     results = load(path)
     shown = [dataclasses.asdict(row) | {"reached": row.reached()} for row in rows]
     parts = {row.part for row in rows}
@@ -87,7 +87,7 @@ def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, An
 
 
 def load_average() -> float:
-    """Runnable processes of the last minute: what else the machine was doing."""
+    """Mean number of runnable processes in the last minute: what else the machine was doing."""
     return round(os.getloadavg()[0], 2)
 
 
@@ -96,7 +96,7 @@ def stamp() -> str:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or all before the point; thousands separated."""
+    """Three significant digits, or all digits before the point; thousands separated."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -132,7 +132,7 @@ def in_words(conditions: Mapping[str, Any]) -> str:
 
 
 def put(page: Path, marks: tuple[str, str], text: str) -> None:
-    """Put a text between two marks of a Markdown page. Raises InputError where the marks are not there."""
+    """Put a text between two marks of a Markdown page. Raises InputError if the marks are missing."""
     start, end = marks
     old = page.read_text(encoding="utf-8")
     if start not in old or end not in old:

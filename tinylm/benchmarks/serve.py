@@ -1,6 +1,6 @@
-"""One contender in a process of its own: prepared once, then one trial for each line it is sent.
+"""One contender in its own process: prepared once, then one trial for each line it is sent.
 
-`python -m tinylm.benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the set-up as JSON, which
+`python -m tinylm.benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the setup as JSON, which
 FUNCTION turns into a step; each further line is a request, and step(request) a trial. Answers go out as JSON lines;
 whatever libraries print goes to standard error. Nothing but the standard library is imported before the contender, so
 that any environment can serve.
@@ -19,7 +19,7 @@ Step = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def prepare(target: str, setup: Mapping[str, Any]) -> Step:
-    """The step that `module:function` makes of the set-up."""
+    """The step that `module:function` makes of the setup."""
     module, _, function = target.partition(":")
     return getattr(importlib.import_module(module), function)(setup)
 

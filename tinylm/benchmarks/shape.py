@@ -1,4 +1,4 @@
-"""The shape at which all contenders are measured, and ours at it: settings, data, models."""
+"""The shape at which all contenders are measured, and our settings, data and models at that shape."""
 
 import dataclasses
 import tempfile
@@ -23,13 +23,13 @@ from tinylm.training.trainer import Trainer
 
 SPECIALS = 4
 PAD_ID = 2
-# What nanoGPT computes: no biases, learned positions, one matrix for input and output, all of it trained.
+# nanoGPT's architecture: no biases, learned positions, one matrix for input and output, all of it trained.
 AS_NANOGPT = {
     "head_width": None, "norm": "pre", "norm_kind": "layer", "final_norm": True, "positions": "learned",
     "activation": "gelu", "init": "scaled", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False,
     "tied_output": True, "output_bias": False, "embedding": "tuned",
 }  # fmt: skip
-# The preset word-50k: frozen vectors, an output layer of its own with a bias, feed-forward with biases.
+# The preset word-50k: frozen vectors, a separate output layer with a bias, feed-forward with biases.
 AS_PRESET = AS_NANOGPT | {
     "positions": "sinusoids", "activation": "relu", "feed_forward_bias": True, "tied_output": False,
     "output_bias": True, "embedding": "frozen",
@@ -39,7 +39,7 @@ ADAMW_BF16 = {"optimizer": "adamw", "precision": "bf16"}  # of section train
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The preset word-50k's numbers by default; `batch` rows of `context` tokens a step."""
+    """The preset word-50k's numbers by default; `batch` rows of `context` tokens per step."""
 
     layers: int = 4
     heads: int = 6
@@ -65,7 +65,7 @@ def of_size(size: str) -> Shape:
 
 
 def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE) -> Any:
-    """A section of a preset, by default of the complete one, with some values changed."""
+    """A section of a preset, by default of the complete one, with some changed values."""
     params = parse_yaml(preset_text(preset), preset)
     return read_section({name: params[name] | dict(changes)}, name, cls, f"{preset}.yaml")
 
@@ -76,7 +76,7 @@ def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT, preset: s
 
 
 def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
-    """Section `train` of the complete preset, packed windows of the shape, a budget that does not end; changes last."""
+    """Section `train` of the complete preset, packed windows of the shape, an endless budget; `changes` come last."""
     own = {"layout": "stream", "batch_size": shape.batch, "accumulation": 1, "tokens": 10**12, "epochs": None}
     return section("train", TrainSettings, own | changes)
 
@@ -93,7 +93,7 @@ def untrained(shape: Shape) -> TinyLM:
 
 
 def stream(shape: Shape, tokens: int) -> np.ndarray:
-    """Ids as words come, the k-th most frequent one 1 / k as often as the first (Zipf).  -> (tokens,) int64"""
+    """Ids distributed like words: the k-th occurs 1 / k as often as the first (Zipf).  -> (tokens,) int64"""
     rng = np.random.default_rng(derive_seed(1, "stream"))
     weights = 1.0 / np.arange(1, shape.vocab - SPECIALS + 1)
     return SPECIALS + rng.choice(len(weights), size=tokens, p=weights / weights.sum())
@@ -103,12 +103,12 @@ def new_trainer(
     shape: Shape, settings: TrainSettings, threads: int, *,
     model: ModelSettings | None = None, device: Any = "cpu", folder: Path | None = None,
 ) -> Trainer:  # fmt: skip
-    """The real Trainer over random vectors and the token store in `folder`, or else a stream of words.
+    """The real Trainer over random vectors and the token store in `folder`, or a stream of words.
 
     model: by default nanoGPT's architecture.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory() as made:  # it may go: the map keeps the file
+        with tempfile.TemporaryDirectory() as made:  # it may be removed: the map keeps the file
             write_store(made, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
             return new_trainer(shape, settings, threads, model=model, device=device, folder=Path(made))
     seed_everything(1, threads)

@@ -1,4 +1,4 @@
-"""Training at the shape of word-50k: tokens a second and the allocator's peak, against nanoGPT and transformers."""
+"""Training at the shape of word-50k: tokens per second and the allocator's peak, against nanoGPT and transformers."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from tinylm.benchmarks.options import Entry, Options
 from tinylm.benchmarks.record import Row, against, best
 from tinylm.benchmarks.shape import ADAMW_BF16, of_size
 
-UPDATES = {"full": 8, "tiny": 1}  # of a trial: some two seconds
+UPDATES = {"full": 8, "tiny": 1}  # per trial: about two seconds
 GPT2 = "transformers bf16"
 
 
@@ -27,7 +27,7 @@ def _entries(options: Options) -> dict[str, Entry]:
 
 
 def training(options: Options) -> list[Row]:
-    """Training at the shape of word-50k: tokens a second and peak memory, against nanoGPT and transformers."""
+    """Training at the shape of word-50k: tokens per second and peak memory, against nanoGPT and transformers."""
     with options.contenders(_entries(options)) as contenders:
         rate = rates(trials(contenders, options.trials, updates=UPDATES[options.size]))
         sizes = {name: contenders[name].measure(memory=True) for name in contenders if name != GPT2}

@@ -1,6 +1,6 @@
-"""15,000 words' vectors out of a fastText .bin of the official shape, against fasttext's own loader.
+"""15,000 words' vectors from a fastText .bin of the official shape, against fasttext's own loader.
 
-The file has 2 M words, 2 M buckets and width 300: 7.2 GB, of which only the rows asked for take room on the disk (a
+The file has 2 M words, 2 M buckets and width 300: 7.2 GB, of which only the rows asked for take space on disk (a
 sparse file).
 """
 
@@ -26,7 +26,7 @@ LETTERS = "etaoinshrdlu"
 
 
 def spelled(number: int) -> str:
-    """A word for each number, none twice, of three letters and more."""
+    """A word for each number, all different, of three letters or more."""
     word = ""
     while number or len(word) < 3:
         number, digit = divmod(number, len(LETTERS))
@@ -35,7 +35,7 @@ def spelled(number: int) -> str:
 
 
 def asked_words(words: int, count: int) -> list[str]:
-    """`count` words spread over the dictionary, every fifth of them unknown to it."""
+    """`count` words spread over the dictionary, every fifth of them not in it."""
     step = max(1, words // count)
     return [spelled(n * step) if n % 5 else f"{spelled(n * step)}x" for n in range(count)]
 
@@ -80,7 +80,7 @@ def _version(options: Options, version: int) -> list[Row]:
         ours += [contenders["tinylm"].measure() for _ in range(options.trials - both)]
     if {trial["digest"] for trial in ours} != {trial["digest"] for trial in theirs}:
         raise CommandFailed(f"vectors: version {version}: not fasttext's vectors to the bit")
-    what = f"{len(asked):,} words, every fifth unknown, .bin version {version}, equal to the bit"
+    what = f"{len(asked):,} words, every fifth unknown, .bin version {version}, bit-identical"
     time, size = (spreads(ours, theirs, figure) for figure in ("seconds", "process_mib"))
     return [
         Row(f"{what}: time", "s", *time, "fasttext", time[0]["median"], "s", 2.0, higher=False),
@@ -90,5 +90,5 @@ def _version(options: Options, version: int) -> list[Row]:
 
 
 def vectors(options: Options) -> list[Row]:
-    """15,000 words out of a .bin of 2 M words and 2 M buckets (7.2 GB, sparse), versions 11 and 12."""
+    """15,000 words from a .bin of 2 M words and 2 M buckets (7.2 GB, sparse), versions 11 and 12."""
     return [row for version in VERSIONS for row in _version(options, version)]

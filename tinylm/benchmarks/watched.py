@@ -16,18 +16,18 @@ EVERY_S = 0.2
 
 
 def tree_mib(process: psutil.Process) -> float:
-    """Proportional size of a process and all below it, in MiB: pages that they share count once."""
+    """Proportional size of a process and all its descendants, in MiB: pages that they share count once."""
     total = 0
     for one in [process, *process.children(recursive=True)]:
         try:
             total += one.memory_full_info().pss
-        except psutil.Error:  # it has just ended
+        except psutil.Error:  # it has just exited
             continue
     return total / (1 << 20)
 
 
 def run_command(*command: str, folder: Path = ROOT, sampled: bool = False) -> tuple[float, float]:
-    """Run `python -m command` in a folder, this repository's code at hand; CommandFailed where it fails.
+    """Run `python -m command` in a folder, with this repository's code; CommandFailed if it fails.
 
     -> (seconds, MiB at the peak of all its processes where `sampled`, else 0)
     """
@@ -40,7 +40,7 @@ def run_command(*command: str, folder: Path = ROOT, sampled: bool = False) -> tu
             while not ended.is_set():
                 peak = max(peak, tree_mib(own))
                 ended.wait(EVERY_S)
-        except psutil.Error:  # the process itself has ended
+        except psutil.Error:  # the process itself has exited
             pass
 
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The command line: sub-commands and their options. What a command needs is imported when it runs."""
+"""The command line: sub-commands and their options. Each command imports what it needs when it runs."""
 
 import argparse
 import importlib
@@ -146,20 +146,20 @@ def _add_preset(commands: Any) -> None:
 
 
 RECORD_NOTES = """\
-A second run with another train.seed goes beside the first under the same name; the same seed replaces it. Stages that
-were not run with the parameters as they stand are left out, and named."""
+A second run with another train.seed is added under the same name; the same seed replaces it. Stages that
+were not run with the present parameters are left out, and named."""
 RECORD_EXAMPLES = """\
   tinylm record word-50k
   tinylm record --list
-  tinylm record --table                             the published systems and ours, for README
+  tinylm record --table                             the published systems and ours, as in docs/reference/results.md
 """
 
 
 def _add_record(commands: Any) -> None:
     parser = _command(commands, "record", RECORD_EXAMPLES, RECORD_NOTES)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's name")
     parser.add_argument("--list", action="store_true", help="name what is recorded")
-    parser.add_argument("--table", action="store_true", help="print README's table of results")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/reference/results.md")
     parser.add_argument(
         "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
     )
@@ -167,7 +167,7 @@ def _add_record(commands: Any) -> None:
 
 STUDY_NOTES = """\
 Trains on the tokens of this folder (data/vocab, data/tokens) and writes docs/studies/NAME.json. A run that is done is
-kept in runs/study: a study that was cut off goes on there."""
+kept in runs/study: a study that was cut off resumes there."""
 STUDY_EXAMPLES = """\
   tinylm study --list
   tinylm preset shakespeare-bpe && dvc repro vocab && tinylm study learning-rate
@@ -221,7 +221,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _open_streams() -> None:
-    """Undecodable input is replaced and stops no command."""
+    """Replace undecodable input, so it stops no command."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
@@ -250,7 +250,7 @@ def _run(words: Sequence[str] | None) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, see `guard`; argparse leaves with 2 by itself."""
+    """Run one command and return its exit code, see `guard`; argparse itself exits with 2."""
     share_cores()
     bound_kernel_caches()
     return guard(lambda: _run(words), for_a_reader=True)

@@ -13,14 +13,14 @@ from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
 
 def _made(read: Read) -> Tokenizer | None:
-    """The vocabulary that the vocab stage made, where it is of the kind that section vocab names."""
+    """The vocabulary that the vocab stage made, if it is of the kind that section `vocab` names."""
     made = open_tokenizer(paths.TOKENIZER) if Path(paths.TOKENIZER).exists() else None
     vocab = read.get("vocab")
     return None if made is None or (vocab is not None and made.kind != vocab.tokenizer) else made
 
 
 def known_vocab_size(read: Read) -> int | None:
-    """Ids of the vocabulary: as the vocab stage made it, but at most what section vocab allows; None if unknown."""
+    """Ids of the vocabulary: as the vocab stage made it, but at most what section `vocab` allows; None if unknown."""
     limit = vocab_limit(read)
     made = _made(read)
     if made is None:
@@ -68,7 +68,7 @@ def table(findings: list[Finding]) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table. Raises InputError where it holds a problem."""
+    """Print the table. Raises InputError if it contains a problem."""
     findings = find()
     print(table(findings))
     problems = sum(bool(finding.problem) for finding in findings)

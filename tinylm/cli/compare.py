@@ -1,4 +1,4 @@
-"""tinylm compare: two or more revisions against the first, as a table, a page and JSON."""
+"""tinylm compare: two or more revisions compared with the first, as a table, a page and JSON."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, write_json
 
 HEAD = "HEAD"
-TOGETHER = 3  # runs whose stories are printed as well; of more, the page and the JSON have them
+TOGETHER = 3  # with up to this many runs, stories are printed too; with more, only the page and the JSON have them
 NOTES = """\
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they stand. Each is compared with
 the first, by bootstrap over the evaluation stories that both were scored on. Files come from git and from DVC's cache;
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
-    """The revisions by name, the current commit first where --all is given alone. Raises InputError."""
+    """The revisions by name, the current commit first if --all is given alone. Raises InputError."""
     names: list[str] = arguments.revisions
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -43,7 +43,7 @@ def chosen(arguments: argparse.Namespace) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the comparison, and write what is asked for."""
+    """Print the comparison, and write the files that were asked for."""
     names = chosen(arguments)
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened

@@ -18,7 +18,7 @@ from tinylm.training.settings import TrainSettings
 
 
 def blank_model(settings: ModelSettings, vocab_size: int, width: int, recompute: str = "none") -> TinyLM:
-    """A model of shapes alone, whose tensors take no memory. Raises InputError where settings and width do not fit."""
+    """A model that has shapes but whose tensors take no memory. Raises InputError if settings and width do not fit."""
     import torch
 
     from tinylm.model.recompute import RunRecomputing
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
-    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` stands for here
+    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` means here
     model = blank_model(settings, _vocab_size(arguments), _width(arguments, params), train.recompute)
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)

@@ -43,7 +43,7 @@ def _use(folder: str, own: bool) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the folder, then say which architecture it is, what it leaves out and how it is used."""
+    """Write the folder, then print its architecture, what it leaves out and how to use it."""
     from tinylm.exchange.export import Trained, export_folder
     from tinylm.exchange.generation import untranslated
     from tinylm.exchange.loading import load

@@ -52,7 +52,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _settings(arguments: argparse.Namespace, decode: DecodeSettings) -> DecodeSettings:
-    """Section decode with the options given. Raises InputError for a value out of range."""
+    """Section `decode` with the options given. Raises InputError for a value out of range."""
     values = vars(decode).copy()
     if arguments.greedy or arguments.temperature is not None:
         values["temperature_end"] = None
@@ -148,7 +148,7 @@ def _search(
     arguments: argparse.Namespace,
     decoder: ModelDecoder,
 ) -> list[list[int]]:
-    """Print the n best continuations of each prompt that the beams found, with their scores where there are several.
+    """Print the n best continuations of each prompt that the beams found, with their scores if there are several.
 
     Returns the best texts' ids.
     """
@@ -178,7 +178,7 @@ def _search(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Continue the prompts by sampling or by beam search, as the options say."""
+    """Continue the prompts by sampling or by beam search, as the options ask."""
     _check(arguments)
     texts = read_prompts(arguments.prompts)
     model, tokenizer, decode = load(arguments.models, arguments.vocab)

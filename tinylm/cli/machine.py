@@ -1,4 +1,4 @@
-"""What a run needs of this machine and of the files beside params.yaml."""
+"""What a run needs from this machine and from the files other than params.yaml."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
 FOLDERS = (*paths.OUTPUTS, paths.RUNS)
-STORY_BYTES = 1000  # of a mean story, for estimates
+STORY_BYTES = 1000  # of an average story, for estimates
 HUB_STORIES = 2_140_000
 GIB, MIB = 2**30, 2**20
 
@@ -28,7 +28,7 @@ GIB, MIB = 2**30, 2**20
 def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names: stages depend on it, so it must be there whether it is read or not."""
     path = Path(name)
-    if not os.path.exists(path):  # unlike Path.exists it takes a name that is too long as missing
+    if not os.path.exists(path):  # unlike Path.exists, it treats a name that is too long as missing
         return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
@@ -61,7 +61,7 @@ def check_files(read: Read) -> Iterator[Finding]:
 
 
 def stories_bytes(read: Read) -> int:
-    """Size of the corpus as text: that of local files, else an estimate from the number of stories."""
+    """Size of the corpus as text: that of local files, otherwise an estimate from the number of stories."""
     data = read.get("data")
     if data is None:
         return 0
@@ -75,7 +75,7 @@ def stories_bytes(read: Read) -> int:
 def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
     """About how many bytes of disk and of memory a run takes.
 
-    Disk: the corpus three times (as it comes, stories and ids, DVC's cache) and the weights ten times (model,
+    Disk: the corpus three times (as delivered, stories and ids, DVC's cache) and the weights ten times (model,
     cache, snapshots with the optimizer's state). Memory: weights, gradients, optimizer state and the activations of
     one mini-batch, 14 D + 3 F + 3 H T numbers per token and layer.
     """
@@ -113,7 +113,7 @@ def _room(read: Read, vocab_size: int | None) -> Iterator[Finding]:
 
 
 def _above(name: str) -> Path | None:
-    """The nearest folder, from here upwards, that holds `name`."""
+    """The nearest folder, from here upwards, that contains `name`."""
     here = Path.cwd()
     return next((folder for folder in (here, *here.parents) if (folder / name).exists()), None)
 

@@ -1,8 +1,8 @@
-"""Restore a dvc.lock that DVC was killed in the middle of writing; `make repro` does so before `dvc repro`.
+"""Restore a dvc.lock that was half-written when DVC was killed; `make repro` does so before `dvc repro`.
 
-DVC writes dvc.lock and .dvc/tmp/rwlock in place, so that a kill can leave them empty or cut off, and then refuses to
-work. Whole entries of the damaged file are kept, the last committed file gives the rest: DVC compares every entry with
-the files, so that an old one costs a look into the run cache and never a wrong result.
+DVC writes dvc.lock and .dvc/tmp/rwlock in place, so a kill can leave them empty or cut off, and then refuses to work.
+Complete entries of the damaged file are kept and the last committed file gives the rest: DVC compares every entry with
+the files, so an old one costs a look into the run cache and never a wrong result.
 """
 
 import json
@@ -20,7 +20,7 @@ _HEAD = "schema: '2.0'\nstages:\n"
 
 
 def _entries(text: str) -> dict[str, str]:
-    """Stage name -> its lines, of every entry of a dvc.lock that is whole but perhaps the last."""
+    """Stage name -> its lines, for every entry of a dvc.lock; all are complete, except perhaps the last."""
     found: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines(keepends=True):
@@ -43,7 +43,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether it holds stages, whose entries are whole, and a line end after the last."""
+    """Whether it has stages with complete entries and ends with a line feed."""
     try:
         lock: Any = parse_yaml(text, LOCK)
     except InputError:
@@ -59,10 +59,10 @@ def _committed() -> str:
 
 
 def mended(text: str, committed: str) -> str:
-    """The whole entries of a damaged file, and those of the committed one that it lacks; "" where there are none."""
+    """The complete entries of a damaged file, and those of the committed one that it lacks; "" if there are none."""
     kept = _entries(text)
     if kept:
-        kept.popitem()  # the file ends in it
+        kept.popitem()  # the file is cut off in it
     entries = {**kept, **{name: lines for name, lines in _entries(committed).items() if name not in kept}}
     new = _HEAD + "".join(entries.values())
     return new if entries and is_whole(new) else committed
@@ -72,11 +72,11 @@ def _lives(holder: Any) -> bool:
     try:
         return is_alive(int(holder["pid"]))
     except (KeyError, TypeError, ValueError):
-        return True  # DVC has to say
+        return True  # DVC has to decide
 
 
 def of_the_living(held: Any) -> Any:
-    """DVC's read and write locks without those of dead processes, which DVC takes for alive until they are reaped."""
+    """DVC's read and write locks without those of dead processes, which DVC takes to be alive until they are reaped."""
     if not isinstance(held, dict) or not all(isinstance(held.get(mode, {}), dict) for mode in ("read", "write")):
         return held
     read, write = held.get("read", {}), held.get("write", {})

@@ -1,4 +1,4 @@
-"""tinylm describe --check: every part tried at published sizes and at those of params.yaml, printed as tables."""
+"""tinylm describe --check: every part run at published sizes and at those of params.yaml, printed as tables."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import SelfAttention, TinyLM
 
-# The sizes at which coding report (D) prints its checks: 100 words of width 512, 8 heads, attention alone on width 16.
+# The sizes at which coding report (D) prints its checks: 100 words of width 512, 8 heads, attention alone at width 16.
 PUBLISHED = ModelSettings(
     layers=6,
     heads=8,
@@ -32,7 +32,7 @@ PUBLISHED = ModelSettings(
     embedding="tuned",
 )
 PUBLISHED_WORDS, PUBLISHED_WIDTH, PUBLISHED_ATTENTION = 100, 512, (16, 4)
-COLUMNS = 4  # of the values shown
+COLUMNS = 4  # how many are shown
 
 
 def _values(model: TinyLM) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _table(checks: list[Check]) -> str:
 
 
 def _two_layers(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
-    """A decoder of two layers over random vectors. Raises InputError where the memory is too small for it."""
+    """A decoder of two layers over random vectors. Raises InputError if the memory is too small for it."""
     import psutil
     import torch
 
@@ -72,7 +72,7 @@ def _two_layers(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
 
 
 def run(blank: TinyLM) -> None:
-    """Print all checks, at the published sizes and at those of a model of shapes alone; CommandFailed if one fails."""
+    """Print all checks, at the published sizes and at those of a blank model; CommandFailed if one fails."""
     import torch
 
     torch.manual_seed(1)

@@ -9,7 +9,7 @@ from tinylm.presets.write import current, names, title, write_preset
 def _list() -> None:
     try:
         held = current()
-    except InputError:  # no params.yaml yet, or none that can be read
+    except InputError:  # no params.yaml yet, or one that cannot be read
         held = None
     width = max(map(len, names()))
     for name in names():
@@ -17,7 +17,7 @@ def _list() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List the presets, or write one and say what changed."""
+    """List the presets, or write one and print what changed."""
     if arguments.list:
         _list()
         return

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run() -> tuple[Any, list[str], bool]:
-    """(the run without what is of other parameters, what was left out and why, whether the report is of it)."""
+    """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
     from tinylm.reporting.sources import read_run
     from tinylm.studies.record import without_stale
 
@@ -68,7 +68,7 @@ def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> A
 
 
 def _data(arguments: argparse.Namespace) -> Any:
-    """The data's licence. Raises InputError where a publication would have to be silent about it."""
+    """The data's licence. Raises InputError if a publication could not state it."""
     from tinylm.exchange.publication import check_name, data_licence
 
     for option, given in (("--license", arguments.license), ("--data-license", arguments.data_license)):
@@ -90,7 +90,7 @@ def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> No
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write exports/REPO and, but for --dry-run, publish it."""
+    """Write exports/REPO and, without --dry-run, publish it."""
     from tinylm.exchange.hub import check_repo
 
     check_repo(arguments.repo)

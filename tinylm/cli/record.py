@@ -1,4 +1,4 @@
-"""tinylm record: the workspace's run into docs/runs, what is recorded, README's table and the ledger."""
+"""tinylm record: record a finished run in docs/runs, its seeds side by side; print records, results and the ledger."""
 
 import argparse
 
@@ -17,7 +17,7 @@ def _print_ledger() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Record the run, list the records, print README's table, or write and print the ledger."""
+    """Record the run, list the records, print the table of docs/reference/results.md, or write and print the ledger."""
     from tinylm.reporting.references import results_table
     from tinylm.studies import ledger, record
 

@@ -16,9 +16,9 @@ _ENTRY = re.compile(r"^  (\w+):\n.*?^    deps: \[(.*?)\]\n", re.MULTILINE | re.D
 
 
 def written(text: str, defaults: dict[str, dict[str, str]]) -> str:
-    """The text of dvc.yaml with every stage's `deps` anew: code first, then what it had besides, in its order.
+    """The text of dvc.yaml with the `deps` of every stage rewritten: code first, then its other entries in their order.
 
-    What a path of the parameters names where nothing is set (`${data.path}`) is left out: it is there already.
+    Code that an entry such as `${data.path}` names by its default value is left out: it is listed already.
     """
 
     def anew(match: re.Match[str]) -> str:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def load_defaults() -> dict[str, dict[str, str]]:
-    """The parameters of the preset that stands where nothing else was chosen."""
+    """The parameters of the default preset."""
     return parse_yaml(preset_text(BASE), f"preset {BASE}")
 
 

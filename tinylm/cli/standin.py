@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write FOLDER/train.txt and FOLDER/validation.txt and say how large they are."""
+    """Write FOLDER/train.txt and FOLDER/validation.txt and print their sizes."""
     from tinylm.studies.synthetic_corpus import write_checked
 
     folder = arguments.folder

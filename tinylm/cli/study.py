@@ -1,4 +1,4 @@
-"""tinylm study: one question, asked by training with several settings and seeds."""
+"""tinylm study: answer one question by training with several settings and seeds."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from tinylm.studies import study_plan
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List the studies, run one and print its table, or print that of one that is recorded."""
+    """List the studies, run one and print its table, or print the table of a recorded one."""
     if arguments.list:
         print(study_plan.listed())
         return

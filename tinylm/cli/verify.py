@@ -1,9 +1,9 @@
-"""Check the bytes that `dvc repro` left, some of them from DVC's cache; `make repro` does so after it.
+"""Check the bytes that `dvc repro` left, some of them restored from DVC's cache; `make repro` does this after it.
 
-DVC does not look at what it restores from its cache: where a file there has changed, `dvc repro` ends well, with other
-bytes, and enters them in dvc.lock. What stages write carries its SHA-256, which is looked at here; metrics and curves
-are small and carry none, so that the cache's small files are held against their names, which are MD5s. What differs
-goes, here and in the cache: DVC then makes it anew.
+DVC does not check what it restores from its cache: if a file there has changed, `dvc repro` succeeds with other bytes
+and records them in dvc.lock. What stages write carries its SHA-256, which is checked here; metrics and curves are small
+and carry none, so the cache's small files are checked against their names, which are MD5s. What differs is removed,
+here and in the cache: DVC then makes it again.
 """
 
 import configparser
@@ -19,12 +19,12 @@ from tinylm.base.files import SUMS, discard, read_json, sha256
 from tinylm.host.command import guard
 
 FOLDERS = (paths.DATA, paths.MODELS)
-SMALL = 1 << 20  # bytes; larger files of the cache are looked at where something is wrong
-STORE = ("ids", "offsets")  # files of a token store, whose sums stand in its JSON
+SMALL = 1 << 20  # bytes; larger files of the cache are checked only if something is wrong
+STORE = ("ids", "offsets")  # files of a token store, whose sums are in its JSON
 
 
 def _sums(path: Path) -> dict[Path, str]:
-    """File -> SHA-256, of those that the JSON file `path` answers for. Raises InputError where it is damaged itself."""
+    """File -> SHA-256, of those that the JSON file `path` vouches for. Raises InputError if it is damaged itself."""
     held = read_json(path)
     if not isinstance(held, dict):
         return {}
@@ -34,7 +34,7 @@ def _sums(path: Path) -> dict[Path, str]:
 
 
 def damaged() -> list[Path]:
-    """Files of ours in data/ and models/ that have other bytes than they were written with."""
+    """Our files in data/ and models/ whose bytes are not those that were written."""
     found = set()
     for path in sorted(path for folder in FOLDERS for path in Path(folder).glob("**/*.json")):
         try:
@@ -47,7 +47,7 @@ def damaged() -> list[Path]:
 
 
 def _cache() -> Path:
-    """DVC's cache, as .dvc/config.local and .dvc/config have it."""
+    """DVC's cache, as set in .dvc/config.local or .dvc/config."""
     for name in ("config.local", "config"):
         config = configparser.ConfigParser(interpolation=None, strict=False)
         with contextlib.suppress(configparser.Error, UnicodeDecodeError):
@@ -63,9 +63,9 @@ def _md5(path: Path) -> str:
 
 
 def clean_cache(folder: Path, largest: float = math.inf) -> set[str]:
-    """Remove the files below `folder`/files/md5 whose MD5 is not their name; the MD5s that they had.
+    """Remove the files below `folder`/files/md5 whose MD5 is not their name; returns the MD5s that they had.
 
-    largest: bytes above which a file is passed over.
+    largest: files of more bytes than this are skipped.
     """
     found = set()
     for path in (folder / "files/md5").glob("??/*"):

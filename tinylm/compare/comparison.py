@@ -1,4 +1,4 @@
-"""Two or more runs against the first of them: what they share, what differs, what it changed, how sure that is."""
+"""Two or more runs compared with the first: what they share, what differs, what that changed, and how sure it is."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ from tinylm.compare.statistics import (
 )
 from tinylm.scoring.diversity import pooled_perplexity
 
-FEWEST = 5  # stories or prompts; the bootstrap interval of fewer is too narrow, of one it has no width
+FEWEST = 5  # stories or prompts; with fewer, the bootstrap interval is too narrow; with one, it has no width
 BETTER, WORSE = "better", "worse"
 EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, WITHIN_SEEDS = (
     "equal",
@@ -33,7 +33,7 @@ EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, WITHIN_SEEDS = (
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """kind: one of the names above; says: the sentence for people."""
+    """kind: one of the names above; says: the sentence for the reader."""
 
     kind: str
     says: str
@@ -42,9 +42,9 @@ class Verdict:
 def judge(difference: Difference, lower_is_better: bool, noise: Spread | None, differs: str) -> Verdict:
     """Whether the second run is better than the first.
 
-    noise: how far two runs differ by their seeds alone, None where that is not known.
-    differs: "" (nothing that decides a result), "seeds" (nothing else) or "settings". A claim is made only where
-    settings differ, the interval leaves 0 out, and the difference is larger than what seeds give, where that is known.
+    noise: how far two runs differ by their seeds alone, None if that is not known.
+    differs: "" (nothing that decides a result), "seeds" (nothing else) or "settings". A claim is made only if settings
+    differ, the interval excludes 0, and the difference is larger than what seeds give, if that is known.
     """
     if difference.first == difference.second and difference.low == difference.high == 0:
         return Verdict(EQUAL, "the same")
@@ -72,10 +72,10 @@ def _told(noise: Spread) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Stories and samples of two runs by their places in each, and a line for each thing that cannot be compared.
+    """Stories and samples of two runs by their indices in each, and a line for each thing that cannot be compared.
 
-    stories (P, 2), samples (Q, 2): places in the tables of first and second. same_tokens: the stories are the same
-    tokens of the same vocabulary, of which the same are scored, so that perplexities may be compared.
+    stories (P, 2), samples (Q, 2): indices in the tables of first and second. same_tokens: the stories are the same
+    tokens of the same vocabulary, and the same of them are scored, so perplexities may be compared.
     """
 
     stories: np.ndarray
@@ -85,7 +85,7 @@ class Pairs:
 
 
 def pair_up(first: Run, second: Run) -> Pairs:
-    """Stories are the same where their texts are; samples where story, prompt and reference are."""
+    """Stories match if their texts are equal; samples match if story, prompt and reference are."""
     none = np.empty((0, 2), dtype=np.int64)
     if first.stories is None or second.stories is None:
         lacking = " and ".join(run.name for run in (first, second) if run.stories is None)
@@ -121,7 +121,7 @@ def _sample_keys(run: Run) -> list[tuple[str, str, str]]:
 
 
 def _matches(first: Sequence[Hashable], second: Sequence[Hashable]) -> np.ndarray:
-    """Places of equal keys in both, the n-th with the n-th where a key stands several times.  -> (P, 2)"""
+    """Indices of equal keys in both, the n-th with the n-th if a key occurs several times.  -> (P, 2)"""
     places: dict[Hashable, list[int]] = defaultdict(list)
     for place, key in enumerate(second):
         places[key].append(place)
@@ -139,7 +139,7 @@ SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class ChangedStory:
-    """A story, its loss under both runs, and what each made of the same prompt."""
+    """A story, its loss under both runs, and the continuation that each wrote for the same prompt."""
 
     story: int  # its place in the first run's evaluation split, from 0
     unit: str
@@ -152,20 +152,20 @@ class ChangedStory:
 
     @property
     def change(self) -> float:
-        """second - first: below 0 the second run finds the story likelier."""
+        """second - first: below 0, the second run finds the story likelier."""
         return self.second - self.first
 
     @property
     def differs(self) -> bool:
-        """Whether loss or continuation is another."""
+        """Whether loss or continuation differs."""
         return self.change != 0 or self.first_continuation != self.second_continuation
 
 
 def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> list[ChangedStory]:
     """The `shown` stories that changed most among those that both continued, the largest change first.
 
-    By nats per token where the tokens are the same, else by bits per byte, which any two tokenizers share. One prompt a
-    story.
+    By nats per token if the tokens are the same, otherwise by bits per byte, which any two tokenizers share. One prompt
+    per story.
     """
     if first.stories is None or second.stories is None:
         return []
@@ -181,7 +181,7 @@ def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> l
 
 
 def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
-    with np.errstate(divide="ignore", invalid="ignore"):  # an empty story has no loss, and no prompt
+    with np.errstate(divide="ignore", invalid="ignore"):  # an empty story has neither a loss nor a prompt
         if pairs.same_tokens:
             return "nats per token", (first.nats / first.tokens, second.nats / second.tokens)
         return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
@@ -192,7 +192,7 @@ PERPLEXITY, BITS, BLEU = "perplexity", "bits_per_byte", "bleu4"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One metric of the second run against the first."""
+    """One metric of the second run compared with the first."""
 
     metric: str
     difference: Difference
@@ -202,7 +202,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Against:
-    """One run against the first: findings, what cannot be compared, and the stories that changed most."""
+    """One run compared with the first: findings, what cannot be compared, and the stories that changed most."""
 
     name: str
     differs: str  # "", "seeds" or "settings"
@@ -215,7 +215,7 @@ class Against:
 class Comparison:
     """Everything that the table, the page and the JSON show.
 
-    parameters: {section.key: {run: value}} where the runs differ, `no_effect` those that change no figure here;
+    parameters: {section.key: {run: value}} for those that differ, `no_effect` the ones that change no figure here;
     inputs: files of code and data that differ.
     """
 
@@ -227,7 +227,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Each run against the first."""
+    """Each run compared with the first."""
     first, noise = runs[0], Noise(runs)
     keys = list(dict.fromkeys(key for run in runs for key in run.params))
     values = {key: {run.name: run.params.get(key, ABSENT) for run in runs} for key in keys}
@@ -244,13 +244,13 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 
 def differing_inputs(first: Run, second: Run) -> list[str]:
-    """Files of code and data that the stages of both read, with other bytes."""
+    """Files of code and data that the stages of both read and whose bytes differ."""
     both = [path for path in first.inputs if path in second.inputs]
     return [path for path in both if first.inputs[path] != second.inputs[path]]
 
 
 def what_differs(first: Run, second: Run) -> str:
-    """ "settings" (parameters, code or data), "seeds" (nothing else), or "" for nothing that decides a result."""
+    """ "settings" (parameters, code or data), "seeds" (nothing else), or "" (nothing that decides a result)."""
     one, other = first.deciding, second.deciding
     keys = [key for key in {**one, **other} if one.get(key, ABSENT) != other.get(key, ABSENT)]
     if differing_inputs(first, second) or any(not key.endswith(".seed") for key in keys):

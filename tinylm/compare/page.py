@@ -38,7 +38,7 @@ def _part(title: str, blocks: Blocks) -> Part:
 
 
 def difference_svgs(comparison: Comparison) -> dict[str, str]:
-    """{metric: inline SVG}, of each metric that changed in some run."""
+    """{metric: inline SVG}, for each metric that changed in some run."""
     found: dict[str, list[tuple[str, Finding]]] = {}
     for against in comparison.against:
         for finding in against.findings:

@@ -1,4 +1,4 @@
-"""Which files of the workspace belong to the parameters as they stand, and which code made them."""
+"""Which files of the workspace belong to the current parameters, and which code made them."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def _git(folder: str | Path, *words: str) -> str | None:
 
 
 def revision(folder: str | Path = ".") -> str | None:
-    """The commit of the code, "+" after it where tracked files differ from it; None outside of git."""
+    """The commit of the code, with "+" appended if tracked files differ from it; None outside git."""
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
     if commit is None:
         return None
@@ -31,13 +31,13 @@ def revision(folder: str | Path = ".") -> str | None:
 
 
 def uncommitted(folder: str | Path, *paths: str) -> tuple[str, ...]:
-    """Those of the paths that no commit holds as they stand; none outside of git."""
+    """The paths whose current state is in no commit; none outside git."""
     changed = _git(folder, "status", "--porcelain", "--ignored", "--", *paths) or ""
     return tuple(sorted(line[3:] for line in changed.splitlines()))
 
 
 def _md5(path: Path) -> str | None:
-    """MD5 of a file, or of a folder as DVC counts it; None where there is neither."""
+    """MD5 of a file, or of a folder as DVC counts it; None if it is neither."""
     if path.is_file():
         return hashlib.md5(path.read_bytes()).hexdigest()
     if not path.is_dir():
@@ -53,26 +53,26 @@ def _paths(stage: Stage, key: str) -> dict[str, str]:
 
 
 def _overlap(path: str, other: str) -> bool:
-    """Whether one is the other or lies inside it."""
+    """Whether one is the other or is inside it."""
     return f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/")
 
 
 class _Lock:
-    """dvc.lock beside the parameters as they stand: which stages were run with others, or read what has changed."""
+    """dvc.lock compared with the current parameters: which stages were run with others, or read what has changed."""
 
     def __init__(self, folder: Path | None, stages: dict[str, Stage], params: dict[str, Any]) -> None:
         self.folder, self.stages, self.params = folder, stages, params
         self._seen: dict[str, str] = {}
 
     def why(self, name: str) -> str:
-        """Why the stage's files are not of these parameters; nothing where they are."""
+        """Why the stage's files do not belong to these parameters; empty if they do."""
         if name not in self._seen:
             self._seen[name] = ""
             self._seen[name] = next(self._problems(name), "")
         return self._seen[name]
 
     def _counts(self, path: str, dep: str) -> bool:
-        """Not so a file of a gathered folder that is gone: DVC keeps the entries of settings that are no longer run."""
+        """False for a gathered file that is gone: DVC keeps the entries of settings that are no longer run."""
         return self.folder is None or not path.startswith(f"{dep}/") or (self.folder / path).exists()
 
     def _problems(self, name: str) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _stages(folder: str | Path) -> dict[str, Stage]:
 
 
 def output_md5(folder: str | Path, stage: str, out: str) -> str:
-    """MD5 of a stage's output in dvc.lock. Raises InputError where other bytes, or none, stand there."""
+    """MD5 of a stage's output in dvc.lock. Raises InputError if the output is missing or has other bytes."""
     noted = _paths(_stages(folder).get(stage, {}), "outs").get(out)
     if noted is None or _md5(Path(folder) / out) != noted:
         raise InputError(f"{out} is not what stage {stage} wrote: run dvc repro {stage}, or dvc checkout {out}")
@@ -112,9 +112,9 @@ def output_md5(folder: str | Path, stage: str, out: str) -> str:
 
 
 def stale_stages(stages: dict[str, Stage], params: dict[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """{stage: why} of those named whose last run, by the stages of a dvc.lock, was not with these parameters.
+    """{stage: why} of the named stages whose last run, according to a dvc.lock, was not with these parameters.
 
-    What stands in the workspace is not looked at: the lock may be that of another revision.
+    The workspace is not looked at: the lock may be that of another revision.
     """
     lock = _Lock(None, stages, params)
     reasons = {name: lock.why(name) if name in stages else f"{LOCK} does not have it" for name in names}
@@ -124,8 +124,8 @@ def stale_stages(stages: dict[str, Stage], params: dict[str, Any], names: Sequen
 def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """({stage: why}, {file: why}) of what dvc.lock does not vouch for.
 
-    A stage whose last run was not with these parameters and this upstream; a file that a stage wrote directly whose
-    bytes are not those that DVC noted. Raises InputError where there is no lock.
+    Stages whose last run was not with these parameters and this upstream; files that a stage wrote directly and whose
+    bytes are not those that DVC noted. Raises InputError if there is no lock.
     """
     stages = _stages(folder)
     lock = _Lock(Path(folder), stages, params)

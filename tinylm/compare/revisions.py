@@ -1,6 +1,6 @@
-"""Revisions of the repository read through DVC's API: commits, branches, tags, experiments and the workspace.
+"""Revisions of the repository, read through DVC's API: commits, branches, tags, experiments and the workspace.
 
-The one module of the package that knows DVC; files that DVC keeps come from its cache, nothing is checked out.
+The only module of the package that imports DVC; files that DVC keeps come from its cache, and nothing is checked out.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True)
 class Revision:
-    """One state of the repository: the name that it was asked for by, its commit (None: the workspace)."""
+    """One state of the repository: the name by which it was asked for, and its commit (None: the workspace)."""
 
     name: str
     commit: str | None
@@ -43,7 +43,7 @@ class Revision:
             raise Absent(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
 
     def _is_kept(self, path: str) -> bool:
-        """Whether DVC has noted such a file, itself or in the list of a folder."""
+        """Whether DVC has recorded such a file, itself or in the list of a folder."""
         folder, _, name = path.rpartition("/")
         kept = {"/".join(key) for key in self.files.repo.index.data_keys["repo"]}
         listed = self.files.ls(folder, detail=False) if kept & {folder, path} else []
@@ -52,9 +52,9 @@ class Revision:
 
 @contextlib.contextmanager
 def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:
-    """The revisions by name, those of the current commit's experiments after them where they are asked for.
+    """The revisions by name, followed by the current commit's experiments if they are asked for.
 
-    Raises InputError for a name that leads nowhere, outside of a DVC repository and where DVC is busy.
+    Raises InputError for an unknown name, outside a DVC repository, and if DVC is busy.
     """
     logging.getLogger("dvc").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
@@ -72,7 +72,7 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     from dvc.scm import RevError, SCMError
 
     try:
-        Repo.find_root()  # else DVC would try to clone the folder
+        Repo.find_root()  # otherwise DVC would try to clone the folder
         if not target:
             raise RevError("no name")
         files = DVCFileSystem(".", rev=None if target == WORKSPACE else target)

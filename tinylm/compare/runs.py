@@ -27,12 +27,12 @@ _DECIDING = (
     "evaluate",
 )  # sections; the others change no figure
 LONGEST_FIELD = 1 << 27  # characters of a text in a table
-_STAGES = ("download", "vocab", "train", "evaluate")  # what a run's figures come of
+_STAGES = ("download", "vocab", "train", "evaluate")  # where a run's figures come from
 
 
 @dataclass(frozen=True)
 class Stories:
-    """Of each evaluation story: what its text and its tokens are known by; nats, tokens, bits and bytes (S,)."""
+    """For each evaluation story: the ids of its text and of its tokens; nats, tokens, bits and bytes (S,)."""
 
     text_ids: list[str]
     tokens_ids: list[str]
@@ -48,7 +48,7 @@ class Stories:
 @dataclass(frozen=True)
 class Run:
     """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
-    for each thing that it lacks or that is not of its parameters."""
+    for each thing that it lacks or that was not made with its parameters."""
 
     name: str
     commit: str | None
@@ -65,7 +65,7 @@ class Run:
         return {key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING}
 
     def value(self, stage: str, *keys: str) -> Any:
-        """One figure of metrics/STAGE.json, None where it is not there."""
+        """One figure of metrics/STAGE.json, None if it is missing."""
         found: Any = self.metrics.get(stage)
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
@@ -73,7 +73,7 @@ class Run:
 
 
 def read_run(revision: Revision) -> Run:
-    """Everything of a revision that is compared. Raises InputError where it has no parameters."""
+    """Everything of a revision that is compared. Raises InputError if it has no parameters."""
     notes: list[str] = []
 
     def text(path: str) -> str | None:
@@ -96,7 +96,7 @@ def read_run(revision: Revision) -> Run:
         before = len(notes)
         if (found := text(paths.metrics(name))) is not None:
             metrics[name], written[paths.metrics(name)] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
-        elif name == "seeds":  # seeds are run where somebody wants them
+        elif name == "seeds":  # seeds are run only if somebody wants them
             del notes[before:]
     stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
@@ -117,7 +117,7 @@ def _mapping(text: str) -> dict[str, Any]:
 
 
 def _rows(text: str | None) -> list[dict[str, str]]:
-    """The rows of a table; [] where it is none."""
+    """The rows of a table; [] if there is none."""
     csv.field_size_limit(LONGEST_FIELD)
     try:
         return list(csv.DictReader(io.StringIO(text, newline=""))) if text else []

@@ -1,15 +1,15 @@
 """Scaling of a sweep: loss as a power of parameters, tokens and compute (Kaplan et al. 2020, arXiv:2001.08361).
 
-Along one axis, of runs alike in size the one with the lowest loss counts: the others differ in something that was
-tuned. Sizes within `ALIKE` of each other are one size. Of compute, which may be spent in many ways, those runs count
-that no cheaper run beats. The curve is
+Along one axis, only the lowest-loss run of each size counts: the others differ in something that was tuned. Sizes
+within `ALIKE` of each other are one size. For compute, which may be spent in many ways, only runs that no cheaper run
+beats count. The curve is
 
     loss = floor + scale * (x / middle) ** -exponent
 
-with the floor 0 below `FLOOR_SIZES` sizes, where it could not be told from the exponent. `middle` is the geometric mean
-of the sizes. Intervals are percentiles over a parametric bootstrap: fits to losses drawn anew around the curve, their
-logarithms normally distributed. How far they spread is drawn too, from what so few residuals leave open (chi-square
-with n - free numbers degrees of freedom), so that intervals of a straight line are Student's.
+with a floor of 0 if there are fewer than `FLOOR_SIZES` sizes: then it could not be told from the exponent. `middle` is
+the geometric mean of the sizes. Intervals are percentiles over a parametric bootstrap: fits to losses drawn around the
+curve, with normally distributed logarithms. The residual variance is also resampled (chi-square, n minus the number of
+fitted numbers as degrees of freedom), because there are few residuals; so intervals of a straight line are Student's.
 """
 
 import dataclasses
@@ -23,17 +23,17 @@ from tinylm.compare.runs import Run
 
 AXES = ("parameters", "tokens", "compute")
 ALIKE = 1.02
-SIZES, FLOOR_SIZES = 3, 5  # different sizes that a fit needs, and one with a floor
+SIZES, FLOOR_SIZES = 3, 5  # different sizes that a fit needs, without and with a floor
 RESAMPLES, SEED, LEVEL = 1000, 1, 0.95
-_EXPONENTS = (0.01, 4.0)  # that are looked among where there is a floor
+_EXPONENTS = (0.01, 4.0)  # range that is searched if there is a floor
 _GRID, _ROUNDS = 48, 5
-_FAR = 10.0  # e-folds; with one degree of freedom a drawn loss may lie anywhere
-_PLACES = 60  # of the drawn curve
+_FAR = 10.0  # e-folds; with one degree of freedom a drawn loss may be anywhere
+_PLACES = 60  # points of the drawn curve
 
 
 @dataclasses.dataclass(frozen=True)
 class PowerLaw:
-    """The fit along one axis; intervals are (low, high). floor and its interval are 0 where it was not fitted.
+    """The fit along one axis; intervals are (low, high). floor and its interval are 0 if it was not fitted.
 
     sizes, losses (n,): what was fitted, `names` the runs; places, line, low, high (P,): the curve and its band.
     """
@@ -55,7 +55,7 @@ class PowerLaw:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """rows: the runs, `unit` what their losses are; laws: {axis: its fit}; missing: {axis: why it has none}."""
+    """rows: the runs, `unit` the unit of their losses; laws: {axis: its fit}; missing: {axis: why it has none}."""
 
     unit: str
     rows: list[dict[str, Any]]
@@ -64,7 +64,7 @@ class Fit:
 
 
 def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
-    """Fit each axis that the runs spread over.
+    """Fit each axis along which the runs differ.
 
     A row is {"name", "loss" (in `unit`, over the same text for all), and any of "parameters", "tokens", "compute"
     (training FLOP)}; a run without one of them is left out on that axis.
@@ -80,7 +80,7 @@ def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
 
 
 def _frontier(rows: Sequence[Mapping[str, Any]], axis: str) -> list[Mapping[str, Any]]:
-    """The best run of each size, by size; on compute those that no cheaper run beats."""
+    """The best run of each size, by size; for compute, only those that no cheaper run beats."""
     groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: row[axis]):
         if groups and row[axis] <= groups[-1][0][axis] * ALIKE:
@@ -100,7 +100,7 @@ def _law(axis: str, best: Sequence[Mapping[str, Any]]) -> PowerLaw:
     found, with_floor = None, False
     if len(best) >= FLOOR_SIZES:
         found = _with_floor(x, losses[None])
-        with_floor = bool(found[0, 1] > 0)  # losses that do not fall have no floor to fall to
+        with_floor = bool(found[0, 1] > 0)  # losses that do not fall have no floor
     numbers = found if found is not None and with_floor else _straight(x, losses[None])
     line = _curve(numbers, x)[0]
     drawn = (_with_floor if with_floor else _straight)(x, _resampled(line, losses, 2 + with_floor))
@@ -125,7 +125,7 @@ def _law(axis: str, best: Sequence[Mapping[str, Any]]) -> PowerLaw:
 
 
 def _resampled(line: np.ndarray, losses: np.ndarray, free: int) -> np.ndarray:
-    """Losses drawn anew around the curve.  -> (RESAMPLES, n)"""
+    """Losses resampled around the curve.  -> (RESAMPLES, n)"""
     n = len(line)
     left = n - free
     scale = np.sqrt((np.log(losses / line) ** 2).sum() / left)
@@ -150,8 +150,8 @@ def _straight(x: np.ndarray, losses: np.ndarray) -> np.ndarray:
 def _with_floor(x: np.ndarray, losses: np.ndarray) -> np.ndarray:
     """Least squares on relative residuals: losses (R, n) -> (R, 3).
 
-    For an exponent, floor and scale are a linear fit with neither below 0; exponents are looked through on a grid that
-    is drawn closer around the best a few times.
+    For a given exponent, floor and scale are a linear fit with neither below 0; exponents are searched on a grid that
+    is narrowed around the best one a few times.
     """
     low, high = (np.full(len(losses), np.log(end)) for end in _EXPONENTS)
     for _ in range(_ROUNDS):
@@ -181,7 +181,7 @@ def _linear(x: np.ndarray, losses: np.ndarray, exponents: np.ndarray) -> tuple[n
 
 
 def as_json(found: Fit) -> dict[str, Any]:
-    """Everything of the fits but their drawn curves."""
+    """Everything about the fits except their drawn curves."""
     laws = {}
     for axis, law in found.laws.items():
         laws[axis] = {
@@ -211,16 +211,16 @@ NATS, BITS = "nats per token", "bits per byte"
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """The fits through a sweep's runs, and the names of those whose losses are not of the same text."""
+    """The fits to a sweep's runs, and the names of the runs whose losses are not on the same text."""
 
     law: Fit
     left_out: list[str]
 
 
 def scaling_of(runs: Sequence[Run]) -> Scaling:
-    """Fits through the runs that score the same stories as the first.
+    """Fits to the runs that score the same stories as the first.
 
-    By nats per token where all have the same tokens, else by bits per byte; compute is training FLOP.
+    In nats per token if all have the same tokens, otherwise in bits per byte; compute is training FLOP.
     """
     first = runs[0]
     pairs = {run.name: pair_up(first, run) for run in runs}

@@ -12,12 +12,12 @@ from tinylm.reporting.wording import ABSENT, big, figure
 NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
 _SHADE = 0.22  # opacity of the band
 _WIDE = 100  # times the smallest size: an axis with a number at each power of ten only
-_MARGIN = 0.3  # of the losses' range, above and below
+_MARGIN = 0.3  # share of the losses' range, above and below
 _WORDS_END = 1e15
 
 
 def scaling_blocks(found: Fit) -> Blocks:
-    """A table of the power laws, and why an axis has none."""
+    """A table of the power laws, and the reason if an axis has none."""
     heads = ["loss against", "runs", "from", "to", "exponent", "95 % interval", "floor", "95 % interval of the floor"]
     rows = [
         [
@@ -85,7 +85,7 @@ def draw_law(found: Fit, axis: str) -> Figure:
         axes.xaxis.set_minor_formatter(NullFormatter())
         seen = [*law.losses, *(row["loss"] for row in others)]
         margin = _MARGIN * (max(seen) - min(seen)) or 1.0
-        axes.set_ylim(min(seen) - margin, max(seen) + margin)  # few runs have a band that is wider than the page
+        axes.set_ylim(min(seen) - margin, max(seen) + margin)  # with few runs the band may be taller than the figure
         return settle(drawing)
 
 

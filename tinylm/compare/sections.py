@@ -1,4 +1,4 @@
-"""What a comparison says, as blocks, which the terminal and the page share, and as JSON."""
+"""What a comparison says: as blocks, which the terminal and the page share, and as JSON."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, los
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure by its place in metrics/STAGE.json, and how it is written; `ends`: where its interval stands apart."""
+    """A figure by its place in metrics/STAGE.json and its format; `ends`: the place of its interval if separate."""
 
     label: str
     stage: str
@@ -25,7 +25,7 @@ class Figure:
     ends: tuple[str, ...] = ()
 
     def of(self, run: Run) -> tuple[float | None, tuple[float, float] | None]:
-        """(value, its own 95 % interval), None where the run lacks it."""
+        """(value, its own 95 % interval), None if the run lacks it."""
         found = run.value(self.stage, *self.keys)
         ends = interval(run.value(self.stage, *self.ends) if self.ends else found)
         return as_number(found.get("value") if isinstance(found, dict) else found), ends
@@ -55,15 +55,15 @@ FIGURES = (
 
 
 LABELS = {PERPLEXITY: "perplexity", BITS: "bits per byte", BLEU: "BLEU of four words"}
-SIDE_BY_SIDE = 4  # runs that are columns; of more, each is a row
+SIDE_BY_SIDE = 4  # up to this many runs are columns; with more, each is a row
 SCALING = "Scaling"
 NOTHING = "(it ends there)"
-_CLAIMS = 5  # of so many findings one may be chance
+_CLAIMS = 5  # with more findings than this, one may be chance
 Sections = list[tuple[str, Blocks]]
 
 
 def sections(comparison: Comparison, scaling: Scaling | None = None, *, stories: bool = True) -> Sections:
-    """(title, blocks) of each section that has something to say; `scaling`: of a sweep."""
+    """(title, blocks) of each section that has content; `scaling`: of a sweep."""
     first = comparison.runs[0].name
     found = [
         ("Runs", _runs(comparison.runs)),
@@ -71,7 +71,7 @@ def sections(comparison: Comparison, scaling: Scaling | None = None, *, stories:
         ("Figures", _figures(comparison.runs)),
         (f"Against {first}", joined(_against(first, against) for against in comparison.against) + _chance(comparison)),
     ]
-    if scaling is not None and scaling.law.laws:  # else the runs are not of different sizes, and nobody asked
+    if scaling is not None and scaling.law.laws:  # otherwise the runs do not differ in size, and nobody asked
         found.append((SCALING, _scaling(scaling)))
     if stories:
         found.append(("Stories that changed most", joined(_stories(first, against) for against in comparison.against)))

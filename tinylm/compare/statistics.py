@@ -1,4 +1,4 @@
-"""How sure a difference between two runs is: bootstrap over what both were measured on, and what seeds alone give."""
+"""How sure a difference between two runs is: a bootstrap over what both were measured on, and the spread over seeds."""
 
 import dataclasses
 import math
@@ -42,8 +42,8 @@ class Difference:
 def paired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
     """Percentile interval of statistic(second) - statistic(first) over resamples that draw the same rows from both.
 
-    first, second (S, K): row i of both is of the same story; statistic maps means over rows (..., K) to (...). What
-    makes a story hard for both runs falls out of the difference (Koehn 2004). Raises ValueError for no row.
+    first, second (S, K): row i of both is for the same story; statistic maps means over rows (..., K) to (...). What
+    makes a story hard for both runs cancels in the difference (Koehn 2004). Raises ValueError if there is no row.
     """
     width = first.shape[1]
 
@@ -59,8 +59,8 @@ def paired_difference(first: np.ndarray, second: np.ndarray, statistic: Statisti
 def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
     """The same for runs that were measured on different stories: (S, K) and (Z, K).
 
-    From the interval of each alone (Zou and Donner 2008): low = d - sqrt((f_high - f)^2 + (s - s_low)^2), and alike
-    above. The count is that of the smaller table.
+    From the interval of each alone (Zou and Donner 2008): low = d - sqrt((f_high - f)^2 + (s - s_low)^2), and similarly
+    for high. The count is that of the smaller table.
     """
     (f, f_low, f_high), (s, s_low, s_high) = (_alone(table, statistic) for table in (first, second))
     low = s - f - math.hypot(f_high - f, s - s_low)
@@ -83,15 +83,15 @@ SEED_KEY = "train.seed"
 
 @dataclass(frozen=True)
 class Spread:
-    """What 95 % of the differences of two runs stay below that differ in their seed, as far as `seeds` of them tell."""
+    """95 % bound on the difference between two runs that differ only in seed, estimated from `seeds` runs."""
 
     difference: float
     seeds: int
 
 
 class Noise:
-    """What seeds give for each run of a comparison: from its metrics/seeds.json, else from that of a run among those
-    compared of the same settings, else from such runs themselves where their seeds differ."""
+    """The spread over seeds for each run of a comparison: from its metrics/seeds.json, else from a compared run with
+    the same settings, else from such runs themselves if their seeds differ."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._groups: dict[str, list[Run]] = {}
@@ -99,7 +99,7 @@ class Noise:
             self._groups.setdefault(_settings(run), []).append(run)
 
     def of(self, run: Run, metric: str) -> Spread | None:
-        """Of two runs like this one that differ in their seed; None where it is not known."""
+        """For two runs like this one that differ only in seed; None if not known."""
         merged = [other.metrics.get("seeds", {}) for other in (run, *self._groups[_settings(run)])]
         for summary in (*merged, self._summary(run)):
             found = summary.get(metric)
@@ -110,7 +110,7 @@ class Noise:
         return None
 
     def _summary(self, run: Run) -> dict[str, Any]:
-        """The runs of one group as metrics/seeds.json has them, each seed once."""
+        """Summary of one group's runs as in metrics/seeds.json, each seed once."""
         group = {
             seed: other
             for other in self._groups[_settings(run)]
@@ -126,8 +126,8 @@ def _settings(run: Run) -> str:
 
 
 def either(first: Spread | None, second: Spread | None) -> Spread | None:
-    """Of one run like the first and one like the second: the variances of both add up; where one is not known, it is
-    taken to be the other's."""
+    """For one run like the first and one like the second: their variances add up; if one is not known, it is taken to
+    equal the other's."""
     known = [spread for spread in (first, second) if spread is not None]
     if not known:
         return None

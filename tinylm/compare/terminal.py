@@ -43,9 +43,9 @@ def _block(block: Block, width: int) -> str:
 
 
 def _table(block: Table, width: int) -> str:
-    """Columns as wide as their longest cell, numbers set right; a table too wide goes on below, its first column again.
+    """Columns as wide as their longest cell, numbers right-aligned; a wide table continues below with its first column.
 
-    Prose in the last column stands after its row, or under it where there is too little room.
+    Prose in the last column is printed after its row, or under it if there is too little room.
     """
     rows = [[visible(cell) for cell in row] for row in [block.heads, *block.rows]]
     prose = [row.pop() for row in rows] if block.heads[-1] in block.prose else [""] * len(rows)

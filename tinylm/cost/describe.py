@@ -16,14 +16,14 @@ class Part:
     activations, which move data rather than compute, are left out."""
 
     name: str
-    block: int | None  # None: outside of the blocks
+    block: int | None  # None: outside the blocks
     kind: str  # embedding | blocks | norms | output
     shape: str
     parameters: int
     trainable: bool
-    flop: int  # of products with weights, forward, a token
-    attention_flop: int = 0  # of queries with keys and weights with values, forward, a token of a full context
-    training_flop: int = 0  # of both, forward and backward, a token of a full context
+    flop: int  # of products with weights, forward, per token
+    attention_flop: int = 0  # of queries with keys and weights with values, forward, per token of a full context
+    training_flop: int = 0  # of both, forward and backward, per token of a full context
 
 
 def _size(module: nn.Module) -> int:
@@ -48,7 +48,7 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
     columns = attention.heads * attention.head_width  # the zero columns of narrower heads are computed as well
     into, out = 2 * model.width * 3 * columns, 2 * columns * model.width
     scores = 2 * 2 * columns * model.settings.context
-    # The first block's input needs a gradient only where something below it learns: a norm, vectors, positions.
+    # The first block's input needs a gradient only if something below it learns: a norm, vectors, positions.
     learned = model.embedding.requires_grad or model.settings.positions == "learned"
     reaches = number > 1 or block.pre or learned or _again(model, number) > 0
     backward = 2 * (into + out + scores) - (0 if reaches else into)
@@ -97,7 +97,7 @@ def _output(model: TinyLM) -> Part:
 
 
 def describe(model: TinyLM) -> list[Part]:
-    """The parts in the order in which a token meets them; what its `run_blocks` computes again is counted in."""
+    """The parts in the order in which a token meets them; what its `run_blocks` computes again is included."""
     table = f"{model.vocab_size} x {model.width}"
     parts = [
         Part("embedding", None, "embedding", table, model.embedding.numel(), model.embedding.requires_grad, 0),
@@ -116,9 +116,9 @@ def describe(model: TinyLM) -> list[Part]:
 
 
 def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
-    """Totals: parameters by part, operations a token (context full) and bytes of a training run and of a cache row.
+    """Totals: parameters by part, operations per token (full context) and bytes of a training run and of a cache row.
 
-    optimizer: adam and adamw keep two numbers a parameter, muon one for each of the blocks' matrices.
+    optimizer: adam and adamw keep two numbers per parameter, muon one for each of the blocks' matrices.
     """
     parts, settings = describe(model), model.settings
     parameters = list(model.named_parameters())

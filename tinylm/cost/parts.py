@@ -1,4 +1,4 @@
-"""Each part of a model run on a small input: what should come out beside what comes."""
+"""Each part of a model run on a small input: expected output beside actual output."""
 
 import dataclasses
 import math
@@ -13,13 +13,13 @@ from tinylm.model.ragged_heads import head_widths
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, SelfAttention, TinyLM, causal_mask
 
-LENGTH = 10  # of the decoder's input, where the context holds as many
-ROWS = 3  # of the tables that are looked at
+LENGTH = 10  # of the decoder's input, if the context is that long
+ROWS = 3  # of the tables that are checked
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One line: what was run on which input, what should come out and what came."""
+    """One line: what was run on which input, the expected and the actual output."""
 
     what: str
     given: str
@@ -28,12 +28,12 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether the expected came."""
+        """Whether the actual output is the expected one."""
         return self.expected == self.found
 
 
 def _run(what: str, given: str, expected: tuple[int, ...] | str, call: Callable[[], Tensor | str]) -> Check:
-    """A check of the shape or of the words that `call` gives; an error of the part is what was found."""
+    """A check of the shape or the words that `call` gives; if the part raises an error, that is the actual output."""
     try:
         found = call()
         text = found if isinstance(found, str) else str(tuple(found.shape))
@@ -83,7 +83,7 @@ def _positions(model: TinyLM) -> Iterator[Check]:
 
 
 def _attention(attention: SelfAttention, width: int, length: int) -> Iterator[Check]:
-    """On zeros every key looks alike: each position spreads its weight evenly over itself and what lies before."""
+    """On zeros all keys are equal: each position spreads its weight evenly over itself and earlier positions."""
     given = 2, length, width
     maps: list[Tensor] = []
     yield _run("attention", f"zeros {given}", given, lambda: attention(torch.zeros(given), _mask(length), maps=maps))
@@ -130,7 +130,7 @@ def _decoder(model: TinyLM, length: int) -> Iterator[Check]:
 
 @torch.no_grad()
 def check_parts(model: TinyLM, attention: SelfAttention | None = None) -> list[Check]:
-    """Run every part of a model; `attention` stands in where it is to be tried on a width of its own."""
+    """Run every part of a model; `attention` replaces the first block's, to test another width."""
     length = min(LENGTH, model.settings.context)
     alone = _first(model).attention if attention is None else attention
     return [
@@ -158,7 +158,7 @@ def expected_parameters(settings: ModelSettings, vocab_size: int, width: int) ->
 
 
 def check_parameters(model: TinyLM) -> list[Check]:
-    """Parameters by part as the settings say, beside those of the model's tensors."""
+    """Parameters by part computed from the settings, beside those of the model's tensors."""
     places = {"positions": "embedding", "final_norm": "final norm", "output_bias": "output"}
     expected = expected_parameters(model.settings, model.vocab_size, model.width)
     found = dict.fromkeys(expected, 0)

@@ -10,7 +10,7 @@ from tinylm.model.recompute import mode_of, recompute_counts
 from tinylm.model.transformer import TinyLM
 from tinylm.training.muon import block_matrices
 
-WIDE = 4  # bytes of a number in the residual stream, of a weight, gradient or moment
+WIDE = 4  # bytes of a number in the residual stream and of a weight, gradient or moment
 MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py
 
 
@@ -24,7 +24,7 @@ class Traffic:
 
 
 def _weights(model: TinyLM, low: int) -> int:
-    """The blocks' weights: copied to the products' precision where that is lower, read by the forward and the backward
+    """The blocks' weights: copied to the products' precision if that is lower, read by the forward and the backward
     pass; their gradient is written."""
     size = sum(p.numel() for p in model.blocks.parameters())
     copied = WIDE + low if low < WIDE else 0
@@ -34,11 +34,11 @@ def _weights(model: TinyLM, low: int) -> int:
 
 
 def _activations(model: TinyLM, tokens: int, low: int) -> int:
-    """Written and read once forward, and their gradients backward: four times; again twice where recomputed.
+    """Written and read once forward, and their gradients backward: four times; twice more if recomputed.
 
-    Of a token and block: two sums with the residual in full precision; two norms, queries, keys and values, what the
-    heads give, the outputs of both parts, and twice the inner width of the feed-forward part in that of the products;
-    the weights of a full context for each head.
+    Per token and block: two sums with the residual in full precision; in the precision of the products, two norms,
+    queries, keys and values, the heads' outputs, the outputs of both parts, twice the inner width of the feed-forward
+    part and, for each head, the weights of a full context.
     """
     settings, width = model.settings, model.width
     inner = settings.heads * settings.head_width if settings.head_width else width
@@ -48,14 +48,14 @@ def _activations(model: TinyLM, tokens: int, low: int) -> int:
 
 
 def _embedding(model: TinyLM, tokens: int) -> int:
-    """A row a token is read and written; where it learns, a gradient of all rows is cleared and added to."""
+    """One row per token is read and written; if it learns, a gradient of all rows is cleared and added to."""
     learned = model.vocab_size * WIDE + 2 * tokens * WIDE if model.embedding.requires_grad else 0
     return (2 * tokens * WIDE + learned) * model.width
 
 
 def _output(model: TinyLM, tokens: int, low: int) -> int:
-    """Logits: written, read and written by the softmax, read by a product, and by a second where the weights learn.
-    The weights are read twice a chunk of rows, and their gradient is read and written."""
+    """Logits: written, read and written by the softmax, read by a product, and by a second one if the weights learn.
+    The weights are read twice per chunk of rows, and their gradient is read and written."""
     learns = model.output is not None or model.embedding.requires_grad
     chunks = -(-tokens // (BF16_CHUNK_ROWS if low < WIDE else CHUNK_ROWS))
     weights = model.vocab_size * model.width
@@ -83,7 +83,7 @@ def _orthogonalising(model: TinyLM, optimizer: str) -> int:
 
 
 def update_traffic(model: TinyLM, tokens: int, optimizer: str, precision: str) -> list[Traffic]:
-    """Parts of an update of so many tokens (one mini-batch of full contexts); what caches save is not taken off."""
+    """Parts of an update of this many tokens (one mini-batch of full contexts); what caches save is not subtracted."""
     low = 2 if precision == "bf16" else WIDE
     flop = {part: tokens * _flop(model, part) for part in ("blocks", "output")}
     return [

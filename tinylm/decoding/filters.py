@@ -1,6 +1,6 @@
-"""Filters on next-token scores, each a pure function of logits (B, N); what is filtered out is -inf.
+"""Filters on next-token scores, each a pure function of logits (B, N); filtered-out scores become -inf.
 
-A row always keeps a finite score if it had one, so that no softmax after a filter gives NaN.
+A row always keeps a finite score if it had one, so no softmax after a filter gives NaN.
 """
 
 import math
@@ -14,12 +14,12 @@ Largest = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def running_sum(weights: Tensor) -> Tensor:
-    """Cumulated sums along each row; on the CPU, since CUDA has no deterministic one.  (B, N) -> (B, N)"""
+    """Cumulative sums along each row; on the CPU, since CUDA has no deterministic one.  (B, N) -> (B, N)"""
     return weights.cpu().cumsum(dim=-1).to(weights.device)
 
 
 def draw(logits: Tensor, u: Tensor) -> Tensor:
-    """Inverse-CDF sampling: the first index whose cumulated probability exceeds u.  (B, N), (B,) -> (B,)
+    """Inverse-CDF sampling: the first index whose cumulative probability exceeds u.  (B, N), (B,) -> (B,)
 
     Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
     the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
@@ -37,7 +37,7 @@ def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
 
 
 def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Make words that the row holds already less likely (Keskar et al. 2019, section 4.1).
+    """Make words that are already in the row less likely (Keskar et al. 2019, section 4.1).
 
     z / penalty where z > 0, z * penalty elsewhere, for the ids marked in seen (B, V); penalty 1 changes nothing.
     """
@@ -49,7 +49,7 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 def scale(logits: Tensor, temperature: float) -> Tensor:
     """(z - max z) / temperature in float64: defined at any temperature > 0, infinity (uniform) included.
 
-    The distance from the best score goes through the division, so that a tiny temperature gives 0 and -inf but
+    The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
     never infinity minus infinity.
     """
     if not temperature > 0.0:
@@ -72,7 +72,7 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def candidates(logits: Tensor, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Log-probabilities, float64, and ids of the k likeliest but the banned, best first.  (B, V) -> 2 x (B, k)"""
+    """Log-probabilities, float64, and ids of the k likeliest except the banned, best first.  (B, V) -> 2 x (B, k)"""
     log_probs = logits.log_softmax(dim=-1)
     best, ids = largest(ban(logits, banned), k)
     return log_probs.gather(1, ids).double().masked_fill(best == NEVER, NEVER), ids
@@ -109,6 +109,6 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 
 
 def held(logits: Tensor, ids: Tensor) -> Tensor:
-    """Probability that each row's given ids have together.  (B, N), (B, k) -> (B,) float64"""
+    """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
-    return running_sum(probabilities)[:, -1]  # in order, so that a row's sum does not depend on the batch
+    return running_sum(probabilities)[:, -1]  # in order, so a row's sum does not depend on the batch

@@ -1,4 +1,4 @@
-"""Greedy decoding and sampling, one random stream a row."""
+"""Greedy decoding and sampling, one random stream per row."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from tinylm.model.transformer import TinyLM
 class Generation:
     """What was generated after one prompt.
 
-    ids: the new tokens, <eos> included where the text ended; log_probs: of each, in nats, under the model's own
+    ids: the new tokens, including <eos> if the text ended; log_probs: of each, in nats, under the model's own
     distribution, before any filter (empty unless asked for); finished: whether <eos> ended it.
     """
 
@@ -29,7 +29,7 @@ class Generation:
 
 
 def check_banned(banned: Sequence[int], vocab_size: int) -> None:
-    """Raise InputError where no id is left or an id is outside the vocabulary."""
+    """Raise InputError if no id is left or an id is outside the vocabulary."""
     if len(set(banned)) >= vocab_size or not all(0 <= token < vocab_size for token in banned):
         raise InputError(f"banned = {sorted(set(banned))}; allowed: ids below {vocab_size}, at least one id left")
 
@@ -44,8 +44,8 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
     """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
 
     Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
-    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1). The session says how the
-    largest are found and how is drawn from all.
+    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1). The session provides the
+    search for the largest and the draw from all ids.
     """
     if temperature == 0.0:
         return session.likeliest(logits)
@@ -80,8 +80,8 @@ def generate(
 
     banned: ids that are never generated. on_token(prompt, token) is called as each token is chosen, step by step and
     prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
-    <eos> is never penalised as a repetition, in the prompt or of a text before: a text ends once, and a vocabulary may
-    open texts with the same id.
+    <eos> is never penalised as a repetition, in the prompt or of an earlier text: a text ends once, and a vocabulary
+    may open texts with the same id.
     streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt,
     stream and `max_new_tokens` (along which the temperature may change), not on what else is in the batch.
     """
@@ -108,7 +108,7 @@ def generate(
 
 
 class _Run:
-    """Tables of one run: a row a prompt, a column a step; `alive` are the prompts still in the session."""
+    """Tables of one run: one row per prompt, one column per step; `alive` are the prompts still in the session."""
 
     def __init__(
         self, session: Session, settings: DecodeSettings, banned: Sequence[int], u: Tensor, eos_id: int | None
@@ -150,7 +150,7 @@ class _Run:
         return tokens
 
     def leave(self, stays: Tensor) -> bool:
-        """Drop the rows that do not stay; whether any is left."""
+        """Drop the rows that do not stay; returns whether any are left."""
         if not stays.all():
             rows = stays.nonzero()[:, 0]
             self.alive = self.alive[rows]
@@ -159,7 +159,7 @@ class _Run:
         return len(self.alive) > 0
 
     def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:
-        """The table's rows, each as long as it got."""
+        """The table's rows, each at its own length."""
         result = []
         for ids, log_probs, count in zip(self.tokens, self.log_probs, self.counts.tolist(), strict=True):
             new = ids[:count].tolist()

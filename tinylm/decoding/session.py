@@ -1,4 +1,4 @@
-"""A batch of texts under way: the next token's logits of each row, with or without a cache."""
+"""A batch of texts being generated: the next token's logits of each row, with or without a cache."""
 
 import contextlib
 import dataclasses
@@ -20,8 +20,8 @@ N = TypeVar("N", int, Tensor, np.ndarray)
 def window_start(n: N, context: int, slide: str) -> N:
     """First token of the window that predicts token n + 1, from n tokens so far; elementwise on tensors and arrays.
 
-    The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so that the oldest
-    half goes when the window is full; one: the last `context` tokens.
+    The window keeps at most `context` tokens. half: its start is a multiple of context // 2, so the oldest
+    half is dropped when the window is full; one: the last `context` tokens.
     """
     step = context // 2 if slide == "half" else 1
     start = -((context - n) // step) * step
@@ -41,17 +41,17 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
 
 
 def check_finite(logits: Tensor) -> Tensor:
-    """The logits themselves. Raises InputError where the model's numbers overflowed."""
+    """The logits themselves. Raises InputError if the model's numbers overflowed."""
     if not logits.sum().isfinite():
         raise InputError("the model's logits are not finite: its weights diverged; train it at a lower train.lr")
     return logits
 
 
 class Session:
-    """Rows of tokens that grow by one token a step, their windows and their cache.
+    """Rows of tokens that grow by one token per step, their windows and their cache.
 
     prompts: at least one token each, of any lengths; the rows stay aligned to the left. `new_tokens`: how many will
-    be appended at most, where it is known; it sizes the buffers. Cached and uncached decoding see the same
+    be appended at most, if known; it sizes the buffers. Cached and uncached decoding see the same
     windows. The model should be in eval mode. Raises ValueError for an empty prompt or an id outside the vocabulary.
     """
 
@@ -83,7 +83,7 @@ class Session:
 
     @property
     def rows(self) -> int:
-        """How many rows are under way."""
+        """How many rows are in progress."""
         return len(self.lengths)
 
     def ids(self, row: int) -> list[int]:
@@ -104,7 +104,7 @@ class Session:
     def next_logits(self) -> Tensor:
         """Logits of each row's next token, (B, V) float32, float64 for a float64 model.
 
-        Asking again without `append` gives the same. Raises InputError where the model's numbers overflowed.
+        Calling it again without `append` gives the same. Raises InputError if the model's numbers overflowed.
         """
         starts = window_start(self.lengths, self.context, self.slide)
         hidden = self._advance(starts) if self.use_cache else self._fill(starts, self.lengths, self._ids, None)
@@ -116,7 +116,7 @@ class Session:
         return logits.argmax(dim=-1)
 
     def greedy(self, banned: Sequence[int]) -> Tensor:
-        """The likeliest next token of each row but the banned ones.  -> (B,)"""
+        """The likeliest next token of each row, without banned ones.  -> (B,)"""
         return self.likeliest(filters.ban(self.next_logits(), banned))
 
     def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -128,11 +128,11 @@ class Session:
         return filters.draw(filters.scale(logits, temperature), u)
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The k likeliest next tokens of each row but the banned ones: log-probabilities, float64, and ids, (B, k)."""
+        """The k likeliest next tokens of each row, without banned ones: log-probabilities, float64, and ids, (B, k)."""
         return filters.candidates(self.next_logits(), k, banned)
 
     def _advance(self, starts: Tensor) -> Tensor:
-        """Feed each row's last token through the cache, (B, D); rows whose window moved are filled anew."""
+        """Feed each row's last token through the cache, (B, D); rows whose window moved are refilled."""
         moved = (starts != self._starts).nonzero()[:, 0]
         self._starts = starts
         if len(moved) == self.rows:
@@ -160,7 +160,7 @@ class Session:
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
         """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
 
-        What a padded position leaves in the cache stands past the row's end: masked, and overwritten in time.
+        What a padded position leaves in the cache is past the row's end: masked, and overwritten later.
         """
         sizes = lengths - starts
         positions = torch.arange(int(sizes.max()), device=ids.device)[None]  # (1, T)
@@ -173,7 +173,7 @@ class Session:
     def append(self, tokens: Tensor) -> None:
         """Add one token to every row.  tokens (B,) int64"""
         if self.longest == self._ids.shape[1]:
-            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # twice the room
+            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # double the space
         self._ids.scatter_(1, self.lengths[:, None], tokens[:, None])
         self.lengths = self.lengths + 1
         self.longest += 1
@@ -189,7 +189,7 @@ class Session:
     def _changed_slots(self, rows: Tensor, used: int) -> Tensor:
         """Slots in which row i and the row that takes its place differ, (M, used): from the first unequal token on.
 
-        Beams of one prompt share all but their last tokens, so that most of their cache can stay where it is.
+        Beams of one prompt share all but their last tokens, so most of their cache can stay where it is.
         """
         mine = slice(len(rows))
         differs = self._ids[mine, : self.longest] != self._ids[rows, : self.longest]

@@ -12,8 +12,8 @@ class DecodeSettings:
     The defaults, for use in code, sample from the model's own distribution; params.yaml holds every key.
 
     `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
-    the row's last so many tokens are penalised, prompt included; null: all of them.
-    `decoder.prepare` defines step and precision.
+    the row's last N tokens are penalised, prompt included; null: all of them. kernels/decoding/decoder.py defines step
+    and precision.
     """
 
     temperature: float = setting(1.0, low=0.0, high=1e6)
@@ -33,8 +33,8 @@ class DecodeSettings:
     def temperature_at(self, step: int, steps: int) -> float:
         """Temperature of new token `step` of at most `steps`, from 0 on.
 
-        T(i) = T + (T_end - T) * i / (n - 1), n = steps: the first token is drawn at T, the n-th at T_end, wherever
-        the text ends before; T throughout without T_end, and where n = 1.
+        T(i) = T + (T_end - T) * i / (n - 1), n = steps: the first token is drawn at T, the n-th at T_end, even if the
+        text ends before; T throughout if there is no T_end or n = 1.
         """
         if self.temperature_end is None or steps < 2:
             return self.temperature
@@ -42,11 +42,11 @@ class DecodeSettings:
         return (1.0 - share) * self.temperature + share * self.temperature_end
 
     def greedy(self) -> "DecodeSettings":
-        """The likeliest token at every step; what is left is the way of sliding."""
+        """The likeliest token at every step; only the way of sliding is kept."""
         return dataclasses.replace(self, temperature=0.0, temperature_end=None, repetition_penalty=1.0)
 
     def in_words(self) -> str:
-        """How the next token is chosen, as a phrase of the settings that are in force."""
+        """How the next token is chosen, as a phrase made from the settings in effect."""
         parts = ["greedy"]
         if self.temperature or self.temperature_end:
             end = "" if self.temperature_end is None else f" going to {self.temperature_end:g}"

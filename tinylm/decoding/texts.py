@@ -13,9 +13,9 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 
 
 def banned_ids(tokenizer: Tokenizer) -> list[int]:
-    """Ids never generated in text for people: <sos> and <pad>, which begin and fill rows, and <unk>.
+    """Ids never generated in text for readers: <sos> and <pad>, which only begin and fill rows, and <unk>.
 
-    An id that also ends a text may be generated, and one that also is text.
+    An id that also ends a text may be generated, and so may one that is also text.
     """
     return sorted(tokenizer.specials - {tokenizer.eos_id})
 
@@ -23,7 +23,7 @@ def banned_ids(tokenizer: Tokenizer) -> list[int]:
 def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
     """<sos> and the text's tokens; an empty text is <sos> alone.
 
-    Raises InputError, with the prompt's `name`, where nothing is left to start from: the text is empty, and the
+    Raises InputError, with the prompt's `name`, if nothing is left to start from: the text is empty, and the
     vocabulary has no <sos>.
     """
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
@@ -36,7 +36,7 @@ def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
 def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str) -> list[list[int]]:
     """Each prompt's ids (`encode_prompt`).
 
-    Warns where a prompt has no known word, or does not fit the context and is only seen from some token on.
+    Warns if a prompt has no known word, or does not fit the context, so that its beginning is not seen.
     """
     encoded = []
     for number, text in enumerate(prompts, start=1):

@@ -1,4 +1,4 @@
-"""Our blocks on the channels of a stock architecture, in float64, before they get its names."""
+"""Our blocks on the channels of a stock architecture, in float64, before they are renamed."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ Affine = tuple[Tensor, Tensor]  # of a linear layer: weight (out, in), bias (out
 
 @dataclasses.dataclass(frozen=True)
 class StockBlock:
-    """One block: y = W x + b for each linear layer, gain and bias for each norm; nothing is left out."""
+    """One block: y = W x + b for each linear layer, gain and bias for each norm; all are present."""
 
     norm1: Affine
     queries: Affine
@@ -40,7 +40,7 @@ def of_norm(norm: Norm) -> Affine:
 
 
 def _reading(stream: Stream, weight: Tensor, post: bool) -> Tensor:
-    """The weight of a layer that reads D channels, on W: those of a norm's output, or (post) of the stream itself."""
+    """The weight, on W channels, of a layer that reads D: those of a norm's output, or (post) of the stream itself."""
     return stream.first(weight / stream.scale if post else weight)
 
 
@@ -76,11 +76,11 @@ def stock_block(stream: Stream, block: Block) -> StockBlock:
 
 
 def _norm_alone(stream: Stream, last: Block, final: Norm, inner: int) -> tuple[Affine, StockBlock]:
-    """A final norm after post-norm blocks, as a further block that adds nothing: norm2 of the last block, the block.
+    """A final norm after post-norm blocks, as one more block that adds nothing: norm2 of the last block, that block.
 
-    It has two norms where one is wanted, but the norm of a norm is a norm: with e1 on x and then e2 = EPSILON,
+    It has two norms although one is needed, but the norm of a norm is a norm: with e1 on x and then e2 = EPSILON,
     n = x / sqrt(v + e1) and n / sqrt(v / (v + e1) + e2) = x / sqrt((1 + e2) (v + e2 e1 / (1 + e2))).
-    The size of the stream there is such that e2 e1 / (1 + e2) is norm_eps.
+    The stream's size there is such that e2 e1 / (1 + e2) is norm_eps.
     """
     size = EPSILON / (stream.share * stream.norm_eps * (1 + EPSILON)) ** 0.5
     before = stream.norm_on(*of_norm(last.norm2), scale=size)

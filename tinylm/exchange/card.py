@@ -24,7 +24,7 @@ _SAMPLES = {
 
 
 def usage(run: Run, publication: Publication) -> str:
-    """Four lines of Python that continue the prompt of training, after one that says whose code runs."""
+    """Four lines of Python that continue the sample prompt of training, after a line that says whose code runs."""
     prompt = repr(str(run.param("train", "sample_prompt") or ""))
     trust, note = "", "With stock transformers and torch; no code of this repository runs:"
     if publication.format == "tinylm":
@@ -44,7 +44,7 @@ print(tokenizer.decode(model.generate(**tokenizer({prompt}, return_tensors="pt")
 
 
 def metrics(run: Run) -> Blocks:
-    """Every figure of quality with its interval, then the baselines on the same targets."""
+    """Every quality figure with its interval, then the baselines on the same targets."""
     train, found = run.mapping("train"), run.mapping("evaluate")
     samples = run.mapping("evaluate", "samples")
     rows = [
@@ -79,7 +79,7 @@ def _ends(value: object, formatter: Callable[[float], str] = figure) -> str:
 
 
 def sample(run: Run) -> Blocks:
-    """The last story that it wrote while it learned."""
+    """The last story that the model wrote during training."""
     rows = run.rows("stories")
     if not rows:
         return []
@@ -153,7 +153,7 @@ OF_THE_MODEL = ("data", "vocab", "embedding", "model", "train", "decode", "evalu
 
 
 def write_card(run: Run, publication: Publication, pictures: Files) -> str:
-    """README.md as text; `pictures`: name in reporting.pictures -> (path in the repository, words for it)."""
+    """README.md as text; `pictures`: name in reporting.pictures -> (path in the repository, alt text)."""
     settings = dataclasses.replace(run, params={key: run.params[key] for key in OF_THE_MODEL if key in run.params})
     sections: dict[str, Blocks] = {
         "Data": method_sections.data(run) + paragraph(_data_licence(publication.data)),

@@ -53,13 +53,13 @@ def own_form(model: TinyLM) -> StockForm:
 
 
 def _special_ids(tokenizer: Tokenizer) -> dict[str, int | None]:
-    """bos, eos and pad of config.json; a role that nothing plays is null: left out, it is what the class has for it."""
+    """bos, eos and pad of config.json; roles that no token plays are null, or the class's default would apply."""
     roles: dict[str, int | None] = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     return roles | {f"{role}_token_id": index for role, index in special_roles(tokenizer).items()}
 
 
 def _write_weights(path: Path, tensors: dict[str, torch.Tensor]) -> None:
-    """safetensors, float32; the metadata is what transformers knows PyTorch's files by."""
+    """safetensors, float32; the metadata is how transformers recognises PyTorch's files."""
     from safetensors.torch import save
 
     rounded = {name: tensor.float().contiguous().clone() for name, tensor in tensors.items()}
@@ -67,9 +67,9 @@ def _write_weights(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def export(folder: Path, trained: Trained, form: str) -> StockForm:
-    """Write config, weights, tokenizer, generation defaults and the originals into an empty folder; gives the form.
+    """Write config, weights, tokenizer, generation defaults and the originals into an empty folder; returns the form.
 
-    Raises InputError where no architecture of transformers computes the model.
+    Raises InputError if no architecture of transformers computes the model.
     """
     own = form == "tinylm"
     if not own and (problem := stock_problem(trained.model.settings)):
@@ -91,7 +91,7 @@ def export(folder: Path, trained: Trained, form: str) -> StockForm:
 
 
 def export_folder(folder: Path, trained: Trained, form: str) -> StockForm:
-    """`export` in place of what stands at `folder`, which must be nothing, an empty folder or an earlier export."""
+    """`export` in place of what is at `folder`: nothing, an empty folder or an earlier export."""
     allowed = "allowed: a new or empty folder, or an earlier export"
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder}: not a folder; {allowed}")

@@ -8,8 +8,8 @@
 | a search goes on until no beam can win        | early_stopping "never"                                          |
 | a window that moves past the context          | max_length, the context                                         |
 
-A penalty of repetitions counts <eos> there and never with us, and it also holds in a beam search, which with us goes
-without. A width of 1 is greedy there; with us only where length_penalty is 0, for else a longer text may score better.
+Their repetition penalty counts <eos> and also applies in beam search; tinylm's ignores <eos> and is not used in beam
+search. A width of 1 is greedy there; in tinylm only if length_penalty is 0, otherwise a longer text may score better.
 """
 
 from typing import Any
@@ -23,9 +23,9 @@ GENERATION_CONFIG = "generation_config.json"
 
 
 def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int) -> dict[str, Any]:
-    """Content of generation_config.json; what it cannot say is named by `untranslated`.
+    """Content of generation_config.json; `untranslated` names what it cannot express.
 
-    A role that no special token plays is left out: `generate` takes the ids that are equal to pad_token_id for padding.
+    A role that no special token plays is left out: `generate` treats all ids equal to pad_token_id as padding.
     """
     sampling = {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
     banned = banned_ids(tokenizer)
@@ -42,7 +42,7 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 
 
 def untranslated(decode: DecodeSettings) -> list[str]:
-    """The settings in force that `generate()` of `transformers` lacks, a line each, and what it does in their place."""
+    """The settings in effect that `generate()` of `transformers` lacks, one line each, and what it does instead."""
     found = []
     if decode.temperature_end not in (None, decode.temperature):
         place = "greedy" if decode.temperature == 0.0 else f"temperature {decode.temperature:g} throughout"

@@ -1,7 +1,7 @@
-"""A folder as one commit of a repository on the Hugging Face hub, or of what HF_ENDPOINT names.
+"""A folder as one commit of a repository on the Hugging Face hub, or of the hub that HF_ENDPOINT names.
 
-Large files go up first and belong to no revision; then one request makes the commit with all files. Whatever happens
-before it has been answered leaves the revision that stood there; what was uploaded is not sent again.
+Large files are uploaded first and belong to no revision; then one request makes the commit with all files. Whatever
+happens before it has been answered leaves the old revision in place; what was uploaded is not sent again.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
 
-MARK = "pipeline/params.yaml"  # a folder or repository that holds it was written by us
+MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by us
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,38}/[A-Za-z0-9_][\w.-]{0,55}", re.ASCII)
 _PLACES = ("tinylm/", "report/", "pipeline/", "pictures/")
 _NAMES = {
@@ -25,11 +25,11 @@ _NAMES = {
     "tokenizer.json",
     "tokenizer_config.json",
 }
-_OF_ANY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}  # a repository with nothing else is a new one
+_OF_ANY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}  # a repository with nothing else is new
 
 
 def check_repo(repo: str) -> None:
-    """Raise InputError for what the hub takes for no repository's name."""
+    """Raise InputError for a name that the hub does not accept for a repository."""
     odd = ".." in repo or "--" in repo or repo.endswith((".git", ".", "-")) or "./" in repo or "-/" in repo
     if odd or not _REPO.fullmatch(repo):
         raise InputError(f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as me/small-stories")
@@ -46,7 +46,7 @@ def foreign(names: list[str]) -> list[str]:
 
 
 def outdated(there: list[str], files: list[str]) -> list[str]:
-    """Files of an earlier publication that this one does not hold."""
+    """Files of an earlier publication that this one does not have."""
     return [name for name in there if (name in _NAMES or name.startswith(_PLACES)) and name not in files]
 
 
@@ -60,7 +60,7 @@ class Published:
 
 
 def find_token() -> str:
-    """The user's token, from where huggingface_hub keeps it. Raises InputError where there is none."""
+    """The user's token, from where huggingface_hub keeps it. Raises InputError if there is none."""
     from huggingface_hub import get_token
 
     token = get_token()
@@ -70,13 +70,13 @@ def find_token() -> str:
 
 
 def endpoint() -> str:
-    """The hub's address, without a name and password that may stand in it. Raises InputError where it is none."""
+    """The hub's address, without a user name or password in it. Raises InputError if it is not an address."""
     from huggingface_hub import constants
 
     try:
         parts = urlsplit(constants.ENDPOINT)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # brackets or a port that cannot be
+    except ValueError:  # invalid brackets or port
         known = False
     if not known:
         raise InputError("HF_ENDPOINT is no address of a hub; allowed: http:// or https:// and a host")
@@ -84,10 +84,10 @@ def endpoint() -> str:
 
 
 def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> Published:
-    """Make the repository's head hold the files of `folder`, in one commit; files of its own beside them stay.
+    """Commit the files of `folder` as the repository's head, in one commit; its other files stay.
 
-    Raises InputError where the token, the name or the repository is not fit for it, CommandFailed where the hub or the
-    way to it failed. No message holds the token.
+    Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the hub or the way to
+    it failed. No message contains the token.
     """
     from huggingface_hub import HfApi, logging
     from huggingface_hub.utils import disable_progress_bars
@@ -125,7 +125,7 @@ def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> P
 
 
 def _told(error: BaseException, repo: str, host: str, token: str) -> Exception:
-    """One line for what went wrong between us and the hub."""
+    """One line on what went wrong between us and the hub."""
     cause: BaseException | None = error
     while cause is not None and getattr(cause, "response", None) is None:
         cause = cause.__cause__

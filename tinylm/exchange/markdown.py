@@ -20,13 +20,13 @@ from tinylm.reporting.blocks import (
     Table,
 )
 
-Files = Mapping[str, tuple[str, str]]  # picture's name: (path of the file, words that stand for it)
-_SPECIAL = re.compile(r"[\\`*\[\]<>#|~$]|(?<![^\W_])_|_(?![^\W_])")  # inside a word _ is no mark
+Files = Mapping[str, tuple[str, str]]  # picture's name: (path of the file, alt text)
+_SPECIAL = re.compile(r"[\\`*\[\]<>#|~$]|(?<![^\W_])_|_(?![^\W_])")  # inside a word _ has no meaning
 _LIST_MARK = re.compile(r"^(\s*)([-+=]|\d+(?=[.)](?:\s|$)))")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it stands, on one line."""
+    """Text escaped so that Markdown shows it as it is, on one line."""
     plain = _SPECIAL.sub(r"\\\g<0>", " ".join(text.split()).replace("&", "&amp;"))
     plain = plain.replace("\\<", "&lt;")  # some renderers see a tag after the backslash
     plain = _LIST_MARK.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2][-1].isdigit() else f"{m[1]}\\{m[2]}", plain)
@@ -34,7 +34,7 @@ def escape(text: str) -> str:
 
 
 def to_markdown(blocks: Blocks, pictures: Files) -> str:
-    """Blocks one after another, a blank line between; pictures that have no file, maps and shaded text left out."""
+    """Blocks one after another, separated by blank lines; without pictures that have no file, maps and shaded text."""
     return "\n\n".join(text for block in blocks if (text := _render(block, pictures)))
 
 

@@ -1,7 +1,7 @@
 """TinyLM for the library `transformers`, in one file that needs torch and transformers only.
 
 Copied into a folder by `tinylm export --format tinylm` and run from there with trust_remote_code=True. The weights
-keep the names that tinylm gives them; the settings stand under `model` in config.json.
+keep the names that tinylm gives them; the settings are under `model` in config.json.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Masked multi-head self-attention; heads that do not divide the width differ by one in theirs."""
+    """Masked multi-head self-attention; if the number of heads does not divide the width, head widths differ by one."""
 
     def __init__(self, width: int, model: dict[str, Any]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Attention(nn.Module):
         self.dropout = model["dropout"]
 
     def _heads(self, x: Tensor) -> Tensor:
-        """(B, T, inner) -> (B, H, T, Dh), zeros behind narrower heads."""
+        """(B, T, inner) -> (B, H, T, Dh), zeros after narrower heads."""
         parts = x.split(self.widths, -1)
         return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
 

@@ -1,4 +1,4 @@
-"""The files that an export was made of: carried along in its folder tinylm/, read back to the same bytes."""
+"""The files that an export was made from: carried along in its folder tinylm/ and read back to the same bytes."""
 
 import contextlib
 import dataclasses
@@ -24,7 +24,7 @@ SAMPLES = "samples.json"  # of the training, as MOMENTS are
 
 
 def write_originals(folder: str | Path, models: str | Path, vocab: str | Path) -> None:
-    """Copy weights, config and tokenizer into folder/tinylm, and write down the SHA-256 of each."""
+    """Copy weights, config and tokenizer into folder/tinylm, and record the SHA-256 of each."""
     sources = {WEIGHTS: Path(models) / WEIGHTS, CONFIG: Path(models) / CONFIG, TOKENIZER: Path(vocab)}
     sums = {}
     for name, source in sources.items():
@@ -41,9 +41,9 @@ def is_export(folder: str | Path) -> bool:
 def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: bool) -> tuple[int, Tokenizer]:
     """Copy an export's originals to where `save_model` and `Tokenizer.save` wrote them: (parameters, tokenizer).
 
-    What belongs to the training of a model that is replaced, kept weights and sample stories, goes with it. Raises
-    InputError where a file is not the one that was exported, where the files are not those of one model, and, without
-    `replace`, where another model or tokenizer is there.
+    What belongs to the training of a replaced model, kept weights and sample stories, is removed with it. Raises
+    InputError if a file is not the one that was exported, if the files do not belong to one model, and, without
+    `replace`, if another model or tokenizer is there.
     """
     source = Path(folder) / FOLDER
     sums = _checked_sums(Path(folder))
@@ -59,7 +59,7 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
         discard(*(Path(models) / MOMENTS).glob("*"), Path(models) / SAMPLES, Path(models) / SUMS)
     if TOKENIZER in others:
         discard(Path(vocab).with_name(SUMS))  # of the tokenizer that was there
-    for name, target in targets.items():  # the config last: it names the weights that it is valid for
+    for name, target in targets.items():  # the config last: it names the weights for which it is valid
         _copy(source / name, target, sums[name])
     return parameters, tokenizer
 
@@ -73,7 +73,7 @@ def _copy(source: Path, target: Path, expected: str) -> None:
 
 
 def _checked_sums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each original, found true. InputError naming the file where one is missing or another."""
+    """The SHA-256 of each original, verified. InputError naming the file if one is missing or differs."""
     path = folder / FOLDER / SUMS
     if not is_export(folder):
         raise InputError(f"{folder}: not an export ({path} is missing); allowed: a folder that tinylm export wrote")
@@ -104,7 +104,7 @@ def _check_size(path: Path) -> None:
 
 @contextlib.contextmanager
 def _named(source: Path) -> Iterator[None]:
-    """The messages of readers say how to make a file anew here; of an export's, only that it is no good."""
+    """Readers' messages say how to make a file again here; for an export's file, say only that it is damaged."""
     try:
         yield
     except InputError as error:
@@ -121,7 +121,7 @@ class _Shape:
 
 
 def _described_bytes(path: Path) -> tuple[int, int]:
-    """Ids, and bytes of the weights, of the model that a config.json describes; none of them is made."""
+    """Ids, and bytes of the weights, of the model that a config.json describes, without making it."""
     config: Any = read_json(path)
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model")
@@ -141,7 +141,7 @@ def _bytes(settings: ModelSettings, shape: _Shape) -> int:
 
 
 def _open(source: Path) -> tuple[int, Tokenizer]:
-    """Parameters and tokenizer. InputError where config, weights and tokenizer are not those of one model."""
+    """Parameters and tokenizer. InputError if config, weights and tokenizer do not belong to one model."""
     with _named(source):
         tokenizer = open_tokenizer(source / TOKENIZER)
         ids, expected = _described_bytes(source / CONFIG)

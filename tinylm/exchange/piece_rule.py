@@ -1,9 +1,9 @@
 r"""The rule of `longest_match` prompts in parts that the library `tokenizers` ships; see `text.tokens.longest_match`.
 
-The normalizer cuts a text into GPT-2's words, for only there can a word's capitals be seen whole: it sets U+001C after
-each word and U+001D after one that is in capitals, then makes these small letter by letter. Both characters end a line
-by the rule, so that as marks they are free once every line end is a line feed. The pre-tokenizer takes the marks away
-and cuts each word by a pattern of all tokens, the longer ones first, which is longest match.
+The normalizer cuts a text into GPT-2's words, because capitals are only visible per word: it puts U+001C after each
+word and U+001D after one in capitals, then lowercases them letter by letter. Both characters end a line by the rule, so
+they can serve as marks once every line end is a line feed. The pre-tokenizer removes the marks and cuts each word by a
+pattern of all tokens, the longer ones first, which is longest match.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 
 from tinylm.text.tokens.byte_level import BYTE_OF
 
-_LINE_END = r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # of str.splitlines, but for the line feed
+_LINE_END = r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of str.splitlines except the line feed
 _WORD = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|[^\S\n]+(?!\S)|[^\S\n]+"  # GPT-2's, in a line
 _END, _CAPITALS_END = "\x1c", "\x1d"
 
@@ -43,13 +43,13 @@ def _literal(token: str) -> str:
 
 
 def _clean(vocabulary: Iterable[str]) -> list[tuple[str, str]]:
-    """Line ends alike, and out with the characters that no tokens spell."""
+    """Make line ends equal and remove the characters that no tokens spell."""
     known = _spelt({BYTE_OF[token] for token in vocabulary if len(token) == 1})
     return [(_LINE_END, "\n"), (rf"[^\n{known}]", "")]
 
 
 def _small_capitals(vocabulary: Iterable[str]) -> list[tuple[str, str]]:
-    """ " KING" -> " king", "KING" -> "King", where all the small letters are tokens."""
+    """ " KING" -> " king", "KING" -> "King", if all the small letters are tokens."""
     known = set(vocabulary)
     letters = "".join(letter for letter in ascii_uppercase if letter.lower() in known)
     if not letters:
@@ -59,7 +59,7 @@ def _small_capitals(vocabulary: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _spelt(known: set[int]) -> str:
-    """The characters whose UTF-8 is made of these bytes, as ranges of a regular expression's class."""
+    """The characters whose UTF-8 is made of these bytes, as ranges of a character class."""
     codes = sorted(code for length in range(1, 5) for code in _codes(known, length))
     starts = [code for before, code in pairwise([-2, *codes]) if code != before + 1]
     ends = [code for code, after in pairwise([*codes, -2]) if after != code + 1]

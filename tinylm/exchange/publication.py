@@ -1,4 +1,4 @@
-"""What is said of a published model besides its run: licences, origin, what it does without."""
+"""Licences, origin and omissions stated for a published model."""
 
 import dataclasses
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml
 
-KNOWN = {"roneneldan/TinyStories": "cdla-sharing-1.0"}  # as its page on the hub states
+KNOWN = {"roneneldan/TinyStories": "cdla-sharing-1.0"}  # as its page on the hub says
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+-]{0,63}")
 _FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
@@ -22,14 +22,14 @@ class DataLicence:
 
 
 def check_name(text: str, option: str) -> str:
-    """A licence's name as it was typed. Raises InputError for what is none."""
+    """A licence's name as it was typed. Raises InputError for what is not a name."""
     if not _NAME.fullmatch(text):
         raise InputError(f"{option} {text!r}; allowed: a licence's name such as mit, cc-by-4.0 or cdla-sharing-1.0")
     return text
 
 
 def _stated(page: Path) -> str | None:
-    """`license` in the head of a data set's README.md."""
+    """`license` in the header of a data set's README.md."""
     try:
         front = _FRONT.match(page.read_text(encoding="utf-8"))
         stated = parse_yaml(front[1], str(page)).get("license") if front else None
@@ -39,7 +39,7 @@ def _stated(page: Path) -> str | None:
 
 
 def data_licence(section: dict[str, Any], given: str | None, folder: str | Path = ".") -> DataLicence:
-    """Of section `data` of params.yaml, paths read from `folder`; `given`: what the user says of it, which wins."""
+    """For section `data` of params.yaml, paths relative to `folder`; `given`: the user's own statement, which wins."""
     source, path = section["source"], Path(folder) / str(section["path"])
     name: str | None
     if source == "storybook":
@@ -59,8 +59,8 @@ def data_licence(section: dict[str, Any], given: str | None, folder: str | Path 
 class Origin:
     """Where a model comes from.
 
-    The commit, "+" after it where the code differs from it, None outside of git; the MD5 of models/ in dvc.lock; the
-    files that say how it was made and whose state no commit holds.
+    The commit, with "+" appended if the code differs from it, None outside git; the MD5 of models/ in dvc.lock; the
+    files that say how it was made and whose current state is in no commit.
     """
 
     commit: str | None
@@ -70,9 +70,9 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class Publication:
-    """OWNER/NAME, form of the weights (transformers | tinylm), licences, origin, and what it does without.
+    """OWNER/NAME, form of the weights (transformers | tinylm), licences, origin and omissions.
 
-    `left_out`: files that are not of this run, and why; `lacks`: settings of decoding that generate() does not know.
+    `left_out`: files that do not belong to this run, and why; `lacks`: decoding settings that generate() lacks.
     """
 
     repo: str

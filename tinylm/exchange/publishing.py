@@ -1,4 +1,4 @@
-"""The folder of a publication: the exported model, its card, the report and what says how it was made."""
+"""The folder of a publication: the exported model, its card, the report and the files that say how it was made."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ CURVE = "loss_tokens"  # the training curve, in reporting.pictures
 
 
 def _figures(run: Run) -> list[str]:
-    """The files with figures of the run that are the same wherever it is run."""
+    """The files with figures of the run that do not depend on the machine."""
     paths = [FILES[name][0] for name in run.found if name in FILES and not name.endswith("_time")]
     return [path for path in paths if path.startswith("metrics/") or path == FILES["loss"][0]]
 
@@ -26,8 +26,8 @@ def _figures(run: Run) -> list[str]:
 def build(folder: Path, run: Run, publication: Publication, export: Callable[[Path], object], root: Path) -> list[str]:
     """Write the folder from the pipeline's files below `root`; returns its files, relative, sorted.
 
-    `export` writes weights and tokenizer into an empty folder. A folder that stands there is replaced if it is an
-    earlier publication, else refused (InputError); on any failure it stays as it was.
+    `export` writes weights and tokenizer into an empty folder. A folder that is already there is replaced if it is an
+    earlier publication, otherwise refused (InputError); on any failure it stays as it was.
     """
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists())):
         raise InputError(f"{folder} is there and is no publication of tinylm; move it away")

@@ -1,10 +1,10 @@
-"""A TinyLM as a model of an architecture that stock transformers ships, with the same logits; knows no transformers.
+"""A TinyLM as a model of an architecture that stock transformers ships, with the same logits; no transformers needed.
 
 pre-norm with a final norm -> GPT-2;  post-norm, or pre-norm without a final norm -> OPT.
 
 What GPT-2 and OPT lack is folded into what they have: embedding scale and tied factor into weights, RMS norms, uneven
 heads and epsilons into the stream's width and size (tinylm/exchange/stream.py), an output bias into a channel that is
-always 1 and the column of the output weights that reads it. All in float64, so that one rounding remains.
+always 1 and the column of the output weights that reads it. All in float64, so one rounding remains.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tinylm.exchange.stream import EPSILON, Stream, new_stream
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Norm, TinyLM
 
-LEAST_EPS = 1e-20  # below, the stream that makes up for it grows so large that its squares leave float32
+LEAST_EPS = 1e-20  # below this, the stream that compensates grows so large that its squares overflow float32
 OFFSET = 2  # OPT's table of positions starts with two rows that are never read
 
 
@@ -53,7 +53,7 @@ def stock_problem(settings: ModelSettings) -> str:
 
 
 def stock_form(model: TinyLM) -> StockForm:
-    """The same function of the ids as a stock model. Raises InputError where none computes it."""
+    """A stock model that computes the same function of the ids. Raises InputError if there is none."""
     problem = stock_problem(model.settings)
     if problem:
         raise InputError(problem)
@@ -89,7 +89,7 @@ def _ends(model: TinyLM) -> _Ends:
 
 
 def _read_out(stream: Stream, norm: Affine, width: int, factor: float, constant: bool) -> Affine:
-    """The last norm (W), (W): times a factor, and 1 on the channel past the D that the output reads, if asked."""
+    """The last norm (W), (W): times a factor, and, if asked, 1 on the channel after the D that the output reads."""
     gain, bias = norm[0] * factor, norm[1] * factor
     if constant:
         bias[width] = 1.0
@@ -97,7 +97,7 @@ def _read_out(stream: Stream, norm: Affine, width: int, factor: float, constant:
 
 
 def _with_bias(output: Tensor, bias: Tensor | None) -> Tensor:
-    """Output weights with a further column, which reads the constant 1.  (V, D) -> (V, D + 1)"""
+    """Output weights with one more column, which reads the constant 1.  (V, D) -> (V, D + 1)"""
     return output if bias is None else torch.cat([output, bias[:, None]], 1)
 
 
@@ -165,7 +165,7 @@ def _opt(model: TinyLM, stream: Stream) -> StockForm:
         blocks[-1] = dataclasses.replace(last, norm2=norm2)
     elif bias is not None:
         down, added = last.down[0], last.down[1].clone()
-        added[model.width] += stream.scale  # what the second half differs by is 1, see _projections
+        added[model.width] += stream.scale  # the second half then differs by 1, see _opt_ends
         blocks[-1] = dataclasses.replace(last, down=(down, added))
     prefix = "model.decoder"
     table = stream.write(ends.positions)
@@ -196,7 +196,7 @@ def _opt(model: TinyLM, stream: Stream) -> StockForm:
 
 
 def _opt_ends(ends: _Ends, stream: Stream, projects: bool, tied: bool, reads_norm: bool) -> dict[str, Tensor]:
-    """Vocabulary matrices, and where the stream is wider than they are, the projections between."""
+    """Vocabulary matrices, and, if the stream is wider than they are, the projections into and out of it."""
     prefix, bias = "model.decoder", ends.bias
     reading = 1.0 if reads_norm else 1.0 / stream.scale
     if not projects:

@@ -1,10 +1,12 @@
-"""How our D residual channels lie in the W channels of a stock architecture, so that its layer norm is our norm.
+"""Where our D residual channels are in the W channels of a stock architecture, so that its layer norm is our norm.
 
-Stock layer norms have one epsilon and stock attention wants heads that divide the width. Both are met exactly:
+Stock layer norms have one epsilon and stock attention needs heads that divide the width. Both are met exactly:
 
-- `scale` c: a norm of c x with epsilon e is a norm of x with epsilon e / c^2, so any epsilon is a size of the stream.
-- spare channels: what is written to the stream is freed of its mean over the D channels, which layer norm takes off
+- `scale` c: a norm of c x with epsilon e is a norm of x with epsilon e / c^2, so any epsilon can be obtained by scaling
+  the stream.
+- spare channels: what is written to the stream has its mean over the D channels removed, which layer norm subtracts
   anyway; then zero channels may be added. Over W channels the variance is share = D / W of ours.
+- copies: [x, x, ...] has the mean and the variance of x, for when x itself must be kept (post-norm).
 - copies: [x, x, ...] has the mean and the variance of x, where x itself must be kept (post-norm).
 - opposites: [x, -x] has mean 0 and variance mean(x^2): its layer norm is an RMS norm (spare zeros may follow).
 """
@@ -39,7 +41,7 @@ class Stream:
 
     @property
     def share(self) -> float:
-        """What the variance (mean square) over W is of ours over D."""
+        """The variance (mean square) over W as a share of ours over D."""
         return len(self.signs) * self.width / self.wide
 
     @property
@@ -48,7 +50,7 @@ class Stream:
         return (EPSILON / (self.share * self.norm_eps)) ** 0.5
 
     def write(self, x: Tensor, dim: int = -1) -> Tensor:
-        """What is added to the stream for x.  (..., D, ...) -> (..., W, ...)"""
+        """The stream's channels for x.  (..., D, ...) -> (..., W, ...)"""
         x = x.movedim(dim, -1)
         if self.centred:
             x = x - x.mean(-1, keepdim=True)
@@ -75,7 +77,7 @@ class Stream:
     def head_rows(self, rows: Tensor, heads: int, queries: bool = False) -> Tensor:
         """Rows of our heads at the places of the stock heads, zeros after each.  (inner, n) -> (W, n)
 
-        Stock scores are over the root of the stock head's width, ours over that of our own: queries make up for it.
+        Stock scores are divided by the root of the stock head's width, ours by that of our own: queries compensate.
         """
         own = head_widths(rows.shape[0], heads)
         room = self.wide // self.heads
@@ -87,13 +89,13 @@ class Stream:
 
 
 def _stock_heads(wide: int, heads: int, head_width: int) -> int | None:
-    """The fewest heads of equal width that have room for ours, or None. Heads past ours stay empty."""
+    """The smallest number of heads of equal width with room for ours, or None. Heads past ours stay empty."""
     return next((count for count in range(heads, wide // head_width + 1) if wide % count == 0), None)
 
 
 def _shapes(width: int, kind: str, keeps_mean: bool) -> Iterator[tuple[tuple[int, ...], int]]:
     """Signs and spare channels to try, narrowest first."""
-    steps = range(width * 20_000)  # ends: a multiple of the heads with room enough comes long before
+    steps = range(width * 20_000)  # finite: a large enough multiple of the heads comes long before its end
     if kind == "rms":
         return (((1, -1), spare) for spare in steps)
     if keeps_mean:

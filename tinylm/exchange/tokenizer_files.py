@@ -1,18 +1,19 @@
-"""Our tokenizers as files of the library `transformers`: `AutoTokenizer` reads them without any code of ours.
+"""Our tokenizers as files of the library `transformers`: `AutoTokenizer` reads them without our code.
 
-Every kind gives our ids for every text that UTF-8 can hold, with the token that opens a text before it, and
-`decode(ids, skip_special_tokens=True)` gives the text of our `decode`, but for `<unk>`. How that comes about, and what
+Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a text, and
+`decode(ids, skip_special_tokens=True)` gives the text of our `decode`, except for `<unk>`. How this is done, and what
 differs:
 
-- text that spells a special token is ordinary text, as with us: `split_special_tokens`. That setting stands in
-  tokenizer_config.json; who reads tokenizer.json alone, by the library `tokenizers`, must set `encode_special_tokens`.
-- `<unk>` is left out of decoded text with the special tokens; we show it. It is never generated, so that only a prompt
-  can hold it. Where bytes spell every word, `unk_token` names the token to pad with, for tools that insist on a name.
-- `longest_match`: a text is encoded as a prompt is (`encode`), its capitals made small; stories in the token store
-  (`encode_story`) keep theirs. There is neither a token to open a text nor one to pad with: prompts of unequal length
-  make no batch.
-- a lone surrogate, U+FFFD with us, is refused there: the library's texts are UTF-8.
-- what is longer than the context is encoded whole, with a warning; our decoding would move its window.
+- text that spells a special token is ordinary text, as in tinylm: `split_special_tokens`. That setting is in
+  tokenizer_config.json; anyone who reads tokenizer.json alone with the library `tokenizers` must set
+  `encode_special_tokens`.
+- `<unk>` is left out of decoded text with the special tokens; tinylm shows it. It is never generated, so only a prompt
+  can contain it. If bytes spell every word, `unk_token` names the padding token, for tools that insist on a name.
+- `longest_match`: a text is encoded as a prompt is (`encode`), with its capitals lowercased; stories in the token store
+  (`encode_story`) keep theirs. There is neither a token to open a text nor one to pad with, so prompts of unequal
+  length cannot form a batch.
+- a lone surrogate, U+FFFD in tinylm, is refused there: the library's texts are UTF-8.
+- a text longer than the context is encoded whole, with a warning; tinylm's decoding would move its window.
 """
 
 import json
@@ -26,11 +27,11 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 from tinylm.text.tokens.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-_MARK = "\x01"  # stands in no word: the rule of words turns control characters into spaces
+_MARK = "\x01"  # occurs in no word: the rule of words turns control characters into spaces
 
 
 def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
-    """Name and JSON content of each file; `context` T is the longest text that the model takes."""
+    """Name and JSON content of each file; `context` T is the longest text that the model can read."""
     return {
         TOKENIZER: json.loads(_library(tokenizer).to_str()),
         TOKENIZER_CONFIG: {
@@ -52,14 +53,14 @@ def special_roles(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
-    """`special_roles` and the unknown word's: the id to pad with where no word is unknown."""
+    """`special_roles` and the unknown word's: the padding id if no word can be unknown."""
     roles = special_roles(tokenizer)
     unknown = roles.get("pad") if tokenizer.unk_id is None else tokenizer.unk_id
     return roles if unknown is None else {**roles, "unk": unknown}
 
 
 def _library(tokenizer: Tokenizer) -> Any:
-    """The library's tokenizer: ours as it is saved, and what opens a text, what is special, how ids become text."""
+    """The library's tokenizer: ours as it is saved, plus what opens a text, what is special and how ids become text."""
     from tokenizers import AddedToken, processors
 
     library = piece_library(tokenizer.tokens) if tokenizer.kind == LONGEST_MATCH else _saved(tokenizer)
@@ -91,8 +92,8 @@ def _marks_stand_alone(library: Any) -> bool:
 def _joined_words() -> Any:
     r"""Words and marks with the spaces of English, as `words` joins them.
 
-    A straight quote that closes is marked first: matches begin at the quote that opens, and `\K` drops all of a match
-    but the quote that ends it.
+    A closing straight quote is marked first: matches begin at the opening quote, and `\K` drops all of a match but the
+    closing quote.
     """
     from tokenizers import Regex, decoders
 

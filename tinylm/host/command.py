@@ -1,4 +1,4 @@
-"""What every command and stage shares: exit codes, one clear line instead of a traceback, the stage's own time."""
+"""What every command and stage shares: exit codes, one clear line instead of a traceback, and the stage's time."""
 
 import contextlib
 import errno
@@ -22,25 +22,25 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class CommandFailed(Exception):
-    """A run that cannot go on for a reason that one line tells (exit code 1)."""
+    """A run that cannot continue, for a reason given in one line (exit code 1)."""
 
 
 class Interrupted(BaseException):
-    """A signal ended a run; the message is one line that says where it stands and how to go on."""
+    """A signal ended a run; the message is one line that says how far it got and how to continue."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
         self.number = number
 
 
-_ONE_PRESS_S = 0.3  # a wrapper may pass on what the terminal has sent to the whole process group already
+_ONE_PRESS_S = 0.3  # a wrapper may forward a signal that the terminal has already sent to the whole process group
 
 
 @contextlib.contextmanager
 def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
-    """Yield a list that takes the number of a SIGINT or SIGTERM that comes inside, in place of its effect.
+    """Yield a list that receives the number of a SIGINT or SIGTERM that arrives inside, in place of its usual effect.
 
-    The second one has its effect at once. Where `wanted` is false, or not in the main thread, nothing changes.
+    A second one takes effect at once. Where `wanted` is false, or not in the main thread, nothing changes.
     """
     came: list[int] = []
     first = 0.0
@@ -50,7 +50,7 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         if not came:
             came.append(number)
             first = time.monotonic()
-            os.write(2, b"\nstopping after this update; press again to stop at once\n")  # print may be under way
+            os.write(2, b"\nstopping after this update; press again to stop at once\n")  # print may be in progress
         elif time.monotonic() - first > _ONE_PRESS_S:
             signal.signal(number, before[number])
             signal.raise_signal(number)
@@ -76,12 +76,12 @@ def _terminate(*_: object) -> None:
 _LONGEST_NAME = 255  # of a file, in a message
 _NO_MEMORY = (
     *("out of memory", "not enough memory", "llocate memory", "bad_alloc"),
-    *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": what it cannot do
+    *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": unsupported
 )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Python's MemoryError, or what torch's allocators and the system say in its place."""
+    """Python's MemoryError, or what torch's allocators and the system raise instead."""
     return isinstance(error, MemoryError) or any(text in f"{error}\n" for text in _NO_MEMORY)
 
 
@@ -91,7 +91,7 @@ def _named(error: OSError) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What ended a command, for its reader."""
+    """What ended a command, in one line for the user."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         what = _named(error) or "a file or the standard output"
         return f"no space left on the disk for {what} ({error.strerror}); free some, run again"
@@ -105,13 +105,13 @@ def one_line(error: BaseException) -> str:
 
 
 def default_signals() -> None:
-    """Let Ctrl-C end this process without a word until `guard` takes over. For `python -m`, before slow imports."""
+    """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
     if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _open_streams() -> bool:
-    """Put /dev/null where a standard stream was closed before the start, so that no file takes its number.
+    """Put /dev/null in place of a standard stream that was closed before the start, so that no file takes its number.
 
     Returns whether standard output was there.
     """
@@ -129,7 +129,7 @@ def _open_streams() -> bool:
 
 
 def _refuse_no_folder() -> None:
-    """InputError where the current folder was removed: libraries end the process there, in words of their own."""
+    """InputError if the current folder was removed: libraries would end the process with messages of their own."""
     try:
         os.getcwd()
     except OSError as error:
@@ -137,7 +137,7 @@ def _refuse_no_folder() -> None:
 
 
 def _drop_unwritable() -> None:
-    """Let what standard output refuses go, or the interpreter tries again at its end, with a traceback."""
+    """Discard what standard output refuses; otherwise the interpreter tries again at exit, with a traceback."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -147,8 +147,8 @@ def _drop_unwritable() -> None:
 def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
-    for_a_reader: what it prints is all that it does, so that a reader who goes away (| head) ends it well; any other
-    command has failed then. Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
+    for_a_reader: printing is all that it does, so a reader who goes away (| head) is a normal end; for any other
+    command it is a failure. Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
     """
     printing = _open_streams()
     signal.signal(signal.SIGTERM, _terminate)
@@ -156,7 +156,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no "é" is no reason to stop
+            stream.reconfigure(errors="backslashreplace")  # a terminal without "é" is no reason to stop
     try:
         _refuse_no_folder()
         if for_a_reader and not printing:
@@ -180,7 +180,7 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
         _drop_unwritable()
-    for line in message.split("\n"):  # what stands in a file or its name may hold what a terminal obeys
+    for line in message.split("\n"):  # a file or its name may contain control characters
         print(f"error: {visible(line)}", file=sys.stderr)
     return code
 

@@ -1,4 +1,4 @@
-"""Curves sent to wandb or dvclive as a run goes, offline; what the run computes and writes stays the same."""
+"""Curves sent to wandb or dvclive during a run, offline; what the run computes and writes stays the same."""
 
 import contextlib
 import importlib
@@ -12,13 +12,13 @@ Send = Callable[[int, Mapping[str, float]], None]
 
 
 class Logger:
-    """Figures of an update to a tracker, at most every `every_s` seconds; held-out losses whenever they are taken."""
+    """Sends figures of an update to a tracker at most every `every_s` seconds, held-out losses whenever measured."""
 
     def __init__(self, send: Send, every_s: float) -> None:
         self._send, self._every_s, self._last = send, every_s, float("-inf")
 
     def due(self) -> bool:
-        """Whether `every_s` seconds have passed since this last said so."""
+        """Whether `every_s` seconds have passed since this last returned true."""
         now = time.monotonic()
         if now - self._last < self._every_s:
             return False
@@ -26,7 +26,7 @@ class Logger:
         return True
 
     def send(self, update: int, figures: Mapping[str, float]) -> None:
-        """Hand over named figures as they are after so many updates."""
+        """Send named figures as they are after this many updates."""
         self._send(update, figures)
 
 
@@ -52,8 +52,7 @@ def _dvclive(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send,
 def open_logger(name: str, folder: str, every_s: float, settings: dict[str, Any]) -> Iterator[Logger | None]:
     """The tracker `name` (none | wandb | dvclive) with the run's settings by key path, closed at the end.
 
-    It writes below `folder`; a resumed run starts again there. Raises InputError where the package
-    is missing.
+    It writes below `folder`; a resumed run starts again there. Raises InputError if the package is missing.
     """
     if name == "none":
         yield None

@@ -8,9 +8,9 @@ _workers_mib = 0.0
 
 
 def own_peak_mib() -> float:
-    """The most memory that this process ever had resident.
+    """The peak resident memory of this process.
 
-    From /proc where there is one: `getrusage` would count what the parent had when it started this process.
+    From /proc if it exists: `getrusage` would count what the parent had when it started this process.
     """
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as handle:
@@ -24,15 +24,15 @@ def own_peak_mib() -> float:
 
 
 def note_workers(mib: float) -> None:
-    """Say what a group of worker processes had at their peaks, added up; the largest group counts."""
+    """Report the sum of the peaks of a group of worker processes; the largest group counts."""
     global _workers_mib
     _workers_mib = max(_workers_mib, mib)
 
 
 def peak_figures() -> dict[str, float]:
-    """peak_mib: of this process and its workers together, each at its own peak; workers_peak_mib of that, if any.
+    """peak_mib: of this process and its workers together, each at its own peak; workers_peak_mib: the workers alone.
 
-    An upper bound: pages that the processes share count for each, and their peaks need not come at one time.
+    An upper bound: shared pages count for each process, and the peaks need not coincide.
     """
     own = own_peak_mib()
     workers = {"workers_peak_mib": round(_workers_mib, 1)} if _workers_mib else {}

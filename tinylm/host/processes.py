@@ -1,4 +1,4 @@
-"""Before a command works: locks that other processes hold, and folders that refuse."""
+"""Checks before a command starts: held locks, unwritable folders."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ from tinylm.base.config import InputError
 def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
     """Hold a lock on `path` while the block runs; the kernel frees it when the process dies.
 
-    Raises InputError with the holder's process id and start time where another process holds it.
+    Raises InputError with the holder's process id and start time if another process holds it.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="utf-8") as handle:
@@ -31,7 +31,7 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
 
 
 def check_writable(*folders: str | Path) -> None:
-    """OSError naming the first of the folders in which no file can be made: found before the work, not after it."""
+    """OSError naming the first folder in which no file can be created: found before the work, not after it."""
     for folder in map(Path, folders):
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         probe = there / f".probe.{os.getpid()}.tmp"

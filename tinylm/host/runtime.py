@@ -1,4 +1,4 @@
-"""How a command runs on this machine: threads, device, progress; but for the threads nothing changes a result."""
+"""How a command runs on this machine: threads, device, progress; only the thread count can change a result."""
 
 import ctypes
 import dataclasses
@@ -28,12 +28,12 @@ class RuntimeSettings:
 
 
 def share_cores() -> None:
-    """Let idle OpenMP threads spin for some microseconds only, then sleep. Call it before torch is imported.
+    """Let idle OpenMP threads spin for only a few microseconds, then sleep. Call it before torch is imported.
 
-    By default they spin for milliseconds, and so take the core away from the very thread they wait for as soon as
-    anything else runs on the machine. Training of the default model on 2 cores of an AMD EPYC, single runs of 40
-    updates, 2026-11-21: 3,500 tokens/s by default and 4,900 with this beside one busy process; 1,000 to 1,500 by
-    default beside a test suite; undisturbed 11,300 and 13,200.
+    By default they spin for milliseconds, and so take the core from the very thread they wait for as soon as anything
+    else runs on the machine. Training of the default model on 2 cores of an AMD EPYC, single runs of 40 updates,
+    2026-11-21: 3,500 tokens/s by default and 4,900 with this while one other process was busy; 1,000 to 1,500 by
+    default while a test suite ran; 11,300 and 13,200 with nothing else running.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
@@ -41,20 +41,20 @@ def share_cores() -> None:
 def bound_kernel_caches() -> None:
     """Let oneDNN keep the kernels of 64 shapes, not of 1,024. Call it before torch is imported.
 
-    Products in bf16 are oneDNN's, which makes a kernel for each shape, some 0.5 MiB of heap. Rows of stories have
+    Products in bf16 are oneDNN's, which makes a kernel for each shape, about 0.5 MiB of heap each. Rows of stories have
     many lengths: after 50,000 tokens of the default model in bf16 the heap is 750 MiB by default and 284 with this,
-    at 16.1 s of processor time and 15.3 (single runs, one thread of an AMD EPYC beside other work, 2026-11-22).
+    at 16.1 s of processor time and 15.3 (single runs, one thread of an AMD EPYC, other jobs running, 2026-11-22).
     """
     for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and torch's around it
         os.environ.setdefault(cache, "64")
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep what is freed for the next tensors, in place of handing it back to the system each time.
+    """Let the C library keep freed memory for the next tensors instead of returning it to the system each time.
 
-    Every step of training frees and takes the same large buffers, and a page that comes back from the system is
-    cleared first: 24,500 page faults in a step of 2,048 tokens at word-50k's shape, 0 to 3 with this. Does nothing
-    where the C library is not glibc.
+    Every training step frees and takes the same large buffers, and a page that comes back from the system is cleared
+    first: 24,500 page faults in a step of 2,048 tokens at word-50k's shape, 0 to 3 with this. Does nothing if the C
+    library is not glibc.
     """
     trim_threshold, mmap_threshold = -1, -3  # M_* of malloc.h
     try:
@@ -66,7 +66,7 @@ def keep_freed_memory() -> None:
 
 
 def pick_device(name: str) -> Any:
-    """torch.device for auto | cpu | cuda; auto is CUDA where torch sees a card. Raises InputError."""
+    """torch.device for auto | cpu | cuda; auto is CUDA if torch sees a card. Raises InputError."""
     import torch
 
     available = torch.cuda.is_available()
@@ -78,7 +78,7 @@ def pick_device(name: str) -> Any:
 def visible(text: Any) -> str:
     """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out.
 
-    For a terminal, which obeys them, and for pages; each character by itself, so that pieces of a text may be given.
+    For a terminal, which obeys them, and for pages; each character by itself, so a text may be given in pieces.
     """
     return "".join(
         _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
@@ -89,7 +89,7 @@ def visible(text: Any) -> str:
 
 
 class Progress:
-    """A progress bar with time left, where the total is known, on a terminal; elsewhere a line every few seconds."""
+    """On a terminal, a progress bar, with time left if the total is known; elsewhere a line every few seconds."""
 
     def __init__(self, what: str, total: int | None, unit: str, every_s: float = 5.0) -> None:
         self.what, self.unit, self.every_s = what, unit, every_s
@@ -110,13 +110,13 @@ class Progress:
             self.bar.close()
 
     def resume(self, done: int) -> None:
-        """Say that `done` units were done earlier: they count, but not for the time left."""
+        """Report that `done` units were done earlier: they count, but not for the time left."""
         self.done = self.earlier = done
         if self.bar is not None:
             self.bar.initial = self.bar.n = done
 
     def advance(self, amount: int, note: str = "") -> None:
-        """Say that `amount` more units are done; `note` stands after the bar."""
+        """Report that `amount` more units are done; `note` is shown after the bar."""
         self.done += amount
         if self.bar is not None:
             self.bar.set_postfix_str(note, refresh=False)
@@ -157,7 +157,7 @@ def _cpu_name() -> str:
 def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
     """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day.
 
-    processes: those that shared the work, with so many threads each; named where there are several.
+    processes: how many shared the work, each with this many threads; given if there are several.
     """
     card = None
     if device is not None and device.type == "cuda":
@@ -177,5 +177,5 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
 
 
 def same_bytes_need(conditions: dict[str, Any]) -> dict[str, Any]:
-    """What of `conditions` decides the order of floating-point sums, and so whether equal runs give equal bytes."""
+    """The part of `conditions` that decides the order of floating-point sums, and so the bytes of equal runs."""
     return {key: conditions[key] for key in ("cpu", "threads", "device", "torch", "loops") if key in conditions}

@@ -1,4 +1,4 @@
-"""Tables for a terminal. What is printed here changes no result, so that no stage depends on it."""
+"""Tables for a terminal. What is printed here changes no result, so no stage depends on this module."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _same_blocks(parts: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(place, part) with equal blocks joined into one line each."""
+    """(place, part) with equal blocks merged into one entry each."""
     lines: dict[Any, list[int]] = {}
     for part in parts:
         lines.setdefault(dataclasses.replace(part, block=None), []).append(part.block or 0)
@@ -17,7 +17,7 @@ def _same_blocks(parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def format_description(parts: Sequence[Any]) -> str:
-    """The parts as an aligned table for a terminal, equal blocks as one line each with the numbers of one block."""
+    """The parts as an aligned table for a terminal, equal blocks as one line with the numbers of one block."""
     rows: list[tuple[str, ...]] = []
     rows.append(("", "part", "shape", "parameters", "trained", "FLOP/token", "attention", "training"))
     for place, part in _same_blocks(parts):

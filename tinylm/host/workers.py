@@ -1,4 +1,4 @@
-"""Work in pieces over several processes, its results in order: any number of processes gives the same ones."""
+"""Work in pieces over several processes with results in order: any number of processes gives the same results."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from tinylm.host.memory import note_workers, own_peak_mib
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-AHEAD = 2  # tasks handed out for each process: one under way, one waiting
+AHEAD = 2  # tasks handed out per process: one in progress, one waiting
 
 
 def cores() -> int:
@@ -44,7 +44,7 @@ def _measured(function: Callable[[Task], Result], task: Task) -> tuple[Result, i
 
 
 def ahead(items: Iterator[Result]) -> Generator[Result, None, None]:
-    """The same items, the next one made by a thread while one is used: for work that leaves the interpreter alone."""
+    """The same items, the next one made by a thread while one is used: for work that releases the GIL."""
     none: Any = object()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, none)
@@ -59,7 +59,7 @@ class _Failure:
 
 
 def _with_failure(tasks: Iterable[Task]) -> Iterator[Task | _Failure]:
-    """The tasks, then what taking the next one raised, if it did."""
+    """The tasks, then the error that taking the next one raised, if any."""
     try:
         yield from tasks
     except Exception as error:
@@ -73,11 +73,11 @@ def map_in_order(
     prepare: Callable[..., None] | None = None,
     arguments: tuple[Any, ...] = (),
 ) -> Generator[Result, None, None]:
-    """function(task) of each task, in their order; `prepare(*arguments)` runs once in each process before.
+    """function(task) of each task, in order; `prepare(*arguments)` runs first, once in each process.
 
-    With one worker all of it runs here. Tasks are taken as they are needed, so that few results wait. What `function`
-    raises is raised here; what taking a task raises, after the results of all before it. Raises CommandFailed where a
-    worker was ended from outside.
+    With one worker everything runs here. Tasks are taken as they are needed, so few results wait. What `function`
+    raises is raised here; what taking a task raises, after the results of all tasks before it. Raises CommandFailed if
+    a worker was killed from outside.
     """
     if workers == 1:
         if prepare is not None:

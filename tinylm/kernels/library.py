@@ -1,4 +1,4 @@
-"""C++ of the package, compiled once per machine with whatever compiler there is; nothing depends on there being one."""
+"""The package's C++, compiled once per machine with whatever compiler there is; nothing depends on having one."""
 
 import ctypes
 import hashlib
@@ -15,7 +15,7 @@ FLAGS = ("-std=c++17", "-O3", "-march=native", "-shared", "-fPIC")
 
 
 class CannotCompile(Exception):
-    """No compiler, or it refused; the message says which in one line."""
+    """There is no compiler, or it refused; the message says which in one line."""
 
 
 def compiler() -> str | None:
@@ -25,14 +25,14 @@ def compiler() -> str | None:
 
 
 def _processor() -> str:
-    """What -march=native stands for: a folder may be shared by machines."""
+    """What -march=native means here: the cache folder may be shared by several machines."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text("utf-8", "replace").splitlines() if cpuinfo.exists() else []
     return next((line for line in lines if line.startswith(("flags", "Features"))), sys.platform)
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether the SHA-256 that ends the file is that of the rest: a damaged library ends the process by a signal."""
+    """Whether the SHA-256 at the file's end is that of the rest: loading a damaged library would crash the process."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -42,7 +42,7 @@ def _is_whole(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library of these sources; tries: further flags, the first that the compiler takes."""
+    """A shared library of these sources; tries: sets of further flags, of which the first that compiles is used."""
 
     name: str
     units: tuple[Path, ...]
@@ -51,7 +51,7 @@ class Library:
     tries: tuple[tuple[str, ...], ...] = ((),)
 
     def path(self) -> Path:
-        """Where these sources, compiled by this compiler for this processor, lie or will lie. Raises CannotCompile."""
+        """Where these sources, compiled by this compiler for this processor, are or will be. Raises CannotCompile."""
         name = compiler() or ""
         made = str(os.stat(name).st_mtime_ns) if name else ""
         sources = [source.read_text("utf-8") for source in (*self.headers, *self.units)]
@@ -69,7 +69,7 @@ class Library:
         return _is_whole(self.path())
 
     def compile(self) -> Path:
-        """Compile, unless it was done before; some seconds. Raises CannotCompile."""
+        """Compile, unless that was done before; takes some seconds. Raises CannotCompile."""
         target, name = self.path(), compiler()
         if _is_whole(target):
             return target
@@ -85,7 +85,7 @@ class Library:
                     if done.returncode:
                         raise CannotCompile
                     with open(new, "r+b") as handle:
-                        handle.write(hashlib.sha256(handle.read()).digest())  # the loader leaves it alone
+                        handle.write(hashlib.sha256(handle.read()).digest())  # the loader ignores it
             except CannotCompile:
                 errors = next((line for line in done.stderr.splitlines() if "error" in line), f"exit {done.returncode}")
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -95,7 +95,7 @@ class Library:
         raise CannotCompile(f"{name}: {errors}")
 
     def is_at_hand(self) -> bool:
-        """Compile where that was not done before; whether there is a library now. Says so where there is none."""
+        """Compile if needed; return whether a library exists, and print the reason if it does not."""
         try:
             self.compile()
         except CannotCompile as error:
@@ -104,7 +104,7 @@ class Library:
         return True
 
     def load(self) -> ctypes.CDLL:
-        """The library, compiled where it is not yet. Raises CannotCompile."""
+        """The library, compiled if needed. Raises CannotCompile."""
         path = self.compile()
         if path.stat().st_uid not in (0, os.getuid()):
             raise CannotCompile(f"{path} belongs to another user")

@@ -1,4 +1,4 @@
-"""The trained model on disk: weights as safetensors, everything else as JSON, nothing executable."""
+"""The trained model on disk: weights as safetensors, everything else as JSON; nothing is executable."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
 def new_model(
     settings: ModelSettings, embedding: torch.Tensor, ops: Ops = REFERENCE, run_blocks: RunBlocks = in_order
 ) -> TinyLM:
-    """A model with fresh weights over the (V, D) matrix. Raises InputError where settings and width do not fit."""
+    """A model with fresh weights over the (V, D) matrix. Raises InputError if settings and width do not fit."""
     problems = settings.problems_with_width(embedding.shape[1])
     if problems:
         raise InputError("\n".join(f"{PARAMS_FILE}: {problem}" for problem in problems))
@@ -67,7 +67,7 @@ def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
 
 
 def _misfit(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> str:
-    """What is wrong with the tensors of a file, or nothing."""
+    """What is wrong with the tensors of a file; empty if nothing is."""
     odd = sorted(tensors.keys() ^ wanted.keys())
     if odd:
         return f"tensor {odd[0]} is {'missing' if odd[0] in wanted else 'unknown'}"
@@ -99,7 +99,7 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
 def load_moments(folder: str | Path, device: torch.device | str = "cpu") -> Iterator[tuple[float, TinyLM]]:
     """The weights kept during training, folder/moments/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
 
-    Nothing where none were kept. Raises InputError naming the file.
+    Empty if none were kept. Raises InputError naming the file.
     """
     path = Path(folder) / CONFIG
     _, settings, saved = _read_config(path)

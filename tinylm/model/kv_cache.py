@@ -6,13 +6,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-FEW = 0.25  # share of changed slots below which copying them one by one is faster than copying all
+FEW = 0.25  # share of changed slots; below this, copying them one by one is faster than copying all
 
 
 class KVCache:
-    """Fixed-size buffers of keys and values, one pair (B, H, S, Dh) a layer.
+    """Fixed-size buffers of keys and values, one pair (B, H, S, Dh) per layer.
 
-    Row b's token at position p lies in slot p, whatever the other rows hold, so rows may have unequal lengths:
+    Row b's token at position p is in slot p, whatever the other rows hold, so rows may have unequal lengths:
     a query at position p looks at slots 0..p of its row. Slots past p may hold leftovers; the mask hides them
     until they are overwritten.
     """
@@ -31,15 +31,15 @@ class KVCache:
         return sum(buffer.nbytes for buffer in self.keys + self.values)
 
     def reach(self, last_position: int) -> None:
-        """Say how far the next tokens go, before they are stored. Raises ValueError past the capacity."""
+        """Say how far the next tokens reach, before they are stored. Raises ValueError past the capacity."""
         if last_position >= self.capacity:
             raise ValueError(f"position {last_position} lies past the cache's {self.capacity} slots")
         self.used = max(self.used, last_position + 1)
 
     def fix(self) -> None:
-        """From now on attention reads all slots at every step, so that steps differ in numbers and not in shapes.
+        """From now on attention reads all slots at every step, so that steps differ in values and not in shapes.
 
-        Whoever stores sees to it that no position lies past the capacity: nothing is asked of the device.
+        The caller ensures that no position is past the capacity: this is not checked, so the device need not answer.
         """
         self.fixed, self.used = True, self.capacity
 
@@ -56,7 +56,7 @@ class KVCache:
         self.used = self.capacity if self.fixed else used
 
     def whole(self) -> "KVCache":
-        """The same buffers, which a `select` of this cache to fewer rows leaves as they are."""
+        """A cache on the same buffers, which a `select` of this one to fewer rows leaves unchanged."""
         other = copy.copy(self)
         other.keys, other.values = [*self.keys], [*self.values]
         return other
@@ -75,8 +75,8 @@ class KVCache:
     def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
         """Keep the given rows, in the given order; a row may be taken several times (beams) or not at all.
 
-        `changed` (M, used) marks the slots in which row i holds something else than row rows[i]; None: all of them.
-        Where they are few, as between beams, only these are copied. More rows than there are take new buffers.
+        `changed` (M, used) marks the slots in which row i differs from row rows[i]; None: all of them.
+        If they are few, as between beams, only these are copied. More rows than before need new buffers.
         """
         count = len(rows)
         grows = count > len(self.keys[0])

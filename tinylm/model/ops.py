@@ -1,7 +1,7 @@
-"""The seam for speed: the operations that a model calls while training, and their plain reference.
+"""The interface for speed: the operations that a model calls while training, and their plain reference.
 
-`tinylm.kernels.training` has implementations that make the same numbers sooner or with less memory. One is bound when
-the model is built (`TinyLM(settings, embedding, ops=...)`); in evaluation mode the reference computes.
+`tinylm.kernels.training` has implementations that compute the same values faster or with less memory. One is bound when
+the model is built (`TinyLM(settings, embedding, ops=...)`); in evaluation mode the reference is used.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Ops(Protocol):
     def norm(
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
     ) -> Tensor:
-        """`Norm` over the last axis. for_product: the result meets matrices only, and may be rounded as they are."""
+        """`Norm` over the last axis. for_product: the result only meets matrices and may be rounded as they are."""
 
     def feed_forward(
         self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str

@@ -10,7 +10,7 @@ from tinylm.model.transformer import SelfAttention
 
 
 def head_widths(inner: int, heads: int) -> list[int]:
-    """Share `inner` columns out among the heads as evenly as possible; the wider ones come first."""
+    """Divide `inner` columns among the heads as evenly as possible; the wider ones come first."""
     return [inner // heads + (head < inner % heads) for head in range(heads)]
 
 

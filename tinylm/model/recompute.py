@@ -1,4 +1,4 @@
-"""Gradient checkpointing: activations inside a block are thrown away and computed again in the backward pass."""
+"""Gradient checkpointing: activations inside a block are discarded and computed again in the backward pass."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,23 +26,23 @@ class _Recompute(torch.autograd.Function):
         x, mask = ctx.saved_tensors
         x = x.detach().requires_grad_()
         devices = [] if ctx.device_state is None else [x.device]
-        with torch.random.fork_rng(devices):  # the same dropout as in the forward pass, the stream left as it is
+        with torch.random.fork_rng(devices):  # the same dropout as in the forward pass; the stream stays unchanged
             torch.set_rng_state(ctx.random_state)
             if ctx.device_state is not None:
                 torch.cuda.set_rng_state(ctx.device_state, x.device)
             enabled, dtype = ctx.autocast
             with torch.enable_grad(), torch.autocast(ctx.device, dtype=dtype, enabled=enabled):
                 y = ctx.block(x, mask)
-        torch.autograd.backward(y, grads[0])  # adds to the block's parameters' gradients by itself
+        torch.autograd.backward(y, grads[0])  # also adds to the gradients of the block's parameters
         return None, x.grad, None
 
 
 class RunRecomputing:
     """`TinyLM`'s run_blocks: while gradients are wanted, activations inside blocks are computed a second time.
 
-    mode `blocks`: each block but the last from its input. The backward pass begins with the last block, so that
-    throwing away what it keeps would save memory for the loss only; `blocks+loss` does that as well. sqrt: of N blocks
-    only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block but its last.
+    mode `blocks`: each block except the last from its input. The backward pass begins with the last block, so
+    discarding what it keeps would save memory only for the loss; `blocks+loss` does that as well. sqrt: of N blocks
+    only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block except its last.
     """
 
     def __init__(self, mode: str) -> None:
@@ -81,8 +81,8 @@ def recompute_counts(layers: int, mode: str) -> list[int]:
 def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
     """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, "sublinear memory cost").
 
-    Memory of the kept activations falls from all of a block to its input; the price is one more forward pass.
-    Every gradient is equal to the bit: the random state is restored, so that dropout draws the same.
+    Memory of the kept activations falls from all of a block's to its input; the price is one more forward pass.
+    Every gradient is bit-identical: the random state is restored, so dropout draws the same.
     """
     if not x.requires_grad:  # a frozen embedding: without this no backward pass would reach the block's parameters
         x = x.detach().requires_grad_()

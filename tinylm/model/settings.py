@@ -1,4 +1,4 @@
-"""Section `model`. Light: params.yaml is checked without torch."""
+"""Section `model`. Its imports are light, because params.yaml is checked without torch."""
 
 import dataclasses
 

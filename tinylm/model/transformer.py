@@ -1,6 +1,6 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V words. The model knows nothing of speed: what it computes while
+B rows of T tokens, width D, H heads of width Dh, V words. The model knows nothing about speed: what it computes while
 training goes through the operations of `ops`, bound when it is built.
 """
 
@@ -39,7 +39,7 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class Part(nn.Module):
-    """A part of the model. Its operations are those bound at construction while training, else the reference."""
+    """A part of the model. While training, its operations are those bound at construction, otherwise the reference."""
 
     def __init__(self, ops: Ops) -> None:
         super().__init__()
@@ -96,13 +96,13 @@ class SelfAttention(Part):
         return self.out(mixed)
 
     def columns(self, head: int) -> slice:
-        """Where a head's values meet the output matrix `out.weight` (D, inner)."""
+        """The columns where a head's values meet the output matrix `out.weight` (D, inner)."""
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
     def forward(self, x: Tensor, mask: Tensor, store: Store | None = None, maps: list[Tensor] | None = None) -> Tensor:
         """Attend over x (B, T, D) under an additive mask (B or 1, 1, T, S).
 
-        store: keeps the new keys and values in a cache and returns all those of its S slots. `maps` collects the
+        store: keeps the new keys and values in a cache and returns those of all its S slots. `maps` collects the
         weights (B, H, T, S).
         """
         qkv = self.project(x)
@@ -160,7 +160,7 @@ class Block(Part):
 def _attention(width: int, settings: ModelSettings, ops: Ops) -> SelfAttention:
     inner = width if settings.head_width is None else settings.heads * settings.head_width
     kind: type[SelfAttention] = SelfAttention
-    if inner % settings.heads:  # what only such shapes need is read by them only
+    if inner % settings.heads:  # imported only for shapes that need it
         from tinylm.model.ragged_heads import RaggedSelfAttention
 
         kind = RaggedSelfAttention
@@ -177,7 +177,7 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
 class TinyLM(Part):
     """Decoder-only transformer over word ids.
 
-    embedding: (V, D) float32, the start of the input vectors; trained on or frozen. Input vectors are brought to
+    embedding: (V, D) float32, the start of the input vectors; trained further or frozen. Input vectors are brought to
     unit mean square by one fixed factor, so that vectors of any origin meet the positions at the same size.
     run_blocks: how a whole window passes through the blocks: plainly, recomputing activations, or compiled.
     """
@@ -224,8 +224,8 @@ class TinyLM(Part):
     ) -> Tensor:  # fmt: skip
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
-        With a cache, `positions` (B, T) says where each token stands in its row (default 0..T-1, as without one).
-        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError where a position lies
+        With a cache, `positions` (B, T) says where each token is in its row (default 0..T-1, as without one).
+        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError if a position is
         past the context.
         """
         if cache is None or positions is None:
@@ -246,7 +246,7 @@ class TinyLM(Part):
         return self.final_norm(x)
 
     def _output(self) -> tuple[Tensor, Tensor | None, float]:
-        """The (V, D) output weights, the bias and a factor on the hidden states (tied vectors have their own size)."""
+        """The (V, D) output weights, the bias and a factor on the hidden states (tied vectors have their own scale)."""
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
         return self.embedding, self.output_bias, float(self.embedding_scale) * self.width**-0.5

@@ -1,7 +1,7 @@
 """params.yaml as a whole: every section with its settings class, and the rules that hold between sections.
 
 Each stage has the whole file checked before it starts, so that an error in a later stage's section costs no work. That
-decides whether a stage runs and never what it computes, so that no stage depends on this module.
+decides whether a stage runs but never what it computes, so no stage depends on this module.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ SECTIONS: dict[str, type] = {
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One line of the table: what was looked at, what it is, and what is wrong with it or worth a note."""
+    """One line of the table: what was checked, its value, and what is wrong with it or worth a note."""
 
     what: str
     value: str
@@ -65,7 +65,7 @@ _RULES: list[tuple[tuple[str, ...], Rule]] = []
 
 
 def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
-    """The settings of every section that can be read, and one finding for each error in the others."""
+    """The settings of every section that can be read, and one finding per error in the others."""
     read: Read = {}
     findings = []
     for name, settings_class in SECTIONS.items():
@@ -85,7 +85,7 @@ def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
 
 
 def vocab_limit(read: Read) -> int | None:
-    """The most ids that section vocab allows; None where it sets no limit."""
+    """The most ids that section `vocab` allows; None if it sets no limit."""
     vocab = read.get("vocab")
     limit = None if vocab is None else GPT2_SIZE if vocab.tokenizer == "gpt2" else vocab.max_size
     if vocab is not None and vocab.tokenizer == "words" and limit is not None:
@@ -94,7 +94,7 @@ def vocab_limit(read: Read) -> int | None:
 
 
 def stage_params(vectors: bool = False) -> dict[str, Any]:
-    """params.yaml for a stage, whose own sections it reads then. `vectors`: a given file of them is looked at as well.
+    """params.yaml for a stage, which then reads its own sections. `vectors`: also check a given file of vectors.
 
     Raises InputError with a line for each error in any section, and for each rule between sections that is broken.
     """
@@ -114,7 +114,7 @@ def stage_params(vectors: bool = False) -> dict[str, Any]:
 
 
 def _rule(*needs: str) -> Callable[[Rule], Rule]:
-    """A rule between the named sections; it is passed over where one of them cannot be read."""
+    """A rule between the named sections; it is skipped if one of them cannot be read."""
 
     def add(rule: Rule) -> Rule:
         _RULES.append((needs, rule))
@@ -124,7 +124,7 @@ def _rule(*needs: str) -> Callable[[Rule], Rule]:
 
 
 def check_rules(read: Read, vocab_size: int | None) -> list[Finding]:
-    """What the rules between sections find; `vocab_size` is None where it is not known yet."""
+    """What the rules between sections find; `vocab_size` is None if it is not known yet."""
     known = SimpleNamespace(**read, vocab_size=vocab_size)
     return [finding for needs, rule in _RULES if set(needs) <= read.keys() for finding in rule(known)]
 
@@ -148,7 +148,7 @@ def _vectors(s: SimpleNamespace) -> Iterator[Finding]:
 def _prompt_in_context(section: str) -> None:
     @_rule("model", section)
     def prompt(s: SimpleNamespace) -> Iterator[Finding]:
-        tokens, most = getattr(s, section).prompt_tokens, s.model.context - 2  # <sos> and a new token need places
+        tokens, most = getattr(s, section).prompt_tokens, s.model.context - 2  # leave room for <sos> and a new token
         problem = f"{section}.prompt_tokens = {tokens}; allowed: at most {most}, two less than model.context"
         yield Finding(f"{section} prompt", f"{tokens} of {s.model.context} tokens", problem if tokens > most else "")
 

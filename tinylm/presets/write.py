@@ -1,7 +1,7 @@
 """Presets: whole parameter files, written over params.yaml with their comments.
 
 storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it. What
-`--hub` changes in a preset (data from the network in place of a folder) lies over that, from hub/NAME.yaml.
+`--hub` changes in a preset (data from the network in place of a folder) is laid over that, from hub/NAME.yaml.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ Values = dict[str, Any]  # "section.key" -> value
 
 
 class _Representer(RoundTripRepresenter):
-    """ruamel's, but null is spelled out: an empty value reads like a mistake."""
+    """ruamel's, but null is spelled out: an empty value looks like a mistake."""
 
 
 _Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
@@ -69,13 +69,13 @@ def preset_text(name: str, hub: bool = False) -> str:
         return text
     if name not in hub_names():
         raise InputError(f"preset {name} has no data on the hub; --hub goes with: {' | '.join(hub_names())}")
-    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[2]  # without the override's head
+    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[2]  # without the override's header
 
 
 def merge(base: str, override: str, source: str) -> str:
-    """The text of `base` with the values of `override`; comments of base survive, override's head goes first.
+    """The text of `base` with the values of `override`; comments of base are kept, override's header comes first.
 
-    Raises InputError for a section or key that base lacks: `source` names the override there.
+    Raises InputError for a section or key that base lacks: messages name the override by `source`.
     """
     parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
@@ -96,7 +96,7 @@ def merge(base: str, override: str, source: str) -> str:
 
 
 def flatten(params: dict[str, Any]) -> Values:
-    """{"section.key": value}; what is no mapping stands under its own name."""
+    """{"section.key": value}; what is not a mapping is under its own name."""
     flat: Values = {}
     for section, values in params.items():
         if isinstance(values, dict):
@@ -130,14 +130,14 @@ def preset_values(name: str, hub: bool = False) -> Values:
 
 
 def current(path: str | Path = PARAMS_FILE) -> str | None:
-    """The preset whose values the file holds, or None. Raises InputError where it cannot be read."""
+    """The preset whose values the file holds, or None. Raises InputError if it cannot be read."""
     values = flatten(load_params(path))
     forms = [(name, False) for name in names()] + [(name, True) for name in hub_names()]
     return next((name for name, hub in forms if preset_values(name, hub) == values), None)
 
 
 def _refuse_hand_edits(path: Path) -> None:
-    """InputError where the file's values are no preset's, naming the keys that differ from the nearest one."""
+    """InputError if the file's values are not those of a preset, naming the keys that differ from the nearest one."""
     if current(path) is not None:
         return
     values = flatten(load_params(path))
@@ -151,9 +151,9 @@ def _refuse_hand_edits(path: Path) -> None:
 
 
 def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False) -> list[str] | None:
-    """Write the preset over `path` and return what changed, as `differences`; None where nothing could be compared.
+    """Write the preset over `path` and return what changed, as `differences`; None if nothing could be compared.
 
-    A file that holds the preset's values already is left as it is. Raises InputError where the file was edited by
+    A file that already has the preset's values is left unchanged. Raises InputError if the file was edited by
     hand or cannot be read, unless `force`.
     """
     path, text = Path(path), preset_text(name, hub)
@@ -161,10 +161,10 @@ def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False,
     if path.exists() or path.is_symlink():
         if not force:
             _refuse_hand_edits(path)
-        with contextlib.suppress(InputError):  # with force only
+        with contextlib.suppress(InputError):  # only with force
             old = flatten(load_params(path))
         if old == preset_values(name, hub):
             return []
-    with atomic_write(os.path.realpath(path)) as handle:  # a link stays one
+    with atomic_write(os.path.realpath(path)) as handle:  # a link stays a link
         handle.write(text)
     return None if old is None else differences(old, preset_values(name, hub))

@@ -1,4 +1,4 @@
-"""Sections on the attention heads: maps of sentences, maps over training, what each head does and what it is worth."""
+"""Sections on the attention heads: maps of sentences and over training, what each head does and contributes."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from tinylm.reporting.heads import best_by_role, heads, tendencies
 from tinylm.reporting.sources import Moment, Run
 from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
 
-_NARROW = 4  # heads whose names a picture of the usual width has room for
+_NARROW = 4  # most heads whose names fit into a picture of the usual width
 _MAPS_ON_PAPER = 48  # of attention over training
 
 
@@ -53,7 +53,7 @@ def attention(run: Run) -> Blocks:
 
 
 def moments(run: Run) -> Blocks:
-    """The same heads at several moments of training, side by side."""
+    """The same heads at several epoch checkpoints, side by side."""
     found: Sequence[Moment] = run.moments()
     if not found:
         return []
@@ -82,7 +82,7 @@ def _moment_title(moment: Moment, layer: int, head: int) -> str:
 
 
 def head_roles(run: Run) -> Blocks:
-    """Each head's role beside its baseline, and what the model loses without it."""
+    """Each head's role beside its baseline, and the loss that its removal adds."""
     known = heads(run)
     if not known:
         return []
@@ -168,7 +168,7 @@ def _interpretations(run: Run) -> Blocks:
 
 
 def head_tendencies(run: Run) -> Blocks:
-    """What every head tends to look at: a matrix a figure, and one line of interpretation a head."""
+    """What every head tends to look at: one matrix per figure, and one line of interpretation per head."""
     found = tendencies(run)
     drawn = gallery(
         *(

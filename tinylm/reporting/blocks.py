@@ -1,7 +1,7 @@
-"""What a section says, apart from how it is set: the page (html.py) and the paper (paper.py) are made of blocks.
+"""Section content, independent of layout: the page (html.py) and the paper (paper.py) are made of blocks.
 
-The functions below give lists of blocks, empty where there is nothing to show, so that sections add them up. Text
-in blocks is plain; whoever sets it escapes it.
+The functions below return lists of blocks, empty if there is nothing to show, so sections add them up. Text in blocks
+is plain; whoever lays it out escapes it.
 """
 
 import dataclasses
@@ -37,9 +37,9 @@ class Bullets:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of cells, the first of each its header; `prose`: heads of the columns that are set left, as text.
+    """Rows of cells, the first of each its header; `prose`: heads of the columns that are left-aligned text.
 
-    `stacked`: where there is little room each row becomes a block of labelled lines.
+    `stacked`: if there is little room, each row becomes a block of labelled lines.
     """
 
     caption: str
@@ -51,7 +51,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """Terms and values; as a board the values stand out."""
+    """Terms and values; as a board, the values are emphasised."""
 
     pairs: Sequence[tuple[str, str]]
     board: bool
@@ -59,7 +59,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A picture by its name in pictures.py, left out where it was not drawn; `wide`: needs the whole width."""
+    """A picture by its name in pictures.py, left out if it was not drawn; `wide`: needs the whole width."""
 
     name: str
     caption: str
@@ -68,7 +68,7 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Gallery:
-    """Blocks side by side where there is room; `small`: in many narrow columns."""
+    """Blocks side by side if there is room; `small`: in many narrow columns."""
 
     blocks: "Blocks"
     small: bool

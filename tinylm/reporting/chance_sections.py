@@ -1,4 +1,4 @@
-"""Sections on what to make of the figures: how far seeds move them, and whether the text is copied from train."""
+"""Sections on seed variation and memorisation: how far seeds move figures, whether text is copied from train."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ LEAST = 4  # digits of a spread
 
 
 def seeds(run: Run) -> Blocks:
-    """Mean, standard deviation and what a difference between two runs has to exceed; nothing with one seed."""
+    """Mean, standard deviation and what a difference between two runs has to exceed; empty with one seed."""
     trained = as_number(run.get("seeds", "n"))
     if trained is None or trained < 2:
         return []

@@ -25,7 +25,7 @@ def draw_curves(
     faint: str = "",
     bands: Bands | None = None,
 ) -> Figure:
-    """One line a curve, its name written at its end; the curve named `faint` thin (noisy beside the others).
+    """One line per curve, with its name at its end; the curve named `faint` is thin (noisier than the others).
 
     Bands are shaded behind the curves whose names they have.
     """
@@ -66,7 +66,7 @@ def _log_axis(axes: Axes) -> None:
 
 
 def mark_x(drawing: Figure, x: float, text: str) -> Figure:
-    """A dashed vertical line with a name, where the curve's range reaches it."""
+    """A dashed vertical line with a name, if the curve's range reaches it."""
     axes = drawing.axes[0]
     low, high = axes.get_xlim()
     if low <= x <= high:
@@ -79,7 +79,7 @@ def mark_x(drawing: Figure, x: float, text: str) -> Figure:
 
 Bar = tuple[str, float]
 _LETTER, _LINE = 6.2, 11.0  # width of a letter, height of a line, in points
-_OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # where a name may stand above or below its point
+_OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # offsets of a name above or below its point
 
 
 def draw_bars(

@@ -89,7 +89,7 @@ def judge_recompute(run: Run) -> list[Finding]:
 
 
 def judge_timings(run: Run) -> list[Finding]:
-    """On what the timings were taken, and that they hold there only."""
+    """The conditions of the timings, and that they hold only there."""
     for stage in STAGES:
         machine = run.get(f"{stage}_time", "conditions")
         if isinstance(machine, dict):

@@ -59,7 +59,7 @@ def cache(run: Run) -> Blocks:
 
 
 def _by_setting(caption: str, first: str, settings: Mapping[str, Mapping[str, Any]]) -> Blocks:
-    """A row for each figure that any setting has, a column for each setting."""
+    """One row per figure that any setting has, one column per setting."""
     keys = dict.fromkeys(key for row in settings.values() for key in row)
     rows = [[_head(key), *(kind_of(key)(row.get(key)) for row in settings.values())] for key in keys]
     return table(caption, [first, *settings], [row for row in rows if set(row[1:]) != {ABSENT}])
@@ -102,7 +102,7 @@ def accumulation(run: Run) -> Blocks:
 
 
 def recomputation(run: Run) -> Blocks:
-    """ckpt_bench: memory against time; of each depth first the two that the pictures show, then the other ways."""
+    """ckpt_bench: memory against time; for each depth first the two modes that the pictures show, then the others."""
     measured = [row for key in ("settings", "other_ways") for row in run.records("ckpt_bench_time", key)]
     rows = [
         [

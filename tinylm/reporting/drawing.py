@@ -1,7 +1,7 @@
-"""The look of every figure, and its bytes: SVG that follows the page's colours, PNG for plots/; the same run gives
-the same bytes.
+"""The look of every figure, and its bytes: SVG that follows the page's colours, PNG for plots/. The same run gives the
+same bytes.
 
-The colours below are those of the light page. In SVG each becomes a CSS variable of page.css, so that one drawing
+The colours below are those of the light page. In SVG each becomes a CSS variable of page.css, so one drawing
 serves light, dark and print; text stays text in the page's own font.
 """
 
@@ -55,7 +55,7 @@ STYLE: dict[Any, Any] = {
 
 
 def new_axes(title: str, x_label: str, y_label: str, size: tuple[float, float] = (5.0, 3.3)) -> tuple[Figure, Axes]:
-    """An empty figure of one panel, sized in inches; small, so that its text stays legible on a phone."""
+    """An empty figure with one panel, sized in inches; small, so that its text stays legible on a phone."""
     drawing = Figure(figsize=size)
     axes = drawing.add_subplot()
     axes.set_title(title)
@@ -71,8 +71,8 @@ def count_axis(axes: Axes) -> None:
 
 
 def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write each curve's name at its end (x, y, name, colour), names moved apart where they would overlap."""
-    for x, y, _, colour in ends:  # a curve that ends early is led to its name
+    """Write each curve's name at its end (x, y, name, colour), moving names apart if they would overlap."""
+    for x, y, _, colour in ends:  # a curve that ends early is connected to its name
         axes.plot(
             [x, axes.get_xlim()[1]], [y, y], color=colour, linewidth=0.8, linestyle=":", scalex=False, scaley=False
         )
@@ -104,7 +104,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> Non
 
 
 def settle(drawing: Figure) -> Figure:
-    """Fix where everything stands, once for all files that are written of it."""
+    """Fix the layout once for all files that are written from it."""
     drawing.draw_without_rendering()
     drawing.set_layout_engine("none")
     return drawing

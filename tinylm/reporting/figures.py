@@ -1,8 +1,8 @@
 """Published and recorded figures, read by name: `ours.train.held_out_loss`, `theirs.beams[0].bleu`.
 
 A figure recorded with several seeds is a `Mean`: a number that also keeps the figure of each seed. A figure that is not
-recorded is no error but an empty `Figures`, and so is whatever is computed from it. In a text it is written as `GAP`; a
-condition on it raises `Missing`.
+recorded is not an error but an empty `Figures`, and so is whatever is computed from it. In a text it is written as
+`GAP`; a condition on it raises `Missing`.
 """
 
 import re
@@ -15,7 +15,7 @@ _NEGATIVE, _EXPONENT = re.compile(r"(?<![\w.])-(?=[\d.])"), re.compile(r"(?<=\de
 
 
 class Missing(Exception):
-    """A figure that is not recorded was to decide something."""
+    """Something depends on a figure that is not recorded."""
 
 
 class Mean(float):
@@ -30,7 +30,7 @@ class Mean(float):
 
 
 class Figures:
-    """The same branch of recorded figures for each seed; for none where it is not recorded.
+    """The same branch of recorded figures for each seed; empty if it is not recorded.
 
     `_` in a name also finds `-`. Truth values are read as "yes" and "no".
     """
@@ -60,7 +60,7 @@ class Figures:
         raise Missing
 
     def _each(self, read: Callable[[Any], Any]) -> Any:
-        """What `read` gives for each seed's branch, as one figure or branch; None: this seed has none."""
+        """What `read` gives for each seed's branch, as one figure or branch; None if this seed has none."""
         present = [value for value in map(read, self._branches) if value is not None]
         if len(present) == 1 and isinstance(present[0], Figures):
             return present[0]
@@ -72,7 +72,7 @@ class Figures:
         return present[0] if len(present) == 1 else Mean(present)
 
     def _absent(self, *_: Any) -> Any:
-        """What is computed from a figure that is not recorded is not recorded."""
+        """Whatever is computed from a figure that is not recorded is not recorded either."""
         if self._branches:
             raise TypeError(f"{self._branches[0]!r:.60} is no figure")
         return Figures()
@@ -96,7 +96,7 @@ def is_recorded(value: Any) -> bool:
 
 
 def per_seed(branch: Figures, read: Callable[[Any], Any]) -> Any:
-    """The mean over seeds of a figure that `read` makes of each seed's branch, None where it finds none."""
+    """The mean over seeds of a figure that `read` makes of each seed's branch, None if it finds none."""
     return branch._each(read)
 
 
@@ -111,17 +111,17 @@ def pick(rows: Figures, **wanted: Any) -> Any:
 
 
 def at(curve: Figures, step: int) -> Any:
-    """The value of a curve [[step, tokens, value], ...] after exactly so many updates."""
+    """The value of a curve [[step, tokens, value], ...] after exactly this many updates."""
     return per_seed(curve, lambda points: next((value for place, _, value in points if place == step), None))
 
 
 def ratio(value: Any, other: Any) -> Any:
-    """value / other, not recorded where the other is zero."""
+    """value / other, not recorded if the other is zero."""
     return value / other if not is_recorded(other) or other != 0 else Figures()
 
 
 def values(figure: Any) -> tuple[float, ...]:
-    """A figure of each seed; none where it is not recorded."""
+    """A figure of each seed; empty if it is not recorded."""
     return figure.values if isinstance(figure, Mean) else (figure,) if is_recorded(figure) else ()
 
 
@@ -131,12 +131,12 @@ def spread(figure: Any) -> Any:
 
 
 def first_seed(branch: Figures) -> Any:
-    """The branch as the first seed has it, in JSON's types; an empty list where it is not recorded."""
+    """The branch as the first seed has it, in JSON's types; an empty list if it is not recorded."""
     return next(iter(branch._branches), [])
 
 
 def count(rows: Figures) -> Any:
-    """How many items a list has, that of the first seed."""
+    """How many items a list has, for the first seed."""
     return len(first_seed(rows)) if is_recorded(rows) else rows
 
 
@@ -179,14 +179,14 @@ def typeset(text: str) -> str:
 
 
 def cache_runs(ours: Figures, new_tokens: int) -> tuple[Any, Any]:
-    """Of stage kv_bench, at one length: without the KV cache, with it."""
+    """From stage kv_bench, at one length: without the KV cache, with it."""
     settings = ours.kv_bench_time.settings
     without, cached = (pick(settings, cache=cache, new_tokens=new_tokens) for cache in (False, True))
     return without, cached
 
 
 def checkpoint_runs(ours: Figures, layers: int) -> tuple[Any, Any]:
-    """Of stage ckpt_bench, at one depth: without gradient checkpointing, with it."""
+    """From stage ckpt_bench, at one depth: without gradient checkpointing, with it."""
     settings = ours.ckpt_bench_time.settings
     plain, recomputing = (pick(settings, recompute=recompute, layers=layers) for recompute in (False, True))
     return plain, recomputing

@@ -1,6 +1,6 @@
-"""What the numbers of a run say and do not say: every sentence follows from figures by a rule that stands here.
+"""What the numbers of a run say and do not say: every sentence follows from figures by a rule in this file.
 
-A rule looks at a run and returns sentences; where its figures are absent it returns none. Two intervals that
+A rule looks at a run and returns sentences; if its figures are absent it returns none. Two intervals that
 overlap never support a claim.
 """
 

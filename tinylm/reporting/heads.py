@@ -44,7 +44,7 @@ class Head:
 
     @property
     def idle(self) -> bool:
-        """Whether the interval of the loss holds nothing at all."""
+        """Whether the interval of the added loss contains zero."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
     def claimed(self) -> list[str]:
@@ -125,7 +125,7 @@ class Tendency:
     even: float | None
 
     def highest(self) -> tuple[int, int, float]:
-        """Layer, head (from 1) and value of the head that has most of it."""
+        """Layer, head (from 1) and value of the head with the highest value."""
         layer, head = np.unravel_index(np.nanargmax(self.values), self.values.shape)
         return int(layer) + 1, int(head) + 1, float(self.values[layer, head])
 
@@ -202,7 +202,7 @@ def judge_roles(run: Run) -> list[Finding]:
 
 
 def judge_ablation(run: Run) -> list[Finding]:
-    """Which head the model needs most, and how many it does not miss."""
+    """Which head the model needs most, and how many it does not need."""
     known = [head for head in heads(run) if head.increase is not None]
     if not known:
         return []

@@ -1,4 +1,4 @@
-"""Heat maps: what each attention head looks at in a sentence, and what it tends to look at in many.
+"""Heat maps: what each attention head attends to in one sentence, and what it tends to attend to in many.
 
 Colour is one hue whose opacity is the square root of the weight: small weights stay visible, and the same picture
 serves a light and a dark page.
@@ -19,7 +19,7 @@ from tinylm.reporting.wording import ABSENT, MINUS, escape, short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-_CELL, _LETTER = 12, 5.6  # units of a head's drawing
+_CELL, _LETTER = 12, 5.6  # in units of a head's drawing
 
 
 def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
@@ -48,9 +48,9 @@ def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
 
 
 def draw_sentence(words: Sequence[str], maps: np.ndarray, after: str = "") -> Figure:
-    """All heads of all layers for one sentence, maps (layers, heads, T, T): a row a layer, words at the outer axes.
+    """All heads of all layers for one sentence, maps (layers, heads, T, T): one row per layer, words at the outer axes.
 
-    `after`: what the model expects next, the title of all.
+    `after`: what the model expects next, as the title.
     """
     layers, heads = maps.shape[:2]
     names, places = [short(word) for word in words], range(len(words))
@@ -59,7 +59,7 @@ def draw_sentence(words: Sequence[str], maps: np.ndarray, after: str = "") -> Fi
     width = edge + heads * (side + gap) + 0.1
     height = edge + layers * (side + 0.25) + head_room
     drawing = Figure(figsize=(width, height))
-    drawing.set_layout_engine("none")  # placed by hand: solving for so many panels takes seconds
+    drawing.set_layout_engine("none")  # placed by hand: a layout engine takes seconds for so many panels
     for layer, head in np.ndindex(layers, heads):
         left, bottom = edge + head * (side + gap), edge + (layers - 1 - layer) * (side + 0.25)
         axes = drawing.add_axes((left / width, bottom / height, side / width, side / height))

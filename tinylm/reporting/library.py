@@ -1,4 +1,4 @@
-"""What was published and what was recorded: published.yaml, docs/runs, docs/studies and the ledger made of them."""
+"""What was published and what was recorded: published.yaml, docs/runs, docs/studies and the ledger made from them."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -70,7 +70,7 @@ def published() -> dict[str, Any]:
 
 
 def _objects(folder: Path, key: str) -> dict[str, dict[str, Any]]:
-    """The JSON files of a folder by name; InputError names one that does not hold an object under `key`."""
+    """The JSON files of a folder by name; InputError names a file that does not have an object under `key`."""
     objects = {}
     for path in sorted(folder.glob("*.json")):
         value = read_json(path)
@@ -91,7 +91,7 @@ def recorded_studies(folder: str | Path = ".") -> dict[str, dict[str, Any]]:
 
 
 def _branch(entry: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
-    """One seed of a run by the names that are read from it: metrics by file name, curves, samples, params."""
+    """One seed of a run, by the names under which it is read: metrics by file name, curves, samples, params."""
     rest = {key: value for key, value in entry.items() if key != "metrics"}
     return {**rest, **entry.get("metrics", {}), "params": params}
 
@@ -130,7 +130,7 @@ def write_ledger(entries: Iterable[Entry], folder: str | Path = ".") -> None:
 
 
 def read_ledger(folder: str | Path = ".") -> list[Entry]:
-    """The entries of docs/ledger.yaml. Raises InputError where it is missing or damaged."""
+    """The entries of docs/ledger.yaml. Raises InputError if it is missing or damaged."""
     wanted = {field.name for field in fields(Entry)} - {"name"}
     entries = []
     for name, row in load_params(Path(folder) / LEDGER).items():
@@ -141,7 +141,7 @@ def read_ledger(folder: str | Path = ".") -> list[Entry]:
 
 
 def counts(entries: list[Entry]) -> str:
-    """How many claims have each status that occurs, such as `26 reproduced, 28 contradicted`."""
+    """The number of claims with each status that occurs, such as `26 reproduced, 28 contradicted`."""
     by_status = Counter(entry.status for entry in entries)
     return ", ".join(f"{by_status[status]} {status}" for status in STATUSES if by_status[status])
 
@@ -156,20 +156,20 @@ def _points(run: Run, series: str) -> list[Point]:
 
 
 def thin(points: list[Point], kept_steps: Collection[float] = (), most: int = POINTS) -> list[Point]:
-    """At most about `most` points evenly spread, the last one and those at `kept_steps` always."""
+    """About `most` points at most, evenly spread, always including the last one and those at `kept_steps`."""
     stride = -(-len(points) // most) if points else 1
     last = len(points) - 1
     return [point for i, point in enumerate(points) if i % stride == 0 or i == last or point[0] in kept_steps]
 
 
 def _conditions(run: Run) -> dict[str, Any]:
-    """What the run was measured on: of stage train, else of the first stage that says so."""
+    """What the run was measured on, according to stage train or else the first stage that says so."""
     by_stage = [run.mapping(f"{stage}_time", "conditions") for stage in ("train", *STAGES)]
     return next((conditions for conditions in by_stage if conditions), {})
 
 
 def gather(run: Run) -> dict[str, Any]:
-    """A run as it is recorded, in JSON's types: every metric, thinned curves, a few samples; what it lacks left out."""
+    """A run as it is recorded, in JSON types: every metric, thinned curves, a few samples; without what it lacks."""
     metrics = {name: run.found[name] for stage in STAGES for name in (stage, f"{stage}_time") if name in run.found}
     train, held_out = _points(run, "train"), _points(run, "held-out")
     steps = {point[0] for point in held_out}

@@ -200,7 +200,7 @@ def training(run: Run) -> Blocks:
     )
 
 
-_WORKS = (  # (what in the settings makes the report rest on it, the work)
+_WORKS = (  # (the setting for which the work is cited, the work)
     ("", "A. Vaswani et al. Attention Is All You Need. NeurIPS 2017."),
     ("storybook local hub", "R. Eldan, Y. Li. TinyStories: How Small Can Language Models Be? arXiv 2305.07759, 2023."),
     ("skipgram file", "P. Bojanowski et al. Enriching Word Vectors with Subword Information. TACL 5, 2017."),
@@ -218,7 +218,7 @@ _WORKS = (  # (what in the settings makes the report rest on it, the work)
 
 
 def literature(run: Run) -> Blocks:
-    """The works that these settings rest on."""
+    """The works that these settings are based on."""
     places = (
         ("data", "source"),
         ("vocab", "tokenizer"),

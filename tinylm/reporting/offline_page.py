@@ -1,7 +1,7 @@
 """The page around DVC's plots, with Vega inside, so that `dvc plots show` needs no network.
 
 DVC fills {plot_divs} of `plots.html_template` with <div>s that call vegaEmbed(); its own page loads Vega from a
-CDN. `python -m tinylm.reporting.offline_page PATH` writes ours; DVC learns of it by
+CDN. `python -m tinylm.reporting.offline_page PATH` writes ours; DVC uses it after
 `dvc config --local plots.html_template PATH` (a path relative to .dvc).
 """
 
@@ -37,10 +37,10 @@ _BODY = """
 
 
 def offline_page() -> str:
-    """The template page: {refresh_tag} and {plot_divs} for DVC to fill, Vega, Vega-Lite and Vega-Embed inside.
+    """The template page: {refresh_tag} and {plot_divs} for DVC to fill, with Vega, Vega-Lite and Vega-Embed inside.
 
-    The bundle's own names stay inside a function: DVC's scripts declare `spec` in the same page. Vega-Lite 5,
-    since the templates in .dvc/plots and those of DVC are written for it.
+    The bundle's own names stay inside a function: DVC's scripts declare `spec` in the same page. It is Vega-Lite 5,
+    because the templates in .dvc/plots and those of DVC are written for it.
     """
     import vl_convert
 

@@ -1,4 +1,4 @@
-"""report/index.html: one file that opens offline, without scripts, made of the parts of a report."""
+"""report/index.html: one file that opens offline, without scripts, made from the parts of a report."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ Svgs = Mapping[str, str]
 
 
 def to_html(blocks: Blocks, svgs: Svgs) -> str:
-    """Blocks one after another; `svgs` holds the inline pictures by name (pictures.page_svgs), made by us."""
+    """Blocks one after another; `svgs` has the inline pictures by name (pictures.page_svgs), which are trusted."""
     return "".join(_render(block, svgs) for block in blocks)
 
 

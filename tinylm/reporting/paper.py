@@ -50,7 +50,7 @@ CHAPTERS = (
 _TEMPLATE = Path(__file__).with_name("paper.typ")
 _WARN = "#8a4b08"
 _OPACITY = 0.62  # of the background of a token whose probability is 1
-_PIXELS = 6  # along the side of one weight, so that no viewer blurs a map
+_PIXELS = 6  # per side of one weight, so that no viewer blurs a map
 
 
 def build_paper(
@@ -61,7 +61,7 @@ def build_paper(
     *,
     form: Literal["pdf", "png"] = "pdf",
 ) -> bytes | list[bytes]:
-    """The whole paper; `pngs` holds the pictures by name (drawing.to_png). As "png": one image per page."""
+    """The whole paper; `pngs` has the pictures by name (drawing.to_png). As "png": one image per page."""
     by_anchor = {part.anchor: part for part in parts}
     chapters = [(name, [by_anchor[anchor] for anchor in anchors if anchor in by_anchor]) for name, anchors in CHAPTERS]
     report = {
@@ -80,14 +80,14 @@ def build_paper(
         (folder / "report.json").write_text(read, encoding="utf-8")
         source = folder / _TEMPLATE.name
         source.write_bytes(_TEMPLATE.read_bytes())
-        # without tags, which would make the file twice as large
+        # without tags, which would double the file's size
         return typst.compile(
             source, root=folder, font_paths=[_fonts()], ignore_system_fonts=True, format=form, pdf_tags=False
         )
 
 
 def _plain(value: Any, images: dict[str, bytes]) -> Any:
-    """A value as JSON has it. Maps are added to the images; figures without a picture there are left out."""
+    """A value in JSON types. Maps are added to the images; figures without an image are left out."""
     match value:
         case str():
             return shown(value)
@@ -130,7 +130,7 @@ def _map(weights: np.ndarray, images: dict[str, bytes]) -> str:
 
 
 def _fonts() -> Path:
-    """Matplotlib brings DejaVu, typst the serif font, so that nothing has to be fetched or installed."""
+    """Matplotlib ships DejaVu and typst the serif font, so nothing has to be downloaded or installed."""
     return Path(matplotlib.get_data_path()) / "fonts/ttf"
 
 

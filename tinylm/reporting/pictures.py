@@ -1,4 +1,4 @@
-"""Every picture of a run by name: what it is drawn from, the figure, and the words that stand for it."""
+"""Every picture of a run by name: what it is drawn from, the figure, and its alt text."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tinylm.reporting.wording import big, count, figure, interval, loss, name_of
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """A drawn figure and the text that a reader who cannot see it gets."""
+    """A drawn figure and its alt text, for readers who cannot see it."""
 
     figure: Figure
     alt: str
@@ -35,7 +35,7 @@ def ends(lines: Curves) -> str:
 
 
 def seed_band(run: Run, x: str) -> charts.Bands:
-    """Lowest and highest held-out loss of all seeds against x; nothing with one seed."""
+    """Lowest and highest held-out loss of all seeds against x; empty with one seed."""
     lines = long_series(run.rows("seed_curves"), x)
     if not {"lowest", "highest"} <= lines.keys():
         return {}
@@ -287,7 +287,7 @@ def _tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:
 
 
 def draw_pictures(run: Run) -> dict[str, Picture]:
-    """Everything on the page but the single heads, by name; what has no data is left out."""
+    """Everything on the page except the single heads, by name; what has no data is left out."""
     with rc_context(STYLE):
         drawn = {name: draw(run) for name, (_, draw) in PICTURES.items()}
         known = {name: picture for name, picture in drawn.items() if picture is not None}

@@ -17,11 +17,11 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, many, share, visible, with_interval
 
 _TEXT_FIGURES = ("distinct1", "distinct2", "distinct3", "repeated_4grams")
-_IN_VIEW = 3  # prompts whose outputs stand side by side before the fold
+_IN_VIEW = 3  # prompts whose outputs are side by side before the fold
 
 
 def evaluation(run: Run) -> Blocks:
-    """Perplexity of the model and the baselines, and the protocol that gives the figures their meaning."""
+    """Perplexity of the model and the baselines, and the protocol by which it was measured."""
     rows = {name: [figure(row.get("perplexity")), loss(row.get("nats_per_token"))] for name, row in baseline_rows(run)}
     ends = interval(run.get("evaluate", "perplexity_interval"))
     return (
@@ -95,7 +95,7 @@ def _quality(run: Run) -> Blocks:
 
 
 def samples(run: Run, shown: int) -> Blocks:
-    """Continuations beside what the text said, some in view and the rest behind a fold."""
+    """Continuations beside the true continuations, some in view and the rest behind a fold."""
     heads = ["prompt", "reference", "continuation", "perplexity", "BLEU", "ended"]
     rows = [
         [
@@ -125,7 +125,7 @@ def samples(run: Run, shown: int) -> Blocks:
 
 
 def greedy(run: Run) -> Blocks:
-    """Prompts continued with the likeliest token each time, and how likely it was."""
+    """Prompts continued with the likeliest token each time, and its probability."""
     texts: list[tuple[str, list[tuple[str, float]]]] = []
     for row in run.rows("greedy"):
         probability = as_number(row.get("probability"))
@@ -174,7 +174,7 @@ def beams(run: Run) -> Blocks:
 
 
 def _side_by_side(run: Run) -> Blocks:
-    """prompt | true rest | each method; methods that wrote the same everywhere share a column."""
+    """prompt | true rest | each method; methods that wrote the same for all prompts share a column."""
     texts: dict[tuple[str, str], dict[str, str]] = {}
     scores = []
     for row in run.rows("beams"):

@@ -1,4 +1,4 @@
-"""Sections on the published systems: their figures beside ours, our studies of their questions, the ledger."""
+"""Sections on the published systems: their figures beside ours, our studies of their questions, and the ledger."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def with_library(run: Run, folder: str | Path) -> Run:
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A row's last cell is not said twice in a row."""
+    """The rows, with a last cell that repeats the previous row's replaced by AGAIN."""
     shown: list[tuple[str, ...]] = []
     said = ""
     for *cells, last in rows:
@@ -103,13 +103,13 @@ def studies(run: Run) -> Blocks:
 
 
 def published(run: Run) -> Blocks:
-    """This run beside the system that it follows, all five beside our recorded runs, and the studies."""
+    """This run beside the system that it follows, all five systems beside our recorded runs, and the studies."""
     known = run.found.get(LIBRARY)
     return _own(run, known) + _recorded(known) + studies(run) if known else []
 
 
 def ledger(run: Run) -> Blocks:
-    """Claims with status, evidence and the command that makes it, by source."""
+    """Claims with status, evidence and the command that produces it, by source."""
     entries = run.found.get(ENTRIES) or []
     if not entries:
         return []

@@ -1,4 +1,4 @@
-"""Reference tables: what the published systems print beside what ours gave, row by row with what differs.
+"""Reference tables: published figures beside ours, row by row with what differs.
 
 references.yaml names the figures; those that have to be computed, `computed.X`, are in `_computed`.
 """
@@ -40,7 +40,7 @@ Names = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of one table of a system; headlines: those that README shows."""
+    """The rows of one table of a system; headlines: the rows that docs/reference/results.md shows."""
 
     title: str
     rows: list[Cells]
@@ -53,7 +53,7 @@ def _lengths(ours: Figures) -> list[int]:
 
 
 def _cache(ours: Figures) -> dict[str, Any]:
-    """Of each length: tokens/s without and with the KV cache, and both figures relative to those without."""
+    """For each length: tokens/s without and with the KV cache, and both figures relative to those without."""
     lengths = {}
     for new_tokens in _lengths(ours):
         without, cached = cache_runs(ours, new_tokens)
@@ -67,7 +67,7 @@ def _cache(ours: Figures) -> dict[str, Any]:
 
 
 def _accumulation(theirs: Figures, ours: Figures) -> dict[str, Any]:
-    """Of each number of mini-batches: seconds of as many tokens as theirs, and figures relative to one mini-batch."""
+    """For each number of mini-batches: seconds for as many tokens as theirs, and figures relative to one mini-batch."""
     said = theirs.accumulation
     tokens, first, settings = said.micro_steps * said.batch_size * theirs.model.context, said.settings[0], {}
     one = ours.accum_sweep_time.settings[str(first.steps)]
@@ -88,7 +88,7 @@ def _accumulation(theirs: Figures, ours: Figures) -> dict[str, Any]:
 
 
 def _computed(theirs: Figures, ours: Figures) -> Figures:
-    """Figures that neither side states, of all systems together."""
+    """Figures that neither side states, for all systems."""
     train, trained, tokens, context = theirs.train, ours.train, ours.vocab.tokens, theirs.model.context
     interval = ours.evaluate.perplexity_interval
     plain, recomputing = checkpoint_runs(ours, theirs.model.layers)
@@ -123,7 +123,7 @@ def _computed(theirs: Figures, ours: Figures) -> Figures:
 
 
 def shown(value: Any, form: str) -> str:
-    """A figure with its standard deviation over seeds where they differ, a dash where it is not recorded."""
+    """A figure with its standard deviation over seeds if they differ, a dash if it is not recorded."""
     if not is_recorded(value):
         return ABSENT
     text = format(round(value) if form.endswith("d") else value, form)
@@ -151,7 +151,7 @@ def _rows(spec: dict[str, Any], names: Names) -> Iterator[tuple[Cells, bool]]:
 
 
 def tables(system: str, known: Library, run: Run | None = None) -> list[Table]:
-    """A system beside our recorded run of its preset, or beside the run of a folder."""
+    """A system beside our recorded run of its preset, or beside a folder's run."""
     theirs, recorded = known.sides(system)
     ours = recorded if run is None else of_run(run)
     names = {"theirs": theirs, "ours": ours, "studies": known.studies, "computed": _computed(theirs, ours)}
@@ -169,7 +169,7 @@ def headlines(known: Library) -> Iterable[Cells]:
 
 
 def results_table(folder: str | Path = ".") -> str:
-    """README's table of results as markdown, out of published.yaml, docs/runs and docs/studies."""
+    """The table of docs/reference/results.md as Markdown, from published.yaml, docs/runs and docs/studies."""
     heads = ("source", *COLUMNS)
     lines = [heads, ("---",) * len(heads), *headlines(library(folder))]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""Sections on the run as a whole: summary, how training went, stories on the way, where the time went, settings."""
+"""Sections on the run as a whole: summary, how training went, stories during training, use of time, settings."""
 
 from typing import Any
 
@@ -169,7 +169,7 @@ def conclusions(run: Run) -> Blocks:
 
 
 def settings(run: Run) -> Blocks:
-    """All of params.yaml, a table a section."""
+    """All of params.yaml, one table per section."""
     tables = joined(
         table(str(section), ["key", "value"], [[str(k), _value(v)] for k, v in values.items()], prose=["value"])
         for section, values in run.params.items()

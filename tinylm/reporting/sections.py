@@ -1,4 +1,4 @@
-"""The sections of a report and the files that each is made of; page.py and paper.py set the same ones."""
+"""The sections of a report and the files that each is made from; page.py and paper.py lay out the same sections."""
 
 import dataclasses
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tinylm.reporting.sources import STAGES, Run
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """One section; `sources` are the files it is made of (names of sources.FILES)."""
+    """One section; `sources` are the files it is made from (names of sources.FILES)."""
 
     anchor: str
     short: str  # in the page's contents bar
@@ -40,7 +40,7 @@ class Part:
 
 
 def write_parts(run: Run, settings: ReportSettings) -> list[Part]:
-    """Every section that has something to say, after one line for each file that it had to do without."""
+    """Every section that has content, after one line for each file that it had to do without."""
     parts = []
     for section in sections(settings):
         missing = [run.problems[name] for name in section.sources if name in run.problems]

@@ -40,13 +40,13 @@ FILES = {  # name: (path, the stage that writes it)
 }
 
 Rows = list[dict[str, str]]
-SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note of stage vocab
-_ASKED = {"moments": ("train", "keep_epochs"), "greedy": ("evaluate", "greedy")}  # made where this parameter asks
+SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
+_ASKED = {"moments": ("train", "keep_epochs"), "greedy": ("evaluate", "greedy")}  # made if this parameter asks for it
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """Attention over a sentence: words (T,), maps (layers, heads, T, T); the likeliest next token where known."""
+    """Attention over a sentence: words (T,), maps (layers, heads, T, T); the likeliest next token if known."""
 
     words: list[str]
     maps: np.ndarray
@@ -56,7 +56,7 @@ class Sentence:
 
 @dataclasses.dataclass(frozen=True)
 class Moment(Sentence):
-    """The same sentence after so many epochs of training."""
+    """The same sentence after a number of epochs of training."""
 
     epochs: float = 0.0
 
@@ -70,34 +70,34 @@ class Run:
     problems: dict[str, str]
 
     def get(self, name: str, *keys: str) -> Any:
-        """A value inside a JSON file, None where file or key is missing."""
+        """A value inside a JSON file, None if file or key is missing."""
         value = self.found.get(name)
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def mapping(self, name: str, *keys: str) -> dict[str, Any]:
-        """An object inside a JSON file; empty where it is missing or something else stands there."""
+        """An object inside a JSON file; empty if it is missing or something else is there."""
         value = self.get(name, *keys)
         return value if isinstance(value, dict) else {}
 
     def param(self, section: str, key: str) -> Any:
-        """A parameter, None where it is missing."""
+        """A parameter, None if it is missing."""
         values = self.params.get(section)
         return values.get(key) if isinstance(values, dict) else None
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows of a CSV file, or of a list of objects in a JSON file; empty where it is missing."""
+        """The rows of a CSV file, or of a list of objects in a JSON file; empty if it is missing."""
         value = self.found.get(name)
         return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
     def records(self, name: str, key: str) -> list[dict[str, Any]]:
-        """The list of objects under `key` of a JSON file; empty where it is missing."""
+        """The list of objects under `key` of a JSON file; empty if it is missing."""
         value = self.get(name, key)
         return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
     def table(self, name: str, key: str) -> dict[str, dict[str, Any]]:
-        """The objects by name under `key` of a JSON file; empty where it is missing."""
+        """The objects by name under `key` of a JSON file; empty if it is missing."""
         return {name: row for name, row in self.mapping(name, key).items() if isinstance(row, dict)}
 
     def sentences(self) -> list[Sentence]:
@@ -105,7 +105,7 @@ class Run:
         return self.found.get("attention", [])
 
     def moments(self) -> list[Moment]:
-        """Attention over one sentence at several moments of training."""
+        """Attention over one sentence at several epoch checkpoints."""
         return self.found.get("moments", [])
 
     def token(self) -> str:
@@ -113,16 +113,16 @@ class Run:
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
 
     def scored_once(self) -> dict[str, Any]:
-        """The model's figures on the targets of the baselines, each once: those of evaluate but in layout windows."""
+        """The model's figures on the baselines' targets, each once: those of evaluate except in layout windows."""
         return self.mapping("evaluate", "once") or self.mapping("evaluate")
 
     def evaluates_held_out(self) -> bool:
-        """Whether evaluation is the held-out end of the train stream and no text of its own."""
+        """Whether evaluation is the held-out end of the train stream instead of separate text."""
         notes = self.get("vocab", "split", "notes")
         return isinstance(notes, list) and SAME_AS_HELD_OUT in notes
 
     def asks_for(self, name: str) -> bool:
-        """Whether the parameters ask for this file at all; most are always made."""
+        """Whether the parameters ask for this file; most files are always made."""
         return name not in _ASKED or self.param(*_ASKED[name]) not in (None, 0, [])
 
 

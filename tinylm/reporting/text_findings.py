@@ -59,7 +59,7 @@ def _repetition(run: Run) -> list[Finding]:
 
 
 def judge_bleu(run: Run) -> list[Finding]:
-    """What BLEU can carry with so many samples."""
+    """What BLEU can show with this many samples."""
     number = as_number(run.get("evaluate", "samples", "count"))
     ends = interval(run.get("evaluate", "samples", "bleu4"))
     if number is None:
@@ -82,7 +82,7 @@ def judge_bleu(run: Run) -> list[Finding]:
 
 
 def judge_memorised(run: Run) -> list[Finding]:
-    """Does the model copy longer runs from train than the stories' own continuations share with it?"""
+    """Does the model copy longer runs from train than the stories' own continuations share with train?"""
     own, real = (run.mapping("evaluate", "memorised", key) for key in ("continuations", "references"))
     a, b = interval(own.get("longest_run")), interval(real.get("longest_run"))
     if not a or not b:

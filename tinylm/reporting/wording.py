@@ -13,7 +13,7 @@ _LONGEST = 14  # letters of a token as a label
 
 
 def escape(value: Any) -> str:
-    """Text made safe for HTML and SVG, control and direction characters shown as ⟨U+XXXX⟩; the only place."""
+    """Text made safe for HTML and SVG, control and direction characters shown as ⟨U+XXXX⟩; done only here."""
     return html.escape(visible(value), quote=True)
 
 
@@ -24,7 +24,7 @@ def short(token: str) -> str:
 
 
 def figure(value: Any, digits: int = 3) -> str:
-    """A number with so many significant digits, thousands set apart: 9.81, 310, 5,102, 2.1e-07."""
+    """A number with this many significant digits and thousands separators: 9.81, 310, 5,102, 2.1e-07."""
     number = as_number(value)
     if number is None:
         return ABSENT
@@ -37,13 +37,13 @@ def figure(value: Any, digits: int = 3) -> str:
 
 
 def exact(value: Any) -> str:
-    """A number as it was set, without rounding that shows: 3e-05, 0.0003, 0.98, 20."""
+    """A number as it was set, without visible rounding: 3e-05, 0.0003, 0.98, 20."""
     number = as_number(value)
     return ABSENT if number is None else f"{number:g}".replace("-", MINUS)
 
 
 def count(value: Any) -> str:
-    """A whole number, thousands set apart."""
+    """A whole number with thousands separators."""
     number = as_number(value)
     return ABSENT if number is None else f"{round(number):,}"
 
@@ -60,13 +60,13 @@ def loss(value: Any) -> str:
 
 
 def share(value: Any, digits: int = 1) -> str:
-    """A share of one as a percentage with so many decimals."""
+    """A share of one as a percentage with this many decimals."""
     number = as_number(value)
     return ABSENT if number is None else f"{100 * number:.{digits}f} %".replace("-", MINUS)
 
 
 def percent(value: Any) -> str:
-    """A share of one as a bare number of percent, small ones told from none: 93, <1."""
+    """A share of one as a bare number of percent, with small ones distinct from none: 93, <1."""
     number = as_number(value)
     return ABSENT if number is None else "<1" if 0 < number < 0.005 else f"{100 * number:.0f}"
 
@@ -107,7 +107,7 @@ def flag(value: Any) -> str:
 
 
 def interval(value: Any) -> tuple[float, float] | None:
-    """(low, high) of [low, high] or of {"low", "high"}; None where either is missing."""
+    """(low, high) of [low, high] or of {"low", "high"}; None if either is missing."""
     if isinstance(value, dict):
         value = [value.get("low"), value.get("high")]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
@@ -126,7 +126,7 @@ def with_interval(value: Any, digits: int = 3) -> str:
 
 
 def prediction(sentence: Sentence) -> str:
-    """What the model expects after a sentence: next: “there” (93.1 %); empty where that was not kept."""
+    """What the model expects after a sentence: next: “there” (93.1 %); empty if that was not kept."""
     if sentence.probability is None:
         return ""
     return f"next: “{short(str(sentence.next))}” ({share(sentence.probability)})"
@@ -138,7 +138,7 @@ def name_of(key: str) -> str:
 
 
 def kind_of(key: str) -> Any:
-    """The formatter that the unit in a key asks for."""
+    """The formatter for the unit in a key."""
     for ending, formatter in _BY_ENDING:
         if key.endswith(ending):
             return formatter
@@ -168,7 +168,7 @@ _BY_ENDING = (
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A sentence; `claim` is false where it says what stays open."""
+    """A sentence; `claim` is false if it says what remains open."""
 
     claim: bool
     text: str

@@ -1,7 +1,7 @@
 """What texts share with stories, word for word: their longest runs, new n-grams, the nearest story.
 
 Exact, without hashing: an n-gram is searched, in the texts and in train, only where its first n - 1 words occur in
-both, so that few places soon remain. Train is read once, in chunks; memory does not grow with it.
+both, so few places soon remain. Train is read once, in chunks; memory does not grow with it.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_DRAWS_AT_ONCE = 1_000_000  # a block of resamples then takes some tens of MiB
+_DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
 def distinct_n(texts: Sequence[str], n: int) -> float:

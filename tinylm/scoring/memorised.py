@@ -81,7 +81,7 @@ def _figures(found: Sequence[Copied], settings: EvaluateSettings) -> dict[str, A
 
 
 def _ratio(means: np.ndarray) -> np.ndarray:
-    """Statistic for `bootstrap_interval`: the sum of the first over the sum of the second of two counts a sample."""
+    """Statistic for `bootstrap_interval`: the sum of the first over the sum of the second of two counts per sample."""
     return means[:, 0] / means[:, 1]
 
 

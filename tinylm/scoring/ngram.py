@@ -50,7 +50,7 @@ class KneserNey:
     def log_probs(self, sequence: np.ndarray) -> np.ndarray:
         """Natural-log probability of each token but the first, given up to order - 1 tokens before it.
 
-        sequence (T,) ids -> (T - 1,) float64, empty where T < 2.
+        sequence (T,) ids -> (T - 1,) float64, empty if T < 2.
         """
         ids = np.asarray(sequence, dtype=np.int64)
         self._check(ids)

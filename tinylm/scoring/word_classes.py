@@ -15,7 +15,7 @@ _CLOSING = "\"'\u201d\u2019)]}"
 
 class Word(NamedTuple):
     """text: lower case, without marks around it; token: its place in the row, -1 if it is several tokens;
-    name: its class, "" where unknown; marked: whether a punctuation mark or the row's start is right before it."""
+    name: its class, "" if unknown; marked: whether a punctuation mark or the row's start is right before it."""
 
     text: str
     token: int
@@ -26,7 +26,7 @@ class Word(NamedTuple):
 class Row(NamedTuple):
     """A row of ids read as words. text, marks, starts: lists of length T, one value per token.
 
-    text: the token holds text (it is no special token); marks: it is or ends with a punctuation mark; starts:
+    text: the token holds text (it is not a special token); marks: it is or ends with a punctuation mark; starts:
     the place of its sentence's first token, -1 in the row's first sentence, at that token itself and at marks.
     """
 
@@ -132,7 +132,7 @@ class Phrase(NamedTuple):
 
 
 def noun_phrase(words: Sequence[Word], head: int) -> Phrase | None:
-    """The phrase that ends in words[head]; None where that is no noun or name, or not the phrase's last."""
+    """The phrase that ends in words[head]; None if that is no noun or name, or not the phrase's last."""
     name = words[head].name
     ends = head + 1 == len(words) or words[head + 1].marked or words[head + 1].name != name
     if name not in ("noun", "name") or not ends:
@@ -161,7 +161,7 @@ def preposition(words: Sequence[Word], phrase: Phrase) -> int | None:
 
 
 def subject(words: Sequence[Word], verb: int) -> int | None:
-    """The place of the subject before a verb or auxiliary; None where there is none or it is not plain.
+    """The place of the subject before a verb or auxiliary; None if there is none or it is not plain.
 
     Behind adverbs, auxiliaries and whole prepositional phrases: a pronoun, a name, or a phrase's noun; of "Mrs Hill
     the baker" the name. No infinitive, nothing across a mark, no verb of speech that may have its subject after it.

@@ -15,13 +15,13 @@ COMPUTED = "tinylm record --ledger"
 
 
 def claims(module: ModuleType) -> dict[str, Callable[..., Claim]]:
-    """The claims of a file by name, in its order."""
+    """The claims of a file by name, in the file's order."""
     defined = vars(module).items()
     return {name: f for name, f in defined if inspect.isgeneratorfunction(f) and f.__module__ == module.__name__}
 
 
 def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
-    """(the figures that a claim reads by this name, the command that records them or nothing)."""
+    """(the figures that a claim reads by this name, the command that records them or "")."""
     theirs, ours = known.sides(system)
     if name == "ours":
         return ours, f"tinylm preset {theirs.preset} && dvc repro && tinylm record {theirs.preset}"
@@ -32,7 +32,7 @@ def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
 
 
 def decide(name: str, claim: Callable[..., Claim], system: str, known: Library) -> Entry:
-    """A claim with its status and the evidence that is at hand."""
+    """A claim with its status and the available evidence."""
     read = {parameter: _argument(parameter, system, known) for parameter in inspect.signature(claim).parameters}
     texts, status = list[str](), NOT_RUN
     try:
@@ -63,7 +63,7 @@ def entries(known: Library) -> list[Entry]:
 
 
 def renew(folder: str | Path = ".") -> list[Entry]:
-    """Write docs/ledger.yaml from what is published and recorded; the entries."""
+    """Write docs/ledger.yaml from what is published and recorded; returns the entries."""
     ledger = entries(library(folder))
     write_ledger(ledger, folder)
     return ledger

@@ -1,4 +1,4 @@
-"""The claims of course report (A), see claims.py."""
+"""The claims of course report (A); see claims.py."""
 
 from math import exp
 

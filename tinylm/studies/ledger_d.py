@@ -1,4 +1,4 @@
-"""The claims of coding report (D), see claims.py."""
+"""The claims of coding report (D); see claims.py."""
 
 from math import ceil, log
 

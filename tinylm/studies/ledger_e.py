@@ -1,4 +1,4 @@
-"""The claims of the homework notebook (E), see claims.py."""
+"""The claims of the homework notebook (E); see claims.py."""
 
 from math import ceil
 from typing import Any
@@ -10,7 +10,7 @@ LOSS = "held_out_loss"
 
 
 def _as_near_as_seeds(own: Any, said: float) -> str:
-    """Reproduced within twice the standard deviation over seeds, or half a percent."""
+    """Reproduced if within twice the standard deviation over seeds, or half a percent."""
     return reproduced_if(abs(own - said) <= max(2 * spread(own), 0.005 * said))
 
 

@@ -1,4 +1,4 @@
-"""What the assignment itself says, as claims, see claims.py."""
+"""What the assignment itself says, as claims; see claims.py."""
 
 from tinylm.reporting.figures import Figures, cache_runs, checkpoint_runs, listing
 from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, Claim, reproduced_if
@@ -34,7 +34,7 @@ def recompute(theirs: Figures, ours: Figures) -> Claim:
     plain, recomputing = checkpoint_runs(ours, theirs.model.layers)
     yield "Gradient checkpointing trades time for memory."
     yield (
-        f"Ours: peak {plain.peak_mib:.0f} MiB and {plain.step_s:.2f} s a step without, {recomputing.peak_mib:.0f} MiB "
+        f"Ours: peak {plain.peak_mib:.0f} MiB and {plain.step_s:.2f} s per step without, {recomputing.peak_mib:.0f} MiB "
         f"and {recomputing.step_s:.2f} s with."
     )
     yield reproduced_if(recomputing.peak_mib < 0.9 * plain.peak_mib and recomputing.step_s > plain.step_s)

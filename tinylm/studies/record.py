@@ -1,4 +1,4 @@
-"""A finished run into docs/runs: its figures, its preset and what differs from it, seed beside seed."""
+"""Record a finished run in docs/runs, its seeds side by side: its figures, its preset and what differs from that."""
 
 import dataclasses
 import re
@@ -14,12 +14,12 @@ from tinylm.reporting.library import RUNS, gather, recorded_runs
 from tinylm.reporting.sources import FILES, Run, read_run
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-NOT_OF_THE_RUN = ("runtime", "report", "seeds")  # sections that change no result
+NOT_OF_THE_RUN = ("runtime", "report", "seeds")  # sections that do not change results
 SEED = "train.seed"
 
 
 def _nearest(values: Values) -> tuple[str, list[str]]:
-    """(the preset with the fewest differing values, those that differ), the seed left aside."""
+    """(the preset with the fewest differing values, those that differ), ignoring the seed."""
     by_preset = {name: differences(_of_the_run(preset_values(name)), values) for name in names()}
     return min(by_preset.items(), key=lambda item: len(item[1]))
 
@@ -40,7 +40,7 @@ def _commands(name: str, preset: str, differs: list[str], seed: int, stages: lis
 
 
 def without_stale(run: Run, folder: str | Path) -> tuple[Run, list[str]]:
-    """The run without what was not made with these parameters, and a line for each stage or file left out."""
+    """The run with only what was made with these parameters, and a line for each stage or file left out."""
     stages, files = stale(folder, run.params)
     reasons = {
         name: f"{stage}: {stages[stage]}; dvc repro {stage}" if stage in stages else f"{files[path]}; dvc repro {stage}"
@@ -52,7 +52,7 @@ def without_stale(run: Run, folder: str | Path) -> tuple[Run, list[str]]:
 
 
 def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what all seeds share, this seed's figures) of the run in `folder`. Raises InputError where there is none."""
+    """(what all seeds share, this seed's figures) of the run in `folder`. Raises InputError if there is none."""
     params = load_params(Path(folder) / PARAMS_FILE)
     run, left_out = without_stale(read_run(folder, params), folder)
     if "train" not in run.found:
@@ -80,7 +80,7 @@ def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dic
 
 
 def merged(old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """The record with this seed beside the earlier ones. Raises InputError where those are of other settings."""
+    """The record with this seed beside the earlier ones. Raises InputError if those have other settings."""
     seeds = {} if old is None else {key: value for key, value in old["seeds"].items() if key != str(entry["seed"])}
     if old is not None and seeds:
         before, after = (_of_the_run(flatten(record["params"])) for record in (old, shared))
@@ -96,7 +96,7 @@ def merged(old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, 
 
 
 def record_run(name: str) -> list[str]:
-    """Write docs/runs/NAME.json; lines that say what was left out and what the file holds now."""
+    """Write docs/runs/NAME.json; returns lines on what was left out and what the file has now."""
     if not NAME.fullmatch(name):
         raise InputError(f"name {name!r}; allowed: small letters, digits and -")
     shared, entry = make_entry(name)

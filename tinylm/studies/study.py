@@ -1,4 +1,4 @@
-"""Runs of a study: each setting and seed by the training loop itself, on the workspace's tokens."""
+"""Runs of a study: each setting and seed trained by the real training loop on the workspace's tokens."""
 
 import itertools
 import json
@@ -39,7 +39,7 @@ POINTS = 60  # of a curve that are kept
 
 
 def unigram_loss(train_ids: np.ndarray, held_out_ids: np.ndarray, vocab_size: int) -> float:
-    """Held-out loss in nats per token under the train split's word counts, one added to each: word order left aside."""
+    """Held-out loss in nats per token under the train split's word counts plus one: without word order."""
     counts = np.bincount(train_ids, minlength=vocab_size).astype(np.float64) + 1
     return float(-np.log(counts / counts.sum())[np.asarray(held_out_ids[1:])].mean())
 
@@ -75,7 +75,7 @@ class Workbench:
         }
 
     def _matrix(self, section: dict[str, Any], seed: int) -> np.ndarray:
-        """The workspace's vectors, or those that the setting asks for; random ones are drawn anew for each seed."""
+        """The workspace's vectors, or those that the setting asks for; random ones are drawn per seed."""
         same = section == self.params["embedding"]
         if same and section["source"] != "random":
             return load_matrix(paths.EMBEDDING)
@@ -87,7 +87,7 @@ class Workbench:
         return embedding_matrix(settings, self.tokenizer, texts)[0]
 
     def settings(self, setting: str, seed: int) -> tuple[ModelSettings, TrainSettings, dict[str, Any]]:
-        """Sections model and train of one run, and its embedding section as it stands."""
+        """Sections model and train of one run, and its `embedding` section unparsed."""
         sections = self.study.sections(setting)
         sections["train"] |= {"seed": seed}
         source = f"study {self.study.name}, {setting}"
@@ -130,9 +130,9 @@ class Workbench:
                 assembly.model, assembly.batches, held_out, settings, log_every_s=log_every_s, snapshots=snapshots
             )
             figures = outcome(result, assembly)
-        except TrainingFailed as error:  # an answer too: this setting does not train
+        except TrainingFailed as error:  # also an answer: this setting does not train
             figures = {"diverged": 1, "error": str(error)}
-        snapshots.finish()  # not where the run is cut off
+        snapshots.finish()  # not if the run is interrupted
         return {**figures, "conditions": measured_on}
 
 
@@ -160,7 +160,7 @@ def outcome(result: TrainResult, assembly: Assembly) -> dict[str, Any]:
 
 
 def run_study(bench: Workbench, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """(setting, seed, figures) of every run, all settings with one seed before the next; under a lock."""
+    """(setting, seed, figures) of every run, all settings with one seed before the next seed; under a lock."""
     with exclusive_lock(FOLDER / f"{bench.study.name}.lock", f"study {bench.study.name}"):
         for seed, setting in itertools.product(seeds, bench.study.settings):
             print(f"{bench.study.name}: {setting}, seed {seed}", flush=True)

@@ -1,6 +1,6 @@
-"""Studies: one question each, asked by training with several settings and seeds; what they are and what they found.
+"""Studies: one question each, answered by training with several settings and seeds; their definitions and results.
 
-docs/studies/NAME.json holds every figure of every run but its training curve, which no table or plot shows; that stays
+docs/studies/NAME.json has every figure of every run except its training curve, which no table or plot shows; that stays
 with the run in runs/study.
 """
 
@@ -22,7 +22,7 @@ NEEDED = ("preset", "question", "seeds")
 ALLOWED = (*NEEDED, "system", "answer", "held_out_every", "set", "vary", "settings")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
 FIGURES = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates", "tokens", "diverged")
-CURVE = "curve"  # of a run, the figure that docs/studies leaves out
+CURVE = "curve"  # the figure of a run that docs/studies leaves out
 
 Values = dict[str, Any]  # "section.key" -> value
 Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> figures of the run
@@ -30,7 +30,7 @@ Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> figures of the
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Settings by name, each the values in which it differs from the preset with `common` laid over it."""
+    """Settings by name, each with the values that differ from the preset with `common` applied to it."""
 
     name: str
     preset: str
@@ -39,7 +39,7 @@ class Study:
     common: Values
     settings: dict[str, Values]
     system: str = ""  # the published system that asked or answered it
-    held_out_every: int = 1  # one batch of held-out in so many is scored
+    held_out_every: int = 1  # one batch of held-out in this many is scored
     answer: str = ""  # what the system found
 
     def values(self, setting: str) -> Values:
@@ -56,7 +56,7 @@ class Study:
 
 
 def label(value: Any) -> str:
-    """A setting's name by its value: 1e-5, 0.003, 64, none."""
+    """A setting's name from its value: 1e-5, 0.003, 64, none."""
     return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 
@@ -112,7 +112,7 @@ def find_study(name: str, path: str | Path = FILE) -> Study:
 
 
 def workspace_problems(study: Study, params: dict[str, Any]) -> list[str]:
-    """Where params.yaml asks for other tokens than the study's preset does; how many stories it reads is free."""
+    """Where params.yaml asks for other tokens than the study's preset; the number of stories may differ."""
     free = {f"data.{key}" for key in ("source", "path", "hub_id", "hub_revision", "column", "seed")}
     free |= {"data.train_stories", "data.evaluation_stories", "data.repair_quotes"}
     mine, wanted = flatten(params), preset_values(study.preset)
@@ -121,7 +121,7 @@ def workspace_problems(study: Study, params: dict[str, Any]) -> list[str]:
 
 
 def listed() -> str:
-    """A line for each study: its name, its question and what it costs."""
+    """A line for each study: its name, its question and its cost."""
     studies = read_studies()
     width = max(map(len, studies))
     return "\n".join(
@@ -131,7 +131,7 @@ def listed() -> str:
 
 
 def chosen_seeds(text: str | None, study: Study) -> tuple[int, ...]:
-    """The seeds of --seeds, of the study where it is not given. Raises InputError."""
+    """The seeds of --seeds, or of the study if it is not given. Raises InputError."""
     if text is None:
         return study.seeds
     words = text.split(",")
@@ -157,7 +157,7 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
 
 
 def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, dict[str, Any]]:
-    """Write docs/studies/NAME.json; the file and what it holds."""
+    """Write docs/studies/NAME.json; returns the file and its content."""
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed}, key=int)
     first = next(run for by_seed in runs.values() for run in by_seed.values())
     record = {
@@ -186,7 +186,7 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
 
 
 def recorded(study: Study) -> dict[str, Any]:
-    """What docs/studies holds of a study. Raises InputError where it was not run."""
+    """What docs/studies has on a study. Raises InputError if it was not run."""
     known = recorded_studies()
     if study.name not in known:
         raise InputError(f"study {study.name} is not in {STUDIES}; allowed: {' | '.join(known) or 'none yet'}")

@@ -27,7 +27,7 @@ TRAIN_STORIES, VALIDATION_STORIES = 2_119_719, 21_990  # of TinyStories
 VOCABULARY = 48_000
 RANKS = (1, 2, 5, 10, 50, 100, 500, 1000, 2000, 5000, 9000, VOCABULARY)
 SHARES = (0.060, 0.046, 0.0246, 0.0105, 0.0033, 0.0018, 2.2e-4, 7.7e-5, 2.9e-5, 2e-6, 2.2e-7, 5e-10)  # of running words
-MEDIAN_WORDS, SPREAD = 153, 0.42  # words a story
+MEDIAN_WORDS, SPREAD = 153, 0.42  # words per story
 SENTENCE_WORDS = 9
 DIALOGUE, EXCLAMATION, COMMA, PARAGRAPH = 0.12, 0.1, 0.053, 0.1  # of sentences; commas: of words
 CURLY, MISREAD = 0.03, 0.004  # of stories
@@ -146,7 +146,7 @@ def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[B
 def write_corpus(
     folder: str | Path, train: int, validation: int, new_words: float, seed: int, workers: int, every_s: float = 5.0
 ) -> dict[str, int]:
-    """Write train.txt and validation.txt, laid out as TinyStories' own; the bytes of each."""
+    """Write train.txt and validation.txt, in the layout of TinyStories; returns the bytes of each."""
     sizes = {}
     with Progress("stories", train + validation, "stories", every_s) as progress:
         for split, (name, stories) in enumerate((("train", train), ("validation", validation))):
@@ -161,7 +161,7 @@ def write_corpus(
 
 
 def write_checked(folder: str, stories: int | None, new_words: float, seed: int, workers: int | None) -> dict[str, int]:
-    """`write_corpus` with validation in TinyStories' proportion. InputError for bad values or where a corpus is."""
+    """`write_corpus` with validation in TinyStories' proportion. InputError for bad values or if a corpus exists."""
     train = TRAIN_STORIES if stories is None else stories
     validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
     processes = cores() if workers is None else workers

@@ -1,4 +1,4 @@
-"""The tokenizer of section vocab, and with it the ids of every split, by several processes."""
+"""Build the tokenizer, then encode every split in parallel."""
 
 import contextlib
 import functools
@@ -98,7 +98,7 @@ def cut_stream(folder: str | Path, share: float, overlap: int, *, vectors: bool 
     return {"by": "tokens", "stream_tokens": tokens, "cut": cut, "overlap": overlap, "notes": notes}
 
 
-MANY = 8  # from so many blocks on, a compiler is worth starting
+MANY = 8  # from this many blocks on, a compiler is worth starting
 _splitter: BlockSplitter | CompiledSplitter
 
 

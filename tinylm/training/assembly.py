@@ -1,4 +1,4 @@
-"""What a run is put together from: fresh weights, training batches in their order, held-out batches."""
+"""What a run is assembled from: fresh weights, training batches in their order, held-out batches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def _run_blocks(settings: TrainSettings, shape: tuple[int, int, int]) -> RunBloc
 def training_model(model: ModelSettings, train: TrainSettings, embedding: Tensor, device: Any) -> TinyLM:
     """Fresh weights over the (V, D) matrix, bound to the fastest operations that this machine has for such a run.
 
-    Raises InputError where settings and width do not fit.
+    Raises InputError if settings and width do not fit.
     """
     train = resolved(train, device)
     loss = "twice" if train.recompute == "blocks+loss" else "chunked"
@@ -58,7 +58,7 @@ def assemble(
 ) -> Assembly:
     """Weights and batches as the settings and the seed of section `train` decide them; seeds every generator.
 
-    embedding (V, D). Raises InputError where settings and width do not fit.
+    embedding (V, D). Raises InputError if settings and width do not fit.
     """
     seed_everything(derive_seed(train.seed, "train"), threads)
     fresh = training_model(model, train, embedding, torch.device(device))

@@ -21,7 +21,7 @@ def has_compiler(device: Any) -> bool:
 
 
 def why_not_compiled(settings: TrainSettings, device: Any) -> str:
-    """The reason why the blocks of such a run are not compiled, in words; empty where they are."""
+    """Why the blocks of such a run are not compiled, in words; empty if they are."""
     if settings.compile == "false":
         return "train.compile is false"
     if not has_compiler(device):
@@ -36,10 +36,10 @@ def why_not_compiled(settings: TrainSettings, device: Any) -> str:
 
 
 class RunCompiled:
-    """`TinyLM`'s run_blocks: while training, a block is compiled where its input has the given shape (B, T, D).
+    """`TinyLM`'s run_blocks: while training, a block is compiled if its input has the given shape (B, T, D).
 
-    One compilation serves all blocks and the whole run: the ragged last batch of an epoch and evaluation never ask for
-    another. Dropout is drawn by torch's compiler, from torch's generator, so that it differs from the plain path's.
+    One compilation serves all blocks and the whole run: the ragged last batch of an epoch and evaluation never trigger
+    another. Dropout is drawn by torch's compiler from torch's generator, so it differs from the plain path's.
     """
 
     def __init__(self, shape: tuple[int, int, int]) -> None:

@@ -1,4 +1,4 @@
-"""What a run measured, its tables (step, tokens, series, value) for DVC's plots and the report, and its metrics."""
+"""What a run measured: its tables (step, tokens, series, value) for DVC's plots and the report, and its metrics."""
 
 import bisect
 import csv
@@ -10,8 +10,8 @@ from typing import Any
 from tinylm.base.files import atomic_write, write_json
 from tinylm.text.tokens.batches import TrainBatches
 
-LAST = 20  # updates that the final train loss is the mean of
-MEAN_OF = 10  # updates per point of the train curve: the losses of single batches differ too much to be read
+LAST = 20  # the final train loss is the mean over this many updates
+MEAN_OF = 10  # updates per point of the train curve: the losses of single batches are too noisy
 
 
 @dataclasses.dataclass
@@ -49,9 +49,9 @@ class TrainResult:
     best_held_out: float
     best_update: int
     stopped_early: bool
-    kept_best: bool  # the weights of the best held-out loss were put back
-    train_s: float  # updates only: validation and samples left out
-    earlier_s: float  # of the whole, in the processes that this run was resumed from
+    kept_best: bool  # the weights of the best held-out loss were restored
+    train_s: float  # updates only, without validation and samples
+    earlier_s: float  # part of the total that was spent in the processes that this run was resumed from
 
     @property
     def tokens(self) -> int:
@@ -59,7 +59,7 @@ class TrainResult:
         return self.curves.tokens[-1] if self.curves.tokens else 0
 
     def timing(self) -> dict[str, float]:
-        """Seconds of all updates, and tokens per second in them, rounded."""
+        """Seconds of all updates and their tokens per second, rounded."""
         return {
             "train_s": round(self.train_s, 3),
             "tokens_per_s": round(self.tokens / max(self.train_s, 1e-9), 1),
@@ -98,15 +98,15 @@ def write_samples(path: str | Path, curves: Curves) -> None:
 
 
 def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:
-    """Of each whole epoch: mean train loss of its updates in nats per token, held-out loss and perplexity at its end.
+    """For each whole epoch: mean train loss of its updates in nats per token, held-out loss and perplexity at its end.
 
-    An update that lies in two epochs counts for the first of them.
+    An update that spans two epochs counts for the first.
     """
     measured = {update: loss for update, _, loss in curves.held_out}
     epochs, start, seen = [], 0, curves.tokens[-1] if curves.tokens else 0
     for epoch in range(1, seen // tokens_per_epoch + 1):
         end = bisect.bisect_left(curves.tokens, epoch * tokens_per_epoch) + 1
-        inside = curves.train[start:end] or curves.train[end - 1 : end]  # one update may hold whole epochs
+        inside = curves.train[start:end] or curves.train[end - 1 : end]  # one update may span whole epochs
         loss = measured[curves.updates[end - 1]]
         epochs.append(
             {
@@ -124,7 +124,7 @@ def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
 def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
     """The figures of a run for metrics/train.json; losses in nats per token, held-out perplexity of the saved weights.
 
-    by_epoch is left out of a run without a whole epoch (see `epoch_figures`).
+    by_epoch is left out if the run has no whole epoch (see `epoch_figures`).
     """
     epochs = epoch_figures(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]

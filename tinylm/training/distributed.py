@@ -1,8 +1,8 @@
-"""Data parallel training: what the processes of one run (ranks) tell each other, by torch.distributed's collectives.
+"""Data parallel training: what the processes of one run (ranks) exchange, by torch.distributed's collectives.
 
 Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is divided by the tokens
-of all ranks, and gradients are summed, so that N ranks compute what one does, however ragged the batch: the gradient
-of the mean over all tokens. Every decision (the end, early stopping, a signal) is taken from figures that are equal on
+of all ranks, and gradients are summed, so N ranks compute what one does, however ragged the batch: the gradient
+of the mean over all tokens. Every decision (the end, early stopping, a signal) is made from figures that are equal on
 all ranks; rank 0 alone writes and prints.
 """
 
@@ -26,7 +26,7 @@ from tinylm.text.tokens.batches import Batch
 
 
 class RankLost(CommandFailed):
-    """Another rank ended or does not answer. kept: what the run has saved since, in words."""
+    """Another rank ended or does not answer. kept: what the run has saved, in words."""
 
     def __init__(self, message: str, kept: str = "") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class RankLost(CommandFailed):
 
 @contextlib.contextmanager
 def _collective() -> Iterator[None]:
-    """Raise RankLost where a collective fails because another rank has ended."""
+    """Raise RankLost if a collective fails because another rank has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -46,7 +46,7 @@ def _collective() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """This process among those of its run; in the default, a run of one, no method here has any effect."""
+    """This process among those of its run; by default a run of one process, for which no method here has any effect."""
 
     rank: int = 0
     size: int = 1
@@ -63,7 +63,7 @@ class Group:
         return max(1, of_host // self.local_size)
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`, but each rank gets a CUDA device of its own. Raises InputError where there are too few."""
+        """As `pick_device`, but each rank gets its own CUDA device. Raises InputError if there are too few."""
         device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
             cards = torch.cuda.device_count()
@@ -76,7 +76,7 @@ class Group:
         return device
 
     def share(self, batches: list[Batch]) -> list[Batch]:
-        """This rank's rows of each mini-batch, every size-th; a mini-batch with too few rows for it is left out."""
+        """This rank's rows of each mini-batch, every size-th; a mini-batch without a row for it is left out."""
         if self.size == 1:
             return batches
         shares = []
@@ -87,7 +87,7 @@ class Group:
         return shares
 
     def seed_dropout(self, seed: int, update: int) -> None:
-        """Seed dropout for an update: each rank draws numbers of its own, and no snapshot has to hold their state."""
+        """Seed dropout for an update: each rank draws its own numbers, and no snapshot has to store their state."""
         if self.size > 1:
             torch.manual_seed(derive_seed(seed, "dropout", update, self.rank))
 
@@ -97,7 +97,7 @@ class Group:
             return
         parameters = list(parameters)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = parameters_to_vector(gradients)  # one transfer: small tensors would each pay for a round of their own
+        flat = parameters_to_vector(gradients)  # one transfer: each small tensor would need its own round
         with _collective():
             dist.all_reduce(flat)
         vector_to_parameters(flat, gradients)
@@ -123,18 +123,18 @@ class Group:
     def summed_loss(
         self, score: Callable[[Iterable[Batch]], tuple[float, int]], batches: Iterable[Batch]
     ) -> tuple[float, int]:
-        """(nats, tokens) of `score` over all batches, every rank scoring each size-th of them."""
+        """(nats, tokens) of `score` over all batches, every rank scoring each size-th batch."""
         if self.size == 1:
             return score(batches)
         share = itertools.islice(batches, self.rank, None, self.size)
-        first = list(itertools.islice(share, 1))  # rank 0 calls `score` even for no batch: it refuses an empty split
+        first = list(itertools.islice(share, 1))  # rank 0 calls `score` even without a batch: it refuses an empty split
         nats, tokens = self.total(*(score(itertools.chain(first, share)) if first or self.is_rank0 else (0.0, 0)))
         return nats, int(tokens)
 
     def align(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Give every rank the tensors of rank 0 if the weights of one differ from them; returns whether one did.
+        """Give every rank the tensors of rank 0 if any rank's weights differ; returns whether any did.
 
-        On equal processors they never differ. Others may round differently where a matrix product decides an update.
+        On equal processors they never differ. Other processors may round matrix products differently.
         """
         if self.size == 1:
             return False
@@ -150,7 +150,7 @@ class Group:
         return True
 
     def _broadcast(self, value: Any) -> Any:
-        """Rank 0's value, which pickle can hold, on every rank."""
+        """Rank 0's value, which must be picklable, on every rank."""
         values = [value]
         with _collective():
             dist.broadcast_object_list(values, 0)
@@ -159,7 +159,7 @@ class Group:
     def from_rank0(
         self, snapshot: tuple[dict[str, Tensor], dict[str, Any]] | None
     ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Rank 0's snapshot, or None where it has none, on every rank."""
+        """Rank 0's snapshot, or None if it has none, on every rank."""
         if self.size == 1:
             return snapshot
         tensors, numbers = snapshot or ({}, None)
@@ -174,7 +174,7 @@ class Group:
         return tensors, numbers
 
     def check_same(self, parts: Mapping[str, Any]) -> None:
-        """InputError where this rank was started with other settings, data, code or torch than rank 0."""
+        """InputError if this rank was started with other settings, data, code or torch than rank 0."""
         if self.size == 1:
             return
         own = {**parts, "torch": str(torch.__version__)}
@@ -187,5 +187,5 @@ class Group:
             )
 
     def wait(self) -> None:
-        """Return when every rank has come here."""
+        """Return when every rank has reached this call."""
         self.total(0.0)

@@ -43,7 +43,7 @@ class _Run:
     started: float = dataclasses.field(default_factory=time.perf_counter)
 
     def state(self) -> State:
-        """Everything that decides how the run goes on. Raises TrainingFailed if a value is not finite."""
+        """Everything that decides how the run continues. Raises TrainingFailed if a value is not finite."""
         tensors = self.trainer.tensors() | {f"best.{name}": tensor for name, tensor in self.best.items()}
         self.trainer.refuse_not_finite(tensors)
         numbers = {
@@ -65,7 +65,7 @@ class _Run:
         self.train_s, self.earlier_s = numbers["train_s"], numbers["run_s"]
 
     def update(self, batches: list[Batch]) -> float:
-        """Make one update and enter it into the curves; returns its loss. Errors name the last good snapshot."""
+        """Make one update and add it to the curves; returns its loss. Errors name the last good snapshot."""
         start = time.perf_counter()
         try:
             with self.between_updates():
@@ -100,7 +100,7 @@ class _Run:
             self.save()
 
     def validate(self, counts: bool = True) -> None:
-        """Measure the held-out loss; a validation that does not count takes no patience."""
+        """Measure the held-out loss; a validation that does not count does not use up patience."""
         trainer, model, settings = self.trainer, self.trainer.model, self.trainer.settings
         if trainer.group.align(trainer.tensors()):
             self.progress.write(
@@ -154,7 +154,7 @@ class _Run:
         return f"last good snapshot: {newest}" if newest else "no snapshot was written yet"
 
     def saved(self) -> str:
-        """How far a run came that ends with a snapshot, in words."""
+        """How far a run that ends with a snapshot got, in words."""
         return (
             f"after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; snapshot written: "
             "run the same command again to go on from there"
@@ -195,7 +195,7 @@ class _Run:
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
         self.sample()
-        self.save()  # what follows the run may be interrupted too
+        self.save()  # what follows training may be interrupted too
 
     def result(self) -> TrainResult:
         """Restore the best weights, if early stopping kept any, and sum up the run."""
@@ -227,12 +227,12 @@ def train(
 ) -> TrainResult:
     """Train until the next update would exceed the budget, or early stopping ends the run.
 
-    Held-out loss is measured before the first update, every `validate_every` updates, at the end of each epoch (which
-    takes no patience) and at the end. `on_sample` gets (updates, tokens) every `sample_every` updates and at both
-    ends and returns the sample's text. With early stopping the model is left with the weights of the best held-out
-    loss, else with the last. With `snapshots`, a run that was interrupted goes on from its newest one and ends with
-    the same bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow. In a
-    `group` every rank calls this alike, and rank 0 alone samples, logs and writes.
+    Held-out loss is measured before the first update, every `validate_every` updates, at the end of each epoch (without
+    using up patience) and at the end. `on_sample` gets (updates, tokens) every `sample_every` updates and at both ends
+    and returns the sample's text. With early stopping the model is left with the weights of the best held-out loss,
+    otherwise with the last. With `snapshots`, an interrupted run continues from its newest one and ends with the same
+    bytes, and the weights after `keep_epochs` are kept there. `logger` gets the curves as they grow. In a `group` every
+    rank calls this alike, and rank 0 alone samples, logs and writes.
     """
     group = group or Group()
     if not group.is_rank0:
@@ -272,7 +272,7 @@ def train(
 
 
 def _budget_too_small(settings: TrainSettings, end: int, least: int) -> str:
-    """What to say where the budget does not hold a single update."""
+    """The message if the budget does not allow a single update."""
     name = "stop_after" if settings.stop_after is not None else "tokens" if settings.tokens is not None else "epochs"
     value = getattr(settings, name) if name != "epochs" else f"{settings.epochs}: {end} tokens"
     return f"{PARAMS_FILE}: train.{name} = {value}; allowed: at least {least}, one update"

@@ -5,10 +5,10 @@ from collections import defaultdict
 import torch
 from torch import Tensor, nn
 
-# Of odd quintics a x + b x^3 + c x^5 one after the other, those that stay closest to 1, the first on [0.02, 1], each
-# further one where those before it leave that interval (Amsel et al. 2025, arXiv:2505.16932, algorithm 1).
+# Of compositions of odd quintics a x + b x^3 + c x^5, those that stay closest to 1: the first on [0.02, 1], each later
+# one on the interval that those before it leave (Amsel et al. 2025, arXiv:2505.16932, algorithm 1).
 QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.5940, 0.4107))
-MARGIN = 1.02  # the first quintic grows fast beyond 1, where rounding may carry a matrix of rank one
+MARGIN = 1.02  # the first quintic grows fast beyond 1, which rounding may reach for a matrix of rank one
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
@@ -24,9 +24,9 @@ def orthogonalise(stack: Tensor) -> Tensor:
     """Nearest semi-orthogonal matrices, roughly: U V^T of each singular value decomposition U S V^T.
 
     (matrices, m, n), m <= n -> the same shape and type. Three Newton-Schulz steps X <- (a + b A + c A^2) X with
-    A = X X^T: singular values above 0.02 of the scale come out between 0.9 and 1.1. The scale is the root of A's
-    norm, (sum of s^4)^(1/4): never below the largest singular value s, and for many alike by m^(1/4) closer to it than
-    X's own norm, which is worth one step of the five of Jordan et al. 2024 (kellerjordan.github.io/posts/muon).
+    A = X X^T: singular values above 0.02 of the scale come out between 0.9 and 1.1. The scale is the root of A's norm,
+    (sum of s^4)^(1/4): never below the largest singular value s, and for many equal ones closer to it than X's own
+    norm by m^(1/4), which is worth one of the five steps of Jordan et al. 2024 (kellerjordan.github.io/posts/muon).
     """
     square = stack @ stack.mT
     size = torch.linalg.vector_norm(square, dim=(1, 2), keepdim=True, dtype=torch.float64)  # squares would overflow
@@ -48,9 +48,9 @@ class Muon:
 
     m = b m + (1 - b) g;  p -= lr * (sqrt(max(1, rows / columns)) * orthogonalise((1 - b) g + b m) + weight_decay * p)
 
-    parameters: (matrix, pieces): a matrix that holds several maps one below the other (query, key, value) is
-    orthogonalised piece by piece. dtype: of the products. Matrices of one shape are orthogonalised together, wide: few
-    large products keep all cores busy.
+    parameters: (matrix, pieces): a matrix that stacks several maps (query, key, value) is orthogonalised piece by
+    piece. dtype: of the products. Matrices of one shape are orthogonalised together, wide: a few large products keep
+    all cores busy.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Muon:
         self.momentum = [torch.zeros_like(p) for p, _ in parameters]
 
     def tensors(self) -> dict[str, Tensor]:
-        """State beside the number of updates, for snapshots."""
+        """State except the number of updates, for snapshots."""
         return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        """One update with the gradients that the parameters hold."""
+        """One update with the parameters' current gradients."""
         self.updates += 1
         alike: dict[torch.Size, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
         for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):

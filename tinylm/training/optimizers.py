@@ -1,4 +1,4 @@
-"""Adam and AdamW from scratch, and the clipping of gradients."""
+"""Adam and AdamW from scratch, and gradient clipping."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,10 +11,10 @@ PIECE = 1 << 17
 
 
 def in_pieces(rows: Sequence[tuple[Tensor, ...]]) -> Iterator[list[list[Tensor]]]:
-    """Equal work on many tensors: rows (parameter, gradient, ...) as columns, each a list of flat pieces to change.
+    """For equal work on many tensors: rows (parameter, gradient, ...) as columns, each a list of flat pieces to change.
 
-    On CUDA all of it at once, so that one kernel serves many tensors; on a CPU a piece of `PIECE` numbers after the
-    other, so that the passes over it cost memory traffic once.
+    On CUDA all of it at once, so one kernel serves many tensors; on a CPU one piece of `PIECE` numbers after another,
+    so the passes over a piece cost memory traffic only once.
     """
     if rows and rows[0][0].is_cuda:
         yield [list(column) for column in zip(*rows, strict=True)]
@@ -29,8 +29,8 @@ class Adam:
 
     m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
-    decoupled: p is first multiplied by 1 - lr * weight_decay; else weight_decay * p is added to the gradient.
-    Each group is (parameters, weight_decay). native: by the kernel `adam`, which differs by rounding.
+    decoupled: p is first multiplied by 1 - lr * weight_decay; otherwise weight_decay * p is added to the gradient.
+    Each group is (parameters, weight_decay). native: use the kernel `adam`, which differs by rounding.
     """
 
     def __init__(
@@ -48,13 +48,13 @@ class Adam:
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
 
     def tensors(self) -> dict[str, Tensor]:
-        """State beside the number of updates, for snapshots."""
+        """State except the number of updates, for snapshots."""
         moments = (("first", self.first), ("second", self.second))
         return {f"{name}.{i}": tensor for name, group in moments for i, tensor in enumerate(group)}
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        """One update with the gradients that the parameters hold."""
+        """One update with the parameters' current gradients."""
         self.updates += 1
         moments = iter(zip(self.first, self.second, strict=True))
         for parameters, weight_decay in self.groups:
@@ -102,7 +102,7 @@ class Adam:
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None, native: bool = False) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
 
-    Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; null never scales.
+    Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; None never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
     flat = [grad.contiguous() for grad in grads]

@@ -1,4 +1,4 @@
-"""What stages train and seed_train start from: the files of stage vocab, and a run put together from them."""
+"""What stages train and seed_train start from: the files of stage vocab, and a run assembled from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,23 +29,23 @@ DATA = [TOKENIZER, MATRIX, *(f"{paths.TOKENS}/{split}.{kind}" for split in SPLIT
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run before its first update; `train` has each `auto` in its place what it stands for here."""
+    """A run before its first update; `train` has each `auto` replaced by the value chosen here."""
 
     train: TrainSettings
     made: Assembly
     snapshots: Snapshots
     measured_on: dict[str, Any]
-    uncompiled: str  # why the blocks are not compiled; empty where they are
-    why_not_native: str  # why torch alone computes; empty where native kernels do
+    uncompiled: str  # why the blocks are not compiled; empty if they are
+    why_not_native: str  # why torch alone computes; empty if native kernels do
 
     def said(self) -> str:
-        """What was chosen for this machine, in lines for people."""
+        """What was chosen for this machine, in lines for the user."""
         why = self.uncompiled and f" ({self.uncompiled})"
         kernels = f"torch's ({self.why_not_native})" if self.why_not_native else "native"
         return f"precision: {self.train.precision}\nkernels: {kernels}\ncompile: {self.train.compile}{why}"
 
     def saved_with(self) -> Mapping[str, Any]:
-        """What `save_model` notes beside the weights."""
+        """What `save_model` records beside the weights."""
         return {"layout": self.train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
 
 
@@ -58,10 +58,10 @@ def prepare(
     root: str,
     script: str,
 ) -> Prepared:
-    """Model, batches and the snapshots in `root`, alike in every rank of the group.
+    """Model, batches and the snapshots in `root`, the same in every rank of the group.
 
     script: the stage's file, from which the code that decides the run's bytes is found.
-    Raises InputError where the ranks' inputs differ.
+    Raises InputError if the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
     uncompiled, train = why_not_compiled(train, device), resolved(train, device)
@@ -70,7 +70,7 @@ def prepare(
     made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
     no_kernels = why_not_native(train.precision, device)
-    # each rank steps by itself on the gradients of all: kernels of two kinds would let the weights drift apart
+    # each rank makes its own step from everyone's gradients: two kinds of kernels would let the weights drift apart
     group.check_same(parts | {"train's kernels (is there a C++ compiler?)": not no_kernels})
     measured_on = conditions(device, threads, group.size) | {"loops": "torch" if no_kernels else "compiled"}
     snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))

@@ -1,4 +1,4 @@
-"""Start and end of a run's ranks: N processes on this host, or those that torchrun has started on several.
+"""Start and end of a run's ranks: N processes on this host, or those that torchrun has started on several hosts.
 
 However a rank ends, the user gets one line. A rank that fails writes its reason to the run's key-value store; one that
 writes none was killed. On one host a parent forks the ranks before torch has started a thread, passes signals on and
@@ -29,7 +29,7 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import CommandFailed, Interrupted, one_line
 from tinylm.training.distributed import Group, RankLost
 
-GRACE_S = 30.0  # for the others to save and end, once a rank is gone
+GRACE_S = 30.0  # for the others to save and end after a rank is gone
 _REPORTS_S = 3.0  # for the reports of other hosts
 _LOCALHOST = "127.0.0.1"
 _REPORTED = 3  # exit code of a rank that has written its reason to the store
@@ -38,9 +38,9 @@ Report = dict[str, Any]
 
 
 def in_ranks(processes: int, work: Work) -> None:
-    """Call work(group) once in each of the run's processes; raises what ended them, if not the end of their work.
+    """Call work(group) once in each of the run's processes; raises what ended them, unless they finished their work.
 
-    A run of one process works in the calling process. Under torchrun (RANK, WORLD_SIZE) this process is a rank
+    A run of one process runs in the calling process. Under torchrun (RANK, WORLD_SIZE) this process is a rank
     already. TINYLM_TORCHRUN holds arguments of torchrun, under which this command then starts again.
     """
     arguments = os.environ.get("TINYLM_TORCHRUN")
@@ -98,12 +98,12 @@ def _joined(store: dist.Store, group: Group, address: str) -> Iterator[None]:
     except RuntimeError as error:
         raise RankLost(str(error).strip().partition("\n")[0][:200]) from None
     yield
-    group.wait()  # for rank 0's last file
+    group.wait()  # until rank 0 has written its last file
     dist.destroy_process_group()
 
 
 def _interface_to(address: str) -> str:
-    """Name of the network interface that leads to an address: gloo itself would guess one by the host's name."""
+    """Name of the network interface that leads to an address: gloo would guess one from the host's name."""
     import psutil
 
     family, kind, _, _, target = socket.getaddrinfo(address, 1, type=socket.SOCK_DGRAM)[0]
@@ -117,18 +117,18 @@ def _interface_to(address: str) -> str:
 
 
 def _silence() -> None:
-    """Print nothing from here on: rank 0, or the first rank of this host, prints the same."""
+    """Print nothing from now on: rank 0, or the first rank of this host, prints the same."""
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _ignore_signals() -> None:
-    """Ignore SIGINT and SIGTERM: the first rank of the host takes them for all."""
+    """Ignore SIGINT and SIGTERM: the first rank of the host handles them for all."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _report(error: BaseException) -> Report:
-    """An exception as a dictionary that JSON can hold."""
+    """An exception as a dictionary that JSON can represent."""
     if os.environ.get("TINYLM_DEBUG") == "1":
         traceback.print_exc(file=sys.__stderr__)
     if isinstance(error, RankLost):
@@ -143,7 +143,7 @@ def _report(error: BaseException) -> Report:
 
 
 def _as_error(report: Report, prefix: str, suffix: str) -> BaseException:
-    """The exception that a report stands for."""
+    """The exception that a report represents."""
     if report["kind"] == "signal":
         return Interrupted(report["number"], report["text"] or "interrupted")
     if report["kind"] == "closed":
@@ -186,9 +186,9 @@ def _join_torchrun(processes: int, work: Work) -> None:
         with _joined(dist.PrefixStore("tinylm", store), group, os.environ["MASTER_ADDR"]):
             work(group)
     except BaseException as error:
-        _ignore_signals()  # torchrun ends all ranks as soon as one has failed, but the error is still to be printed
+        _ignore_signals()  # torchrun ends all ranks as soon as one has failed, but the error must still be printed
         report = _report(error)
-        with contextlib.suppress(RuntimeError):  # the store may be gone with its host
+        with contextlib.suppress(RuntimeError):  # the store may have gone with its host
             store.set(_key(group.rank), json.dumps(report))
         reports = {group.rank: report} | (_reports(store, group) if report["kind"] == "lost" else {})
         missing = set(range(group.size)) - set(reports)
@@ -196,7 +196,7 @@ def _join_torchrun(processes: int, work: Work) -> None:
 
 
 def _reports(store: dist.Store, group: Group) -> dict[int, Report]:
-    """What the other ranks report within `_REPORTS_S` as having ended them."""
+    """The reasons for their end that other ranks report within `_REPORTS_S`."""
     reports: dict[int, Report] = {}
     end = time.monotonic() + _REPORTS_S
     with contextlib.suppress(RuntimeError):
@@ -209,7 +209,7 @@ def _reports(store: dist.Store, group: Group) -> dict[int, Report]:
 
 
 def _fork_ranks(processes: int, work: Work) -> None:
-    """Fork the ranks, wait for them, and raise what ended them, if not the end of their work."""
+    """Fork the ranks, wait for them, and raise what ended them, unless they finished their work."""
     listener = socket.create_server((_LOCALHOST, 0))
     port = listener.getsockname()[1]
     context = multiprocessing.get_context("fork")
@@ -246,7 +246,7 @@ def _fork_ranks(processes: int, work: Work) -> None:
 
 
 def _watch(started: list[ForkProcess], presses: list[int]) -> dict[int, str]:
-    """Wait until all ranks have ended, after a failure for GRACE_S; returns how those ended that gave no reason."""
+    """Wait until all ranks have ended, after a failure at most GRACE_S; returns how those without a reason ended."""
     end = float("inf")
     while (running := [process for process in started if process.exitcode is None]) and time.monotonic() < end:
         wait([process.sentinel for process in running], timeout=0.5)
@@ -270,7 +270,7 @@ def _rank(group: Group, port: int, parent: int, handlers: dict[signal.Signals, A
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no rank outlives its parent
     if os.getppid() != parent:
         os._exit(_REPORTED)
-    os.setpgid(0, 0)  # Ctrl-C comes from the parent, and once
+    os.setpgid(0, 0)  # Ctrl-C comes from the parent, and only once
     for number, handler in handlers.items():
         signal.signal(number, handler)
     if not group.is_rank0:

@@ -1,11 +1,11 @@
-"""What depends on how far a run is: learning rate, early stopping, and the epochs whose weights are kept."""
+"""What depends on a run's progress: learning rate, early stopping, and the epochs whose weights are kept."""
 
 import dataclasses
 import math
 
 from tinylm.base.config import PARAMS_FILE, InputError
 
-ALMOST = 0.02  # share of an epoch's tokens that a run may end short of it
+ALMOST = 0.02  # a run may end short of an epoch by this share of its tokens
 
 
 def learning_rate(progress: float, peak: float, warmup: float, schedule: str, final: float) -> float:
@@ -32,7 +32,7 @@ class EarlyStopping:
     stale: int = 0  # validations since the best
 
     def observe(self, loss: float, update: int, counts: bool = True) -> bool:
-        """Take a validation's loss; True if it is the best so far. One that does not count takes no patience."""
+        """Take a validation's loss; True if it is the best so far. One that does not count does not use up patience."""
         if loss < self.best:
             self.best, self.best_update, self.stale = loss, update, 0
             return True
@@ -41,14 +41,14 @@ class EarlyStopping:
 
     @property
     def should_stop(self) -> bool:
-        """True once patience has run out (never if it is null)."""
+        """True once patience has run out (never if it is None)."""
         return self.patience is not None and self.stale >= self.patience
 
 
 class EpochCheckpoints:
     """The epochs after which a run keeps its weights: each is reached by the first update that has seen its tokens.
 
-    A pure function of the tokens seen, so that a resumed run keeps the same. Raises InputError where an epoch is too
+    A pure function of the tokens seen, so a resumed run keeps the same ones. Raises InputError if an epoch is too
     small for a token or beyond the run's end.
     """
 
@@ -71,7 +71,7 @@ class EpochCheckpoints:
         return [epoch for epoch, tokens in self.tokens.items() if before < tokens <= now]
 
     def almost_reached(self, last: int, end: int) -> list[float]:
-        """The chosen epochs that a run which stops after `last` tokens, short of `end`, misses by at most 2 %."""
+        """The chosen epochs that a run misses by at most 2 % when it stops after `last` tokens, short of `end`."""
         return [epoch for epoch in self.between(last, end) if self.tokens[epoch] - last <= ALMOST * self.tokens[epoch]]
 
     def ends_an_epoch(self, before: int, now: int) -> bool:

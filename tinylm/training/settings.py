@@ -1,4 +1,4 @@
-"""Section `train`. Light: params.yaml is checked without torch."""
+"""Section `train`. Its imports are light, because params.yaml is checked without torch."""
 
 import dataclasses
 
@@ -56,7 +56,7 @@ class TrainSettings:
         return found
 
     def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
-        """Scored tokens (that the schedule spans, where the run ends). Raises InputError where stop_after is above."""
+        """Scored tokens (that the schedule spans, where the run ends). Raises InputError if stop_after is above."""
         whole = self.tokens if self.tokens is not None else round((self.epochs or 0.0) * tokens_per_epoch)
         end = whole if self.stop_after is None else self.stop_after
         if end > whole:

@@ -43,13 +43,13 @@ def _digest(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Unfinished:
-    """A run that did not come to its end: its folder and the parts of its fingerprint."""
+    """A run that did not finish: its folder and the parts of its fingerprint."""
 
     folder: Path
     parts: Mapping[str, Any]
 
     def differing(self, parts: Mapping[str, Any]) -> list[str]:
-        """The keys with other values than in `parts`."""
+        """The keys whose values differ from `parts`."""
         return [key for key in {**self.parts, **parts} if self.parts.get(key) != parts.get(key)]
 
     def difference(self, parts: Mapping[str, Any]) -> str:
@@ -93,12 +93,12 @@ class Snapshots:
     """The snapshots of one run, in root/<fingerprint of its parts>: parameters, hashes of data and of code.
 
     Each is UPDATE.safetensors, then UPDATE.json with the SHA-256 of both: without its JSON a snapshot does not exist.
-    The weights of chosen epochs lie in `moments` beside them until the run is done, since files that the run wrote
+    The weights of chosen epochs are in `moments` beside them until the run is done, since files that the run wrote
     elsewhere may be gone when it is resumed. A run that is done keeps its snapshots until the next one starts.
-    mode (default: TINYLM_RESUME, or auto): auto resumes a run with exactly these parts, and refuses if an unfinished
-    one differs in its code only; require refuses to start anew, and resumes even a run that is done; force resumes a
-    run of other code too; never starts anew. conditions: what equal bytes need beside the parts; a run that is resumed
-    under others prints a warning.
+    mode (default: TINYLM_RESUME, or auto): `auto` resumes a run with exactly these parts, and refuses if an unfinished
+    one differs only in its code; `require` refuses to start a new run, and resumes even a finished one; `force` also
+    resumes a run of other code; `never` always starts a new run. conditions: what equal bytes need besides the parts; a
+    run that is resumed under other conditions prints a warning.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class Snapshots:
         write_bytes(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
     def latest(self) -> State | None:
-        """The newest whole snapshot of this run, or None if it starts anew.
+        """The newest whole snapshot of this run, or None if it starts from the beginning.
 
-        Damaged ones are named and passed over. Raises InputError if one is required and there is none, if a later
+        Damaged ones are named and skipped. Raises InputError if one is required and there is none, if a later
         tinylm wrote the newest unfinished run, and if that run had other code.
         """
         if self.mode != "require":
@@ -179,7 +179,7 @@ class Snapshots:
         return state
 
     def finish(self) -> None:
-        """Mark the run as done: its snapshots go when the next one starts."""
+        """Mark the run as done: its snapshots are removed when the next one starts."""
         write_json(self.folder / DONE, {})
 
     def _newest_whole(self) -> State | None:

@@ -20,7 +20,7 @@ from tinylm.training.settings import TrainSettings
 
 
 class TrainingFailed(CommandFailed):
-    """The run cannot go on (a loss or gradient that is no number); the message names the update and the rate."""
+    """The run cannot continue (a loss or gradient that is not a number); the message names the update and the rate."""
 
 
 def make_optimizers(model: TinyLM, settings: TrainSettings, native: bool = False) -> list[tuple[Adam | Muon, float]]:
@@ -47,8 +47,8 @@ def accumulate_gradients(
 ) -> tuple[float, int]:
     """Add the gradient of the mean loss over all tokens of all mini-batches; returns (sum of nats, tokens).
 
-    Each mini-batch counts by its tokens, so that the gradient is that of one batch holding them all. total: the tokens
-    that the mean is over, where these mini-batches hold a share of them only.
+    Each mini-batch counts by its tokens, so the gradient is that of one batch with all of them. total: the number of
+    tokens for the mean, if these mini-batches have only a share of them.
     """
     device = model.embedding.device
     total = sum(batch.tokens for batch in batches) if total is None else total
@@ -64,7 +64,7 @@ def accumulate_gradients(
 class Trainer:
     """One run over a token budget; `train` drives it, the benches time its `update`.
 
-    In a group of several ranks each computes its share of an update, and all make the same step.
+    In a group of several ranks each rank computes its share of an update, and all make the same step.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Trainer:
         self.optimizers = make_optimizers(model, settings, self.native)
         self.updates = self.tokens = 0
         keep_freed_memory()
-        # Deterministic kernels are asked for (seeding), and torch then fills each new tensor, which nothing here reads.
+        # With deterministic kernels (seeding), torch fills each new tensor, but nothing here reads those values.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         choose_products(settings.precision, device)
         model.train()
@@ -96,14 +96,14 @@ class Trainer:
         return found
 
     def refuse_not_finite(self, tensors: Mapping[str, Tensor]) -> None:
-        """TrainingFailed where one of the tensors holds a value that is not finite: such a state is never kept."""
+        """TrainingFailed if one of the tensors has a value that is not finite: such a state is never kept."""
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not tensor.isfinite().all():
                 raise TrainingFailed(f"update {self.updates}: {name} holds a value that is not finite; lower train.lr")
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor], updates: int, tokens: int) -> None:
-        """Go on from what `tensors` gave after so many updates and tokens. Raises KeyError where one is missing."""
+        """Continue from what `tensors` gave after this many updates and tokens. Raises KeyError if one is missing."""
         torch.set_rng_state(tensors["random.cpu"])
         if self.model.embedding.is_cuda and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.model.embedding.device)

@@ -1,8 +1,8 @@
-"""Contenders in decoding the same weights and prompts to texts of fixed length: tinylm, transformers, CTranslate2.
+"""Contenders that decode texts of fixed length from the same weights and prompts: tinylm, transformers, CTranslate2.
 
-Every set-up has `prompts`, `new_tokens` and `threads`. A request names a method (sample | greedy | a beam's width) and
-may say `alone`, how many of the first prompts to decode one at a time; else all are decoded at once. The answer is
-{seconds, tokens, ids}, ids of greedy decoding alone.
+Every setup has `prompts`, `new_tokens` and `threads`. A request names a method (sample | greedy | a beam's width) and
+may have `alone`, how many of the first prompts to decode one at a time; otherwise all are decoded at once. The answer
+is {seconds, tokens, ids}, with ids only for greedy decoding.
 """
 
 import json
@@ -41,9 +41,9 @@ def _step(setup: Mapping[str, Any], decode: Decode) -> Step:
 
 
 def our_decode(model: TinyLM, decoder: Decoder | None, new_tokens: int) -> Decode:
-    """decode(prompts, method) by `generate` and `beam_search`; without a decoder on the readable path.
+    """decode(prompts, method) by `generate` and `beam_search`; by the plain implementation if there is no decoder.
 
-    The other settings are those of section decode; samples are drawn from the model's own distribution.
+    The other settings are those of section `decode`; samples are drawn from the model's own distribution.
     """
     drawn = read_section({"decode": read_params()["decode"] | OWN_DISTRIBUTION}, "decode", DecodeSettings)
     fixed: dict[str, Any] = {"eos_id": None, "banned": [], "stop_at_eos": False, "decoder": decoder}
@@ -95,7 +95,7 @@ def ctranslate2(setup: Mapping[str, Any]) -> Step:
     import ctranslate2
 
     target = Path(setup["export"]).with_name(f"ctranslate2-{setup['quantization'] or 'float32'}")
-    if not target.exists():  # the export in its format, made once, beside it
+    if not target.exists():  # the export in CTranslate2's format, made once, beside it
         with atomic_folder(target) as new:
             converter = ctranslate2.converters.TransformersConverter(setup["export"])
             converter.convert(str(new), quantization=setup["quantization"], force=True)

@@ -1,6 +1,6 @@
-"""What `growth` measures: seconds of one training step, of one decoded batch, of counting and encoding some text.
+"""What `growth` measures: seconds per training step, per decoded batch, and to count and encode some text.
 
-A request with `limit` tells what was counted: operations, bytes, and the machine's rates of both.
+A request with `limit` answers what was counted: operations, bytes, and the machine's rates of both.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from tinylm.text.tokens.words import build_tokenizer, count_words
 
 
 def flop_per_s(tiny: bool, bf16: bool) -> float:
-    """Operations a second of a large matrix product."""
+    """Operations per second of a large matrix product."""
     rows, inner, columns = (64, 32, 64) if tiny else (2048, 1200, 1200)
     dtype = torch.bfloat16 if bf16 else torch.float32
     a, b = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
@@ -28,7 +28,7 @@ def flop_per_s(tiny: bool, bf16: bool) -> float:
 
 
 def bytes_per_s(size: float) -> float:
-    """Bytes a second at which `size` bytes are read again and again, out of a cache where they fit one."""
+    """Bytes per second at which `size` bytes are read repeatedly, from a cache if they fit in one."""
     block = torch.ones(max(1, int(size) // 4))
     return block.nbytes / min(seconds(block.sum) for _ in range(20))
 

@@ -1,6 +1,6 @@
-"""llama2.c (github.com/karpathy/llama2.c): its C programs, compiled here, with a random model of as many weights.
+"""llama2.c (github.com/karpathy/llama2.c): its C programs, compiled here, with a random model of the same size.
 
-It has three matrices in the feed-forward, and its int8 wants widths of many factors, so that its shape is its own:
+It has three matrices in the feed-forward, and its int8 needs widths with many factors, so its shape is its own:
 width 288 in 6 heads, feed-forward 928, which makes 8.8 M weights at 4 layers and 14,886 words, as in word-50k.
 """
 
@@ -55,7 +55,7 @@ def _vocabulary(folder: Path, size: int) -> None:
 def make(setup: Mapping[str, Any]) -> Step:
     """setup: clone, folder, shape, precision (fp32 | int8), cores, texts (of a trial).  -> {seconds, tokens}
 
-    Time is what it measures itself: all tokens but the first, loading left out.
+    The time is what it measures itself: all tokens except the first, without loading.
     """
     clone, folder, precision = Path(setup["clone"]), Path(setup["folder"]), setup["precision"]
     if not (folder / "tokenizer.bin").exists():
@@ -71,7 +71,7 @@ def make(setup: Mapping[str, Any]) -> Step:
     environment = os.environ | {"OMP_NUM_THREADS": str(setup["cores"])}
 
     def rate(seed: int) -> float:
-        """Tokens a second of one text; 0 where it does not say."""
+        """Tokens per second of one text; 0 if it does not print them."""
         made = subprocess.run([*command, "-s", str(seed)], capture_output=True, env=environment, check=True)
         match = _RATE.search(made.stderr.decode(errors="replace"))
         return float(match[1]) if match else 0.0

@@ -1,8 +1,8 @@
-"""Contenders of the line `loss`: training for so many tokens is the set-up, so that the clock runs from the start of
-the process; the step then scores what was trained.
+"""Contenders of the line `loss`: training on a number of tokens is the setup, so the clock runs from the start of the
+process; the step then scores what was trained.
 
 nanoGPT: windows at random places, AdamW, cosine to the horizon. tinylm: `assemble`'s parts, the real Trainer with its
-recipe, skip-gram vectors trained first where asked for. Set-up of both: folder and shape of the data, seed, tokens.
+recipe, skip-gram vectors trained first if asked for. Setup of both: folder and shape of the data, seed, tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from tinylm.training.trainer import Trainer
 
 
 def _scores(folder: Path, shape: Shape, batch_loss: Callable[[Batch], float]) -> Step:
-    """Nats per token of held-out and evaluation in non-overlapping windows; batch_loss: a batch's nats, added up."""
+    """Nats per token of held-out and evaluation in non-overlapping windows; batch_loss: a batch's total nats."""
 
     def split(name: str) -> float:
         batches = list(scoring_batches(TokenStore(folder / "tokens", name), "stream", 32, shape.context, PAD_ID))
@@ -54,7 +54,7 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
 
 
 def ours(setup: Mapping[str, Any]) -> Step:
-    """setup: train, model, embedding: changes of the complete preset's sections"""
+    """setup: train, model, embedding: changes to the complete preset's sections"""
     torch.set_num_threads(setup["threads"])
     shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
     vectors = section("embedding", EmbeddingSettings, {"width": shape.width} | setup.get("embedding", {}))

@@ -1,8 +1,8 @@
 """nanoGPT (github.com/karpathy/nanoGPT): the model and optimizer of the user's clone, driven in its best mode.
 
-Its own train.py knows no bf16 on a CPU and is a script; the loop here does the same (random windows of one file of
+Its own train.py supports no bf16 on a CPU and is a script; the loop here does the same (random windows of one file of
 ids, AdamW as `configure_optimizers` sets it up, gradients clipped at 1, cosine with warm-up) with the same settings,
-and offers bf16 and torch.compile beside its plain CPU mode.
+and offers bf16 and torch.compile in addition to its plain CPU mode.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def load(clone: str) -> Any:
-    """Its model.py as a module. FileNotFoundError where the folder is no clone of it."""
+    """Its model.py as a module. FileNotFoundError if the folder is not a clone of it."""
     spec = importlib.util.spec_from_file_location("nanogpt_model", Path(clone) / "model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -49,7 +49,7 @@ class NanoGPT:
         self.model: Callable[..., Any] = torch.compile(self.raw) if mode.endswith("compile") else self.raw
 
     def update(self, batch: Batch, lr: float | None = None) -> None:
-        """One step of its loop; the gradients are dropped as the next one begins, as in ours."""
+        """One step of its loop; the gradients are dropped when the next step begins, as in ours."""
         for group in self.optimizer.param_groups:
             group["lr"] = group["lr"] if lr is None else lr
         self.optimizer.zero_grad(set_to_none=True)

@@ -1,7 +1,7 @@
-"""Contenders over text: words counted and encoded, quotes mended, vectors read out of a fastText .bin.
+"""Contenders over text: words counted and encoded, quotes mended, vectors read from a fastText .bin.
 
-Without torch, so that the size of the process is that of the reader. Over texts a step takes the sample named by
-`path` once and answers {seconds, mb}; over vectors it answers {seconds, digest, process_mib}.
+Without torch, so that the size of the process is that of the reader. For texts, a step processes the sample named by
+`path` once and answers {seconds, mb}; for vectors it answers {seconds, digest, process_mib}.
 """
 
 import hashlib

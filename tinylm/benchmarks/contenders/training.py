@@ -1,6 +1,6 @@
 """Contenders in training: our Trainer, nanoGPT, GPT-2 of transformers.
 
-Each takes a set-up with `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory`
+Each takes a setup with `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory`
 {peak_mib, process_mib}.
 """
 
@@ -41,7 +41,7 @@ def ours(setup: Mapping[str, Any]) -> Step:
 
 
 def nanogpt(setup: Mapping[str, Any]) -> Step:
-    """nanoGPT out of the user's clone. setup: clone, mode (fp32 | bf16 | bf16+compile)."""
+    """nanoGPT from the user's clone. setup: clone, mode (fp32 | bf16 | bf16+compile)."""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])

@@ -6,8 +6,8 @@
 
 template <class Slot> struct Head {
     const Slot *keys, *values;  // of a layer
-    const int64_t* places;      // (seen) where each slot lies after them
-    int64_t seen, next;         // slots, and how far after a slot the next head's lies: read ahead
+    const int64_t* places;      // (seen) offset of each slot
+    int64_t seen, next;         // slots, and distance from a slot to the next head's: read ahead
 };
 
 template <class Slot> INLINE void read_ahead(const Slot* from, int vectors) {
@@ -15,7 +15,7 @@ template <class Slot> INLINE void read_ahead(const Slot* from, int vectors) {
         __builtin_prefetch((const char*)from + byte);
 }
 
-// softmax(q K^T / sqrt(Dh)) V; C vectors a head, 0 for any number.
+// softmax(q K^T / sqrt(Dh)) V; C vectors per head, 0 for any number.
 template <int C, class Slot>
 void attention(const Head<Slot>& head, const float* q, int64_t width, int any, float* to) {
     constexpr int most = C ? C : 64;

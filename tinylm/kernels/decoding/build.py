@@ -1,4 +1,4 @@
-"""The decoding step in C++: where its sources are, its library compiled at once or in the background, and loaded."""
+"""The decoding step in C++: its sources, compiling them at once or in the background, loading the library."""
 
 import ctypes
 import errno
@@ -25,7 +25,7 @@ library_path, is_compiled, compile_library = STEP.path, STEP.is_compiled, STEP.c
 
 
 def last_failure() -> str:
-    """What the last try in the background met, in one line; empty where there is none. Raises CannotCompile."""
+    """How the last attempt in the background failed, in one line; empty if it did not. Raises CannotCompile."""
     try:
         return _note().read_text("utf-8")
     except (OSError, UnicodeError):
@@ -37,7 +37,7 @@ def _note() -> Path:
 
 
 def compile_in_background() -> None:
-    """Have it compiled by a process of its own, for the next command; nothing waits for it. Raises OSError."""
+    """Compile it in a separate process, for the next command; nothing waits for it. Raises OSError."""
     folder = library_path().parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -2,7 +2,7 @@
 #include "choosing.h"
 #include "team.h"
 
-// What is asked of each row of logits (rows, V).  Whether all of these are finite.
+// Compute what is asked of each row of logits (rows, V).  Returns whether all of these are finite.
 extern "C" int64_t tinylm_largest(const float* logits, int64_t rows, int64_t vocab, const Asked* asked,
                                   int64_t threads) {
     std::atomic<int64_t> finite{1};
@@ -21,7 +21,7 @@ extern "C" int64_t tinylm_largest(const float* logits, int64_t rows, int64_t voc
     return finite;
 }
 
-// Inverse-CDF sampling from softmax(logits / temperature): the first index whose cumulated weight exceeds u times the
+// Inverse-CDF sampling from softmax(logits / temperature): the first index whose cumulative weight exceeds u times the
 // sum, in each row; weights in float32, sums in float64.  -inf weighs nothing.
 extern "C" void tinylm_draw(const float* logits, int64_t rows, int64_t vocab, const double* u, double temperature,
                             int64_t* tokens, int64_t threads) {
@@ -64,7 +64,7 @@ extern "C" void tinylm_draw(const float* logits, int64_t rows, int64_t vocab, co
     }
 }
 
-// Whether the sum of all numbers is finite: no infinity and no NaN among them.
+// Returns whether the sum of all numbers is finite: no infinity and no NaN among them.
 extern "C" int64_t tinylm_finite(const float* values, int64_t count, int64_t threads) {
     float sum = 0.0f;
 #pragma omp parallel for simd num_threads(threads) reduction(+ : sum)

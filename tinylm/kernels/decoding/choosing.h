@@ -1,10 +1,10 @@
-// The largest of a row of logits and ln(sum(exp)), from pieces of the row that are looked at as they come.
+// The largest of a row of logits and ln(sum(exp)), from pieces of the row that are read as they come.
 #pragma once
 #include <cfloat>
 
 #include "products.h"
 
-constexpr int64_t PIECE = 8 * PANEL;  // logits that are looked at together
+constexpr int64_t PIECE = 8 * PANEL;  // logits that are read together
 
 struct Asked {
     int64_t k;              // how many of the largest; 0 asks for the logits themselves
@@ -52,8 +52,8 @@ INLINE float top_of(F v) {  // in halves
 
 inline int64_t pieces(int64_t vocab) { return (vocab + PIECE - 1) / PIECE; }
 
-// Look at the piece that begins at id `first`; z holds a whole piece, of which what is past `vocab` is overwritten.
-// Whether all is finite.
+// Look at the piece that begins at id `first`; z holds a whole piece, of which the part past `vocab` is overwritten.
+// Returns whether all are finite.
 inline bool look(float* z, int64_t first, int64_t vocab, const Asked& asked, Best& best, Part& part) {
     const int64_t count = std::min(PIECE, vocab - first);
     for (int64_t i = count; i < PIECE; ++i) z[i] = -FLT_MAX;

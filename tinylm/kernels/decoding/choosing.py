@@ -1,4 +1,4 @@
-"""What is asked of rows of logits in place of them: the largest, the sum of exponentials, a draw (choosing.h)."""
+"""Values computed from logits, so that the logits need not be returned: the largest, ln sum exp, a draw."""
 
 import ctypes
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 
 
 class Asked(ctypes.Structure):
-    """One question; `ask` makes it and the tensors of its answer."""
+    """What is asked of logits; `ask` makes it together with the tensors for the answer."""
 
     _fields_ = [
         *(("k", _INTEGER), ("banned", _POINTER), ("bans", _INTEGER)),
@@ -21,7 +21,7 @@ class Asked(ctypes.Structure):
     ]
 
     def after(self, rows: int) -> "Asked":
-        """The same of the rows after the first `rows`."""
+        """The same question for the rows after the first `rows`."""
         sums = self.log_sums and self.log_sums + 4 * rows
         return Asked(
             self.k, self.banned, self.bans, self.values + 4 * self.k * rows, self.ids + 8 * self.k * rows, sums
@@ -32,21 +32,21 @@ Answer = tuple[Tensor, Tensor, Tensor]  # values (B, k), ids (B, k), ln(sum(exp(
 
 
 def ask(rows: int, k: int, bans: np.ndarray, with_sums: bool) -> tuple[Asked, Answer]:
-    """The k largest of each row but the ids `bans`, ascending int64, which must outlive the question."""
+    """Ask for the k largest of each row without the ids `bans`, ascending int64, which must outlive the question."""
     values, ids, log_sums = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64), torch.empty(rows)
     places = values.data_ptr(), ids.data_ptr(), log_sums.data_ptr() if with_sums else None
     return Asked(k, bans.ctypes.data, len(bans), *places), (values, ids, log_sums)
 
 
 def threads_for(values: Tensor) -> int:
-    """How many are worth waking for so many numbers."""
+    """The number of threads worth waking for this many numbers."""
     return torch.get_num_threads() if values.numel() > 1 << 16 else 1
 
 
 def largest(
     logits: Tensor, k: int, banned: Sequence[int] = (), with_sums: bool = True
 ) -> tuple[Tensor, Tensor, Tensor, bool]:
-    """As `filters.largest` without the banned ids, ln sum exp of each row with them, and whether all are finite.
+    """As `filters.largest` without the banned ids; ln sum exp of each row, banned ids included; whether all are finite.
 
     Without `with_sums` the last two are not computed.
     """

@@ -1,4 +1,4 @@
-"""Which way of computing a step suits this machine: the compiled one where it can be had, else plain torch."""
+"""Which way of computing a step suits this machine: the compiled one if available, else plain torch."""
 
 import contextlib
 import dataclasses
@@ -31,9 +31,9 @@ class _RoundedSession(Session):
 
 @dataclasses.dataclass(frozen=True)
 class ModelDecoder(Decoder):
-    """A model prepared for decoding, as its weights are now.
+    """A model prepared for decoding with its current weights.
 
-    packed: for the compiled step; None: the model's own code, its steps replayed where `graphs`.
+    packed: for the compiled step; None: the model's own code, whose steps are replayed if `graphs`.
     """
 
     precision: str
@@ -78,10 +78,10 @@ class ModelDecoder(Decoder):
 def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bool = True) -> ModelDecoder:
     """Make a model ready for decoding: precision fp32 | bf16 | int8 | auto, step plain | compiled | auto.
 
-    auto compiles where there is a compiler and the model is a float32 one on the CPU, and takes bf16 where the
-    processor multiplies it, else fp32. On CUDA, steps are recorded as graphs in place of compiling. Without `wait`, a
-    step not compiled yet is left to a process in the background, and this decoder does without. Raises InputError
-    where step is "compiled" and cannot be.
+    auto compiles if there is a compiler and the model is a float32 one on the CPU, and takes bf16 if the processor
+    multiplies it, else fp32. On CUDA, steps are recorded as graphs instead of being compiled. Without `wait`, a step
+    that is not compiled yet is left to a process in the background, and this decoder does without it. Raises InputError
+    if step is "compiled" and cannot be compiled.
     """
     if model.embedding.is_cuda and step != "plain":
         precision = "bf16" if precision == "auto" else precision
@@ -103,7 +103,7 @@ def decoder_of(model: TinyLM, settings: DecodeSettings, wait: bool = True) -> Mo
 
 
 def _obstacle(model: TinyLM, wait: bool) -> str:
-    """Why there is no compiled step for this model here; empty where there is one."""
+    """Why there is no compiled step for this model here; empty if there is one."""
     if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
         return "made for float32 models on the CPU"
     for name, known in (("norm_kind", NORMS), ("activation", ACTIVATIONS)):

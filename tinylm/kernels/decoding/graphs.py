@@ -1,4 +1,4 @@
-"""On CUDA: the kernels of a decoding step recorded once and replayed, since launching them costs more than they do."""
+"""On CUDA: the kernels of a decoding step recorded once and replayed: launching them costs more than running them."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from tinylm.decoding.session import Session
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.transformer import TinyLM
 
-Record = Callable[[Callable[[], None]], Callable[[], None]]  # runs a function once or more; returns what repeats it
+Record = Callable[[Callable[[], None]], Callable[[], None]]  # runs a function at least once; returns what repeats it
 
 
 def cuda_graph(run: Callable[[], None]) -> Callable[[], None]:
@@ -29,13 +29,13 @@ def cuda_graph(run: Callable[[], None]) -> Callable[[], None]:
 
 
 class _Recorded:
-    """One step of the model over a cache of fixed size, whose inputs and outputs lie in buffers of their own."""
+    """One step of the model over a cache of fixed size, whose inputs and outputs are in its own buffers."""
 
     def __init__(self, model: TinyLM, cache: KVCache, record: Record, ids: Tensor, positions: Tensor) -> None:
         self.rows, self.cache_at = len(cache.keys[0]), cache.keys[0].data_ptr()
-        self._ids, self._positions = ids.clone(), positions.clone()  # the recording runs, and may do so several times
+        self._ids, self._positions = ids.clone(), positions.clone()  # recording runs the step, possibly several times
         self._hidden = model.embedding.new_zeros((self.rows, model.width))
-        whole = cache.whole()  # a later selection of rows leaves this one as it is
+        whole = cache.whole()  # a later selection of rows leaves this one unchanged
 
         def run() -> None:
             self._hidden.copy_(model.hidden(self._ids, self._positions, whole)[:, 0])
@@ -45,7 +45,7 @@ class _Recorded:
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Hidden states after the tokens (B, 1) at positions (B, 1) of the first B rows.  -> (B, D)
 
-        What the recording does to further rows does no harm: nobody is there any more.
+        What the recording does to further rows is harmless: they are no longer in use.
         """
         self._ids[: len(ids)] = ids
         self._positions[: len(ids)] = positions
@@ -54,7 +54,7 @@ class _Recorded:
 
 
 class GraphSession(Session):
-    """`Session` whose steps replay a recording; rows may leave without a new one, more rows take a new one."""
+    """`Session` whose steps replay a recording; rows may leave without a new one, more rows need a new one."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 // Tokens in, logits out: a decoder-only transformer over a cache of fixed size, all rows of a step in one call.
 //
 // A row is one token of one sequence: a step of B sequences has B rows, a prompt as many as it has tokens. Keys and
-// values of sequence b's slot s lie in the cache's row table[b][s], so that beams share what they have in common.
+// values of sequence b's slot s are in the cache's row table[b][s], so beams share what they have in common.
 #pragma once
 #include <memory>
 #include <type_traits>
@@ -186,7 +186,7 @@ template <class Kind> class Pass {  // what the threads share
         }
     }
 
-    // The last product, and what is asked of the logits, piece by piece while they are near.
+    // The last product, and what is asked of the logits, piece by piece while they are in cache.
     void choose(int64_t thread) {
         const int64_t all = pieces(m.vocab);
         const int64_t first = all * thread / team.threads, last = all * (thread + 1) / team.threads;

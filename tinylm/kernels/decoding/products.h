@@ -2,7 +2,7 @@
 //
 // Weights and inputs are rows of 32-bit words: a word holds one fp32, two bf16 or four int8 neighbours along the inputs.
 // Weights (N, K) are packed as (N / 32, words, 32): panels of 32 outputs, which one pass over the words fills. Each
-// output is summed in the same order whatever the number of rows, so that a row does not depend on its batch.
+// output is summed in the same order whatever the number of rows, so a row does not depend on its batch.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ struct Bf16 {
     }
 };
 
-struct Int8 {  // inputs are stored with 128 added, so that they are unsigned
+struct Int8 {  // inputs are stored with 128 added, so they are unsigned
     typedef I Sum;
     typedef Half Slot;
     static INLINE void add(I& sum, U weight, uint32_t x) {
@@ -147,7 +147,7 @@ INLINE float sum_of(F v) {  // in halves
     return (last[0] + last[2]) + (last[1] + last[3]);
 }
 
-// Scale, bias and what else follows, for a panel of `rows` rows from output `first` on; arrays hold whole panels.
+// Scale, bias and whatever else follows, for a panel of `rows` rows from output `first` on; arrays hold whole panels.
 template <class Sum>
 void finish(const Linear& linear, int64_t rows, const Sum* sums, int64_t first, const float* x_scale, float* y,
             int64_t y_stride, After after) {

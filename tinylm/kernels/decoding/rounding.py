@@ -1,8 +1,8 @@
-"""What a lower precision does to a product, in a few lines of torch: the reference of the compiled step.
+"""What a lower precision does to a product, in a few lines of torch: the reference for the compiled step.
 
 fp32: x W^T.  bf16: both sides rounded to bfloat16, summed in float32.  int8: each output's weights are whole numbers
-q = round(w / s) of -127..127 with s = max |w| / 127 (symmetric, per channel), each input row likewise with a scale of
-its own: the product of whole numbers is exact, and is multiplied by both scales. Both keep keys and values in binary16.
+q = round(w / s) from -127..127 with s = max |w| / 127 (symmetric, per channel), and each input row likewise with its
+own scale: the product of whole numbers is exact, and multiplied by both scales. Both keep keys and values in binary16.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ _MATMUL = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 
 
 def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row as whole numbers and the size of their unit.  (N, K) -> (N, K) whole, (N, 1)"""
+    """Each row as whole numbers and their scale.  (N, K) -> (N, K) whole, (N, 1)"""
     largest = rows.abs().amax(-1, keepdim=True)
     inverse = torch.where(largest > 0, STEPS / largest, 0.0)
     return (rows * inverse).round(), largest / STEPS
 
 
 def _rounded_weight(precision: str, weight: Tensor) -> tuple[Tensor, ...]:
-    """What a product takes of its weights; on CUDA bf16 ones stay bf16, since products of them are faster there."""
+    """What a product takes of its weights; on CUDA bf16 weights stay bf16, since their products are faster there."""
     if precision == "int8":
         whole, unit = quantise(weight)
         return whole.double(), unit[:, 0]
@@ -44,7 +44,7 @@ def _product(precision: str, x: Tensor, weight: tuple[Tensor, ...], bias: Tensor
 
 
 class LowerPrecision(TorchFunctionMode):
-    """Inside it every linear layer of a model computes in `precision`; parameters are rounded once and kept."""
+    """While active, every linear layer of a model computes in `precision`; parameters are rounded once and kept."""
 
     def __init__(self, precision: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class LowerPrecision(TorchFunctionMode):
     def _weight(self, weight: Tensor) -> tuple[Tensor, ...]:
         if not isinstance(weight, torch.nn.Parameter):
             return _rounded_weight(self.precision, weight)
-        if id(weight) not in self._kept:  # what is kept keeps its id
+        if id(weight) not in self._kept:  # a kept tensor keeps its id
             self._kept[id(weight)] = weight, _rounded_weight(self.precision, weight)
         return self._kept[id(weight)][1]
 

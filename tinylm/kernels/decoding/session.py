@@ -1,4 +1,4 @@
-"""A batch of texts under way, each step of which is one call of the compiled code."""
+"""A batch of texts being generated, each step of which is one call of the compiled code."""
 
 import ctypes
 import weakref
@@ -16,7 +16,7 @@ from tinylm.model.transformer import TinyLM
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 AT_ONCE = 512  # rows of one call: bounds the memory of its intermediate results
-ALONE = 12 << 20  # bytes of weights times rows below which a second thread costs as much as it saves
+ALONE = 12 << 20  # bytes of weights times rows; below this a second thread costs as much as it saves
 
 
 class _Step(ctypes.Structure):
@@ -28,7 +28,7 @@ class _Step(ctypes.Structure):
 
 
 def _give_back(packed: PackedModel, buffers: Tensor) -> None:
-    """Keep the buffers of a session that is gone for the next one: new memory costs a page fault for each page."""
+    """Keep the buffers of a finished session for the next one: new memory costs a page fault per page."""
     packed.spare = [buffers]
 
 
@@ -52,10 +52,10 @@ class Slots:
         self._references = ctypes.byref(packed.structure), ctypes.byref(self._step)
 
     def run(self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, into: Tensor | Asked) -> bool:
-        """Feed rows (3, R) of token, position and sequence; logits after the rows `wanted` into a tensor (W, V), or
-        what is asked of them; whether those that were asked are finite.
+        """Feed rows (3, R) of token, position and sequence; put logits after the rows `wanted` into a tensor (W, V), or
+        what is asked of them into `Asked`; returns whether the logits of those rows are finite.
 
-        table (sequences, capacity) int32: the row in which each slot of a sequence lies. Its tokens come in order.
+        table (sequences, capacity) int32: the row that has each slot of a sequence. A sequence's tokens come in order.
         """
         step, finite = self._step, True
         count, done = rows.shape[1], 0
@@ -81,19 +81,19 @@ def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
     count = len(ids)
     slots, logits = Slots(packed, 1, count), torch.empty(count, packed.vocab_size)
     rows = np.array([ids, range(count), [0] * count])
-    for start in range(0, count, AT_ONCE):  # all rows of a call are wanted
+    for start in range(0, count, AT_ONCE):  # the logits of all rows are wanted
         part = rows[:, start : start + AT_ONCE]
         slots.run(part, np.arange(part.shape[1]), np.zeros((1, count), np.int32), logits[start : start + AT_ONCE])
     return logits
 
 
 class FastSession(Session):
-    """`Session` over packed weights: keys and values never move, a row's table says where each of its slots lies.
+    """`Session` over packed weights: keys and values never move, a row's table says where each of its slots is.
 
-    The rows that grew out of one prompt are a family of at most `beams`; the r-th of family f writes into row
-    f * beams + r of the cache. All of a family stand at the same position, so that nobody reads that slot yet;
-    older slots are shared by whoever descends from their writer. `next_logits` gives a buffer of the session's own,
-    which the next call overwrites.
+    The rows that descend from one prompt are a family of at most `beams`; the r-th of family f writes into row
+    f * beams + r of the cache. All rows of a family are at the same position, so nobody reads that slot yet; older
+    slots are shared by all descendants of their writer. `next_logits` returns a buffer of the session's own, which the
+    next call overwrites.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class FastSession(Session):
         self._renumber(np.zeros((len(prompts), self.capacity), np.int32))
 
     def _renumber(self, table: np.ndarray) -> None:
-        """After a change of rows: which cache row each one writes into, and views on what it shares with torch."""
+        """After a change of rows: which cache row each one writes into, and views of what it shares with torch."""
         self._table, self._numbers = np.ascontiguousarray(table), np.arange(len(table))
         rank = np.zeros(len(table), np.int64)
         if self._beams > 1:
@@ -135,7 +135,7 @@ class FastSession(Session):
         return logits
 
     def _ask(self, k: int, banned: Sequence[int], with_sums: bool) -> Answer:
-        """What is asked of the next token's logits, which are never there all at once."""
+        """What is asked of the next token's logits, which never exist all at once."""
         bans = np.array(sorted(set(banned)), np.int64)
         asked, answer = ask(self.rows, min(k, self.model.vocab_size), bans, with_sums)
         if not self._next(asked):
@@ -159,7 +159,7 @@ class FastSession(Session):
         return values.double() - log_sums[:, None], ids
 
     def _next(self, into: Tensor | Asked) -> bool:
-        """Feed what is new; logits of each row's next token into a tensor (B, V), or what is asked of them."""
+        """Feed what is new; put logits of each row's next token into a tensor (B, V), or what is asked of them."""
         starts = window_start(self._count, self.context, self.slide)
         if not self.use_cache or (starts != self._filled).any():
             rows, wanted = self._windows(starts)
@@ -171,7 +171,7 @@ class FastSession(Session):
         return self._slots.run(rows, wanted, self._table, into)
 
     def _windows(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What to feed where windows moved: all of them, less what a row has in common with the first of its family."""
+        """What to feed after windows moved: each window, without what a row shares with the first of its family."""
         firsts: dict[int, int] = {}
         parts: list[np.ndarray] = []
         for row, (start, count) in enumerate(zip(starts.tolist(), self._count.tolist(), strict=True)):
@@ -192,7 +192,7 @@ class FastSession(Session):
 
     def append(self, tokens: Tensor) -> None:
         if self.longest == self._ids.shape[1]:
-            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # twice the room
+            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # double the space
             self._known = self._ids.numpy()
         self._known[self._numbers, self._count] = tokens.numpy()
         self._count += 1

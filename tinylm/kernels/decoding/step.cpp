@@ -5,8 +5,8 @@ namespace {
 
 constexpr int64_t APART = 8;  // rows of a thread that takes rows instead of outputs
 
-// Whether threads may take rows instead of outputs: no row reads what another one writes in this step, and each has
-// enough of them to pay for reading all weights itself.  They then meet once a step, not at each product.
+// Whether threads may take rows instead of outputs: no row reads what another one writes in this step, and each thread
+// has enough of them to pay for reading all weights itself.  They then meet once per step, not at each product.
 bool apart(const Step& s, int64_t threads) {
     if (threads == 1 || s.rows < threads * APART || s.outputs != s.rows) return false;
     for (int64_t row = 0; row < s.rows; ++row)
@@ -59,7 +59,7 @@ template <class Kind> int64_t run(const Model& model, const Step& step) {
 
 }  // namespace
 
-// Whether what was asked of the logits met finite ones only.
+// Returns whether all logits that were asked about are finite.
 extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
     switch (model->precision) {
         case 0: return run<Fp32>(*model, *step);
@@ -68,7 +68,7 @@ extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
     }
 }
 
-// Whether the processor multiplies bf16 itself.
+// Whether the processor has instructions that multiply bf16.
 extern "C" int64_t tinylm_bf16() {
 #if defined(__AVX512BF16__)
     return 1;

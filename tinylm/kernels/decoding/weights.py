@@ -44,7 +44,7 @@ class _Model(ctypes.Structure):
 
 
 def padded(values: Tensor, size: int) -> Tensor:
-    """The first axis rounded up to a multiple of `size` with zeros."""
+    """Values with the first axis padded with zeros to a multiple of `size`."""
     return torch.cat([values, values.new_zeros((-len(values) % size, *values.shape[1:]))])
 
 
@@ -57,7 +57,7 @@ def pack(weight: Tensor, precision: str) -> Tensor:
 
 
 class PackedModel:
-    """A model's weights as they are now, in one precision; owns the memory that the compiled step reads."""
+    """A model's current weights in one precision; owns the memory that the compiled step reads."""
 
     def __init__(self, model: TinyLM, precision: str) -> None:
         self._kept: list[Tensor] = []
@@ -81,11 +81,11 @@ class PackedModel:
 
     @property
     def nbytes(self) -> int:
-        """Size of all weights in bytes, the word vectors' table included."""
+        """Size of all weights in bytes, including the table of word vectors."""
         return sum(tensor.nbytes for tensor in self._kept)
 
     def _keep(self, values: Tensor | None) -> int | None:
-        """The address of values, which stay where they are as long as this object does."""
+        """The address of values, which stay in place as long as this object exists."""
         if values is None:
             return None
         self._kept.append(values.detach().contiguous())

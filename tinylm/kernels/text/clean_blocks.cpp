@@ -84,7 +84,7 @@ void hash_all(const uint8_t* text, const std::vector<Message>& messages) {
     }
 }
 
-// Put zeros after a message that ends at `end`, and say where the next one may begin.
+// Put zeros after a message that ends at `end`, and return where the next one may begin.
 uint8_t* close(uint8_t* start, uint8_t* end) {
     uint8_t* next = start + std::max<int64_t>((end - start + HASHED - 1) / HASHED, 1) * HASHED;
     std::memset(end, 0, next - end);
@@ -112,8 +112,8 @@ const Tables TABLES;
 
 }  // namespace
 
-// Stories lie end to end: story i is content[borders[i]:borders[i + 1]]. Of each: sizes, the bytes of its line, 0 where
-// it is empty and -1 where it is not plain; places, bare (16 bytes), words, bytes as in rows.CleanRow. Returns the bytes
+// Stories are end to end: story i is content[borders[i]:borders[i + 1]]. For each: sizes, the bytes of its line, 0 if
+// it is empty and -1 if it is not plain; places, bare (16 bytes), words, bytes as in rows.CleanRow. Returns the bytes
 // of all lines.
 extern "C" int64_t tinylm_clean(const uint8_t* content, const int64_t* borders, int64_t count, const uint8_t* prefix,
                                 int64_t prefix_size, uint8_t* lines, int64_t* sizes, uint64_t* places, uint8_t* bare,

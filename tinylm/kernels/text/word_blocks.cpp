@@ -1,5 +1,5 @@
 // Words of a block of stories: numbered by their first occurrence, counted, then put in the order of their parts.
-// The plain ASCII lines of a story file come as they stand there; any other story as its words with spaces between.
+// The plain ASCII lines of a story file are read as they are; any other story comes as its words with spaces between.
 
 #include <cstdint>
 #include <cstring>
@@ -18,7 +18,7 @@ struct Slot {
 };
 
 struct Words {
-    uint8_t table[128];  // what each character becomes: 0 where it is deleted, 0xFF where its line is not done here
+    uint8_t table[128];  // what each character becomes: 0 if it is deleted, 0xFF if its line is not done here
     int64_t longest;     // bytes of a word; what follows is another one
     uint32_t crc[256];
     std::vector<Slot> slots;
@@ -99,7 +99,7 @@ struct Words {
         mark(1);
     }
 
-    // The text between the quotes of a line, its escapes undone, through the table; -1 where it is not plain.
+    // The text between the quotes of a line, its escapes undone, through the table; -1 if it is not plain.
     int64_t prepare(const uint8_t* body, int64_t size) {
         story.resize(size + ROOM);
         uint8_t* out = story.data();
@@ -146,7 +146,7 @@ void* tinylm_words_new(const uint8_t* table, int64_t longest) {
 // marks: words of one byte and a space, numbers 0, 1, ...; the first opens a story, the second ends it.
 void tinylm_words_begin(Words* words, const uint8_t* marks, int64_t count) { words->begin(marks, count); }
 
-// Lines from `at` on, as far as they are plain; where the first that is not plain begins, or the end.
+// Lines from `at` on, as far as they are plain; returns where the first that is not plain begins, or the end.
 int64_t tinylm_words_lines(Words* words, const uint8_t* content, int64_t size, int64_t at) {
     while (at < size) {
         const uint8_t* line = content + at;
@@ -163,7 +163,7 @@ int64_t tinylm_words_lines(Words* words, const uint8_t* content, int64_t size, i
     return at;
 }
 
-// A story of words parted by spaces, none of which is too long.
+// A story of words separated by spaces, none of which is too long.
 void tinylm_words_story(Words* words, const uint8_t* content, int64_t size) {
     words->story.assign(content, content + size);
     words->story.resize(size + ROOM);
@@ -178,7 +178,7 @@ void tinylm_words_sizes(const Words* words, int64_t* sizes) {
 }
 
 // The words in the order of their parts, marks last: starts (n + 1), text, counts (n), borders (parts + 1), and the
-// stream in these numbers, of 2 bytes each where n is at most 65,536, else of 4.
+// stream in these numbers, of 2 bytes each if n is at most 65,536, else of 4.
 void tinylm_words_take(const Words* words, int64_t parts, int64_t marks, int32_t* starts, uint8_t* text,
                        int64_t* counts, int64_t* borders, void* numbers) {
     const int64_t count = words->counts.size();

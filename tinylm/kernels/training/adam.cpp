@@ -6,7 +6,7 @@
 extern "C" {
 
 struct Rates {
-    float lr, beta1, beta2, eps, decay;  // lr and eps as they stand in the formula below
+    float lr, beta1, beta2, eps, decay;  // lr and eps as in the formula below
     float scale;                         // 1 / (1 - beta2^t)
     int32_t decoupled;
 };

@@ -20,7 +20,7 @@ _PIECE = 1 << 14  # as in adam.cpp
 
 
 class Rates(ctypes.Structure):
-    """What an update of Adam is made with; eps, lr: with the first moment's correction in them."""
+    """The numbers of one Adam update; eps and lr include the first moment's correction."""
 
     _fields_ = (
         *((name, ctypes.c_float) for name in ("lr", "beta1", "beta2", "eps", "decay", "scale")),

@@ -1,4 +1,4 @@
-// The passes of attention between its products (tinylm/kernels/training/attention_core.py has the formulas).
+// The passes of attention between its products (tinylm/kernels/training/attention.py has the formulas).
 #include "numbers.h"
 
 #include <cstring>
@@ -23,7 +23,7 @@ void reorder(const Sizes& s, int64_t threads, Copy copy) {
                          (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width);
 }
 
-// `work(at, row)` for each of `count` rows, with a buffer of `seen` numbers and the row's draws, where there are any
+// `work(at, row)` for each of `count` rows, with a buffer of `seen` numbers and the row's draws, if there are any
 template <class Work>
 void each_row(int64_t count, int64_t seen, uint64_t seed, int16_t level, bool drawn, int64_t threads, Work work) {
 #pragma omp parallel num_threads(threads)
@@ -52,7 +52,7 @@ void tinylm_join_heads(const Low* apart, Low* inside, int64_t rows, int64_t leng
             [=](int64_t in, int64_t out) { std::memcpy(inside + in, apart + out, width * sizeof(Low)); });
 }
 
-// weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, where given, the same times factor with zeros
+// weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, if given, the same times factor with zeros
 // where dropped. scale (H), mask (B or 1, T, S): `masks` of them.
 void tinylm_softmax_dropout(Low* weights, Low* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
                    int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
@@ -75,7 +75,7 @@ void tinylm_softmax_dropout(Low* weights, Low* kept, const float* scale, const f
     });
 }
 
-// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, where given, as that filled it.
+// by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, if given, as that filled it.
 void tinylm_grad_scores(Low* by, const Low* weights, Low* kept, const float* scale, uint64_t seed, int64_t level,
                       float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);

@@ -1,4 +1,4 @@
-"""Attention between the linear layers: in C++ but for the products, and torch's own."""
+"""Attention between the linear layers: C++ except the matrix products; plus a wrapper for torch's attention."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ BF16 = torch.bfloat16
 class NativeAttention(torch.autograd.Function):
     """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
 
-    With P the weights, M what is kept and c the factor of the kept ones:
+    With P the weights, M the mask of kept ones and c their factor:
 
     dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
 
-    The weights are kept as they are before dropout; what it drops is drawn again in the backward pass. Scale and factor
-    are applied to scores and weights, within the kernels, so that Q, K, V and the result are only put in order.
+    The weights are kept as they are before dropout; the dropped ones are drawn again in the backward pass. The kernels
+    apply scale and factor to scores and weights, so Q, K, V and the result are only reordered.
     """
 
     @staticmethod

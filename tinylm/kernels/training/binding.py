@@ -1,7 +1,7 @@
-"""Native kernels of training: C++ that makes one pass over memory where torch makes several; compiled once.
+"""Native kernels of training: C++ that makes one pass over memory instead of torch's several; compiled once.
 
-Each equals an operation of `tinylm.model.ops`, for bfloat16 numbers on a CPU, rounded less often. OpenMP is the one
-that torch has loaded (the loader takes a library of the same name once), so that both share one team of threads.
+Each equals an operation of `tinylm.model.ops` for bfloat16 numbers on a CPU, but is rounded less often. OpenMP is the
+one that torch has loaded (the loader takes a library of the same name once), so both share one team of threads.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ KERNELS = Library(
     tries=(("-mprefer-vector-width=512",), ()),
 )
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
-# Arguments in their order: pointer, whole number, seed, float; the number of threads comes last everywhere.
+# Arguments in order: pointer, whole number, seed, float; the number of threads always comes last.
 _ARGUMENTS = {
     "split_heads": "ppnnnnn",
     "join_heads": "ppnnnnn",
@@ -55,7 +55,7 @@ def call(name: str, *arguments: int | float | None) -> None:
 
 
 def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
-    """Where a tensor's numbers lie. Raises TypeError unless they are of that type and shape, in order, on a CPU."""
+    """The address of a tensor's data. Raises TypeError unless it has this type and shape and is contiguous on a CPU."""
     if tensor.dtype != dtype or tensor.shape != shape or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise TypeError(
             f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on "

@@ -1,8 +1,8 @@
 """Dropout alone and within a residual connection, in one pass each over memory.
 
-What is dropped follows from a seed: it is drawn again in the backward pass, not kept. Word n of a seed's stream is a
-function of seed + n alone (SplitMix64; Steele, Lea and Flood 2014), so that threads draw any piece in any order; each
-word gives four numbers of 16 bits.
+What is dropped follows from a seed, so it is drawn again in the backward pass and not stored. Word n of a seed's stream
+is a function of seed + n alone (SplitMix64; Steele, Lea and Flood 2014), so threads can draw any piece in any order;
+each word gives four numbers of 16 bits.
 """
 
 from typing import Any
@@ -16,13 +16,13 @@ _LEVELS = 1 << 16
 
 
 def keep_level(dropout: float) -> tuple[int, float]:
-    """(least signed 16 bits of a number that is kept, factor of the kept ones); dropout is rounded to 1 / 65536s."""
+    """(lowest signed 16-bit number that is kept, factor of the kept ones); dropout is rounded to 1/65536."""
     dropped = round(dropout * _LEVELS)
     return dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped)
 
 
 def new_seed() -> int:
-    """A seed from torch's generator, which so decides all that is dropped: one number of it for each tensor."""
+    """A seed from torch's generator, one number per tensor; so that generator decides all that is dropped."""
     return int(torch.randint(1 << 62, ()))
 
 

@@ -13,7 +13,7 @@ BF16 = torch.bfloat16
 
 
 class Activation(NamedTuple):
-    """A function, and what overwrites the gradient of its result with that of its input.
+    """A function, and another that overwrites the gradient of its result with that of its input.
 
     The function may overwrite its input with what the gradient needs.
     """
@@ -23,7 +23,7 @@ class Activation(NamedTuple):
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x times the normal distribution's share below x, in bfloat16; overwrites x with the slope there."""
+    """x times the normal distribution's share below x, in bfloat16; overwrites x with its slope there."""
     y = torch.empty_like(x)
     call("gelu", checked_ptr(x, BF16, *x.shape), y.data_ptr(), x.numel())
     return y

@@ -69,7 +69,7 @@ void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, floa
     drop(nullptr, x, y, seed, level, factor, size, threads);
 }
 
-// y = GELU(x); x <- dGELU/dx, so that the backward pass only multiplies
+// y = GELU(x); x <- dGELU/dx, so the backward pass only multiplies
 void tinylm_gelu(Low* x, Low* y, int64_t size, int64_t threads) {
     in_pieces(size, threads, [=](int64_t first, int64_t count) {
 #pragma omp simd

@@ -1,4 +1,4 @@
-// Softmax and cross-entropy of rows of logits, in their place.
+// Softmax and cross-entropy of rows of logits, in place.
 #include "numbers.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-"""Normalisation with its backward pass by hand: in torch, keeping one tensor of x's size, and in one pass in C++."""
+"""Normalisation with its own backward pass: in torch, keeping one tensor of x's size, and in one pass in C++."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ KINDS = ("layer", "rms", "std")  # in the order of norms.cpp; any other is compu
 class NormByHand(torch.autograd.Function):
     """y = n * gain + bias over the last axis, n = c / d; only n is kept for the backward pass.
 
-    c is x, less its mean where the kind is centred; d is sqrt(mean(c^2) + eps), for kind std s + eps with
+    c is x, minus its mean if the kind is centred; d is sqrt(mean(c^2) + eps), for kind std s + eps with
     s = sqrt(sum(c^2) / (D - 1)). With g = dL/dy * gain:
 
-    dL/dx = (g - mean(g) - n * k * mean(g * n)) / d, without mean(g) where c is x; k is 1, for std D d / ((D - 1) s).
+    dL/dx = (g - mean(g) - n * k * mean(g * n)) / d, without mean(g) if c is x; k is 1, for std D d / ((D - 1) s).
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-// Normalisation of rows, forward and backward (tinylm/model/norms.py has the formulas).
+// Normalisation of rows, forward and backward (tinylm/kernels/training/norm.py has the formulas).
 #include "numbers.h"
 
 #include <cmath>
@@ -7,7 +7,7 @@ using namespace kernels;
 
 namespace {
 
-constexpr int64_t PARTS = 16;  // sums over rows are those of so many parts, for any number of threads
+constexpr int64_t PARTS = 16;  // sums over rows are taken in this many parts, for any number of threads
 
 enum Kind { LAYER, RMS, STD };
 
@@ -104,7 +104,7 @@ void tinylm_normalise(const float* x, const float* gain, const float* bias, void
                   Kind(kind), rows, width, threads);
 }
 
-// The gradients of x, gain and bias (where there is one) for that of y.
+// The gradients of x, gain and bias (if there is one) from that of y.
 void tinylm_normalise_back(const void* grad, const void* normed, const float* inverse, const float* stretch,
                            const float* gain, float* by_x, float* by_gain, float* by_bias, int64_t kind, int64_t low,
                            int64_t rows, int64_t width, int64_t threads) {

@@ -1,4 +1,4 @@
-// What every kernel is made of: bfloat16 as bits, e^x, and the random numbers of dropout.
+// What the kernels share: bfloat16 as bits, e^x, and the random numbers of dropout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ using Low = uint16_t;  // the bits of a bfloat16
 inline float wide(Low x) { return __builtin_bit_cast(float, uint32_t(x) << 16); }
 inline float wide(float x) { return x; }
 
-// Rounds to the nearest, ties to even, as torch does. What arithmetic makes no number of stays none.
+// Rounds to the nearest, ties to even, as torch does. A NaN that arithmetic gives stays NaN.
 inline void put(Low& to, float x) {
     uint32_t bits = __builtin_bit_cast(uint32_t, x);
     to = Low((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -32,7 +32,7 @@ inline float exponential(float x) {
     return x < SMALLEST ? 0.0f : series * power;
 }
 
-// Word number `at` of the stream of a seed: SplitMix64 (Steele, Lea and Flood 2014), which any word starts anew.
+// Word number `at` of a seed's stream, computed by itself: SplitMix64 (Steele, Lea and Flood 2014).
 inline uint64_t word(uint64_t seed, uint64_t at) {
     uint64_t x = seed + (at + 1) * 0x9e3779b97f4a7c15;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -40,7 +40,7 @@ inline uint64_t word(uint64_t seed, uint64_t at) {
     return x ^ x >> 31;
 }
 
-// Dropout of 16 random bits a number: kept where they, signed, are not below `level` (tinylm/model/dropout.py).
+// Dropout from 16 random bits per number: kept if they, signed, reach `level` (kernels/training/dropout.py).
 struct Draws {
     using Word = uint64_t __attribute__((may_alias));
     uint64_t seed;

@@ -1,4 +1,4 @@
-"""The operations of training that make the same numbers as `tinylm.model.ops.REFERENCE` sooner, or in less memory."""
+"""The operations of training that compute the same values as `tinylm.model.ops.REFERENCE` faster, or in less memory."""
 
 import functools
 
@@ -16,10 +16,10 @@ from tinylm.model.ops import Ops, Reference
 
 
 class ByHand(Reference):
-    """Gradients of norm and output layer by hand: less is kept for the backward pass. Any device and precision.
+    """Hand-written gradients of norm and output layer: less is kept for the backward pass. Any device and precision.
 
-    fused: torch's own attention, which CUDA fuses. loss: of the output layer, in chunks of rows (chunked), with smaller
-    ones whose logits are computed twice (twice), or as the reference has it (plain).
+    fused: torch's own attention, which CUDA fuses. loss: of the output layer, in chunks of rows (chunked), in smaller
+    chunks whose logits are computed twice (twice), or as in the reference (plain).
     """
 
     native = False
@@ -46,9 +46,9 @@ class ByHand(Reference):
 
 
 class Native(ByHand):
-    """C++ for all that is not a product, in bfloat16 under autocast on a CPU; else, and under torch.compile, `ByHand`.
+    """C++ for all but the products, in bfloat16 under autocast on a CPU; otherwise, and in torch.compile, `ByHand`.
 
-    Each pass over memory that torch would make is rounded once less, so that results differ by rounding.
+    Results are rounded less often than after torch's several passes over memory, so they differ by rounding.
     """
 
     native = True
@@ -89,7 +89,7 @@ def _usable(x: Tensor) -> bool:
 
 @functools.cache
 def why_no_kernels() -> str:
-    """Why this machine has no native kernels, in words; empty where it has. The first call compiles them: seconds."""
+    """Why this machine has no native kernels, in words; empty if it has them. The first call compiles them."""
     try:
         binding.library()
         adam.library()
@@ -99,7 +99,7 @@ def why_no_kernels() -> str:
 
 
 def why_not_native(precision: str, device: torch.device) -> str:
-    """The reason why such a run computes by torch alone, in words; empty where native kernels serve it."""
+    """Why such a run computes with torch alone, in words; empty if native kernels are used."""
     if precision != "bf16" or device.type != "cpu":
         return "native ones are for bf16 on a CPU"
     return why_no_kernels()

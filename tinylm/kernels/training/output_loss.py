@@ -1,4 +1,4 @@
-"""Output layer and cross-entropy as one operation with its gradients by hand, in chunks of rows."""
+"""Output layer and cross-entropy as one operation with hand-written gradients, in chunks of rows."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from tinylm.kernels.training.binding import call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 
 BF16_CHUNK_ROWS = 2 * CHUNK_ROWS  # rows of logits alive at a time in bf16: as many bytes
-PART_ROWS = 64  # the same, where logits are computed twice
+PART_ROWS = 64  # the same, if logits are computed twice
 PART_COLUMNS = 2048  # columns whose weights' gradient is summed up at a time
 MAX_LOSS = 87.0  # nats of a token in bf16: -ln of the smallest normal float32 or bfloat16
 
@@ -32,7 +32,7 @@ class OutputLoss(torch.autograd.Function):
 
     The reference, in the precision of its inputs; `OutputLossBF16` is the same in bf16. `twice`: a chunk's logits are
     computed twice, `PART_ROWS` rows at a time for the gradient of the hidden states and `PART_COLUMNS` columns at a
-    time for that of the weights, and never stand there whole. Each sum runs over the same numbers in the same order.
+    time for that of the weights, and never exist as a whole. Each sum runs over the same numbers in the same order.
     """
 
     @staticmethod
@@ -74,18 +74,18 @@ class OutputLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        # In place, since a second copy would weigh as much as the weights; autograd then refuses a second call.
+        # In place, since a second copy would be as large as the weights; autograd then refuses a second call.
         scaled = [None if grad is None else grad.mul_(grads[0]) for grad in ctx.saved_tensors]
         return *scaled, None, None
 
 
 class OutputLossBF16(torch.autograd.Function):
-    """`OutputLoss` in bf16: fewer passes over the logits, which are what this operation moves.
+    """`OutputLoss` in bf16: fewer passes over the logits, which dominate its memory traffic.
 
-    The bias is two more columns of the weights (its bf16 value and what that leaves over) that meet ones in the
-    hidden states, so that the products add it and sum its gradient. One buffer holds each chunk's logits and, in
-    their place, softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32.
-    native: what is not a product is done in C++.
+    The bias becomes two more columns of the weights (its bf16 value and the remainder) that meet ones in the hidden
+    states, so the products add it and sum its gradient. One buffer holds each chunk's logits and, in their place,
+    softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32. native: C++ for all but the
+    products.
     """
 
     @staticmethod
@@ -131,7 +131,7 @@ class OutputLossBF16(torch.autograd.Function):
             grad_hidden = grad_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, grad_hidden)
         grad_weight = grad_bias = None
         if joined is not None and ctx.needs_input_grad[1]:
-            whole = joined.shape[1] == ctx.shape[1]  # then in place: a second copy would weigh as much as the weights
+            whole = joined.shape[1] == ctx.shape[1]  # then in place: a second copy would be as large as the weights
             grad_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
         if joined is not None and ctx.needs_input_grad[2]:
             grad_bias = joined[:, ctx.shape[1]] * grad
@@ -139,7 +139,7 @@ class OutputLossBF16(torch.autograd.Function):
 
 
 def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Hidden states and weights in `low`, with the columns that stand for the bias.  -> (n, D'), (V, D')"""
+    """Hidden states and weights in `low`, with the columns that represent the bias.  -> (n, D'), (V, D')"""
     if bias is None:
         return hidden.to(low), weight.to(low)
     width = hidden.shape[1]
@@ -153,30 +153,30 @@ def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtyp
 
 
 def _torch_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
-    """total (float32) becomes part, where that is the first, else total + part."""
+    """total (float32) becomes part if that is the first, else total + part."""
     if is_first:
         total.copy_(part)
         return
-    for words in _slices(0, len(part), PART_ROWS * 4):  # a mixed sum goes by a float32 copy, small if in parts
+    for words in _slices(0, len(part), PART_ROWS * 4):  # a mixed sum makes a float32 copy, which is small in parts
         total[words] += part[words]
 
 
 def _torch_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Sum of a chunk's loss in nats; overwrites the bf16 logits (n, V) with softmax - one-hot.
 
-    The loss is that of the rounded probabilities, at most `MAX_LOSS`; the gradient knows no such bound.
+    The loss is that of the rounded probabilities, at most `MAX_LOSS`; the gradient has no such bound.
     """
     torch.softmax(logits, -1, out=logits)
     rows = torch.arange(len(targets), device=targets.device)
     chosen = logits[rows, targets]
-    logits[rows, targets] = chosen - 1.0  # torch's scatter_ would go by a float32 copy of all the logits
+    logits[rows, targets] = chosen - 1.0  # torch's scatter_ would make a float32 copy of all the logits
     return -chosen.double().clamp_(min=math.exp(-MAX_LOSS)).log().sum()
 
 
 def native_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """`_torch_loss` in one pass, summed in float64.
 
-    Raises IndexError where a target is not a column: what lies there is written to.
+    Raises IndexError if a target is not a column: memory at the target is written to.
     """
     rows, words = logits.shape
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
@@ -196,11 +196,11 @@ def native_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
 def output_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False, native: bool = False
 ) -> Tensor:
-    """cross_entropy(hidden weight^T + bias, targets) in chunks of rows, gradients by hand.
+    """cross_entropy(hidden weight^T + bias, targets) in chunks of rows, with hand-written gradients.
 
     hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. Equal to the reference in
-    exact arithmetic; the peak is one chunk of logits in place of all N rows and their gradient. twice: a chunk's buffer
-    is smaller still, its logits are computed a second time, to the same bits; under autocast it does nothing.
+    exact arithmetic; the peak is one chunk of logits instead of all N rows and their gradient. twice: a chunk's buffer
+    is smaller still and its logits are computed a second time, bit-identical; under autocast it does nothing.
     """
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
         return output_token_loss(hidden, weight, bias, targets).sum(dtype=torch.float64)

@@ -16,7 +16,7 @@ from tinylm.text.tokens.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
-POOL_BATCHES = 64  # rows are sorted by length within so many batches: little padding, still shuffled
+POOL_BATCHES = 64  # rows are sorted by length within this many batches: little padding, still shuffled
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
 
 
 class TrainBatches:
-    """Training batches without end; batch(index) depends on nothing else, so that a resumed run continues exactly.
+    """Training batches without end; batch(index) depends on nothing else, so a resumed run continues exactly.
 
-    layout "stories": one story a row, rows of similar length together (pools of shuffled rows sorted by length,
+    layout "stories": one story per row, rows of similar length together (pools of shuffled rows sorted by length,
     then the batches shuffled), each batch as wide as its longest row. Every token but `<sos>` is a target once per
     epoch.
     layout "stream": windows of the context over the stream, read as a ring from a random place in each epoch,

@@ -87,7 +87,7 @@ def merged_pairs(counts: Mapping[str, int], min_count: int) -> Iterator[str]:
         if most < min_count:
             return
         tied: set[Pair] = set()
-        while heap and -heap[0][0] == most:  # an entry is out of date where the count has changed since
+        while heap and -heap[0][0] == most:  # an entry is out of date if the count has changed since
             _, pair = heapq.heappop(heap)
             if words.count[pair] == most:
                 tied.add(pair)

@@ -85,7 +85,7 @@ class BlockSplitter:
         return text.encode()
 
     def _array(self, texts: Iterable[str], whole: bool) -> Any:
-        """The words of all texts between their marks, with empty words where several spaces meet, as Arrow binary."""
+        """The words of all texts between their marks, with empty words between adjacent spaces, as Arrow binary."""
         import pyarrow
 
         joined = (b" " + EOS + SOS).join([self.prepared(text, whole) for text in texts])
