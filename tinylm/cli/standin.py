@@ -18,7 +18,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="where train.txt and validation.txt are written")
     parser.add_argument("--stories", type=int, metavar="N", help="of train (default: TinyStories' 2,119,719)")
     parser.add_argument("--new-words", type=float, default=0.0, metavar="P", help="share of words seen only once")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random numbers (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the random numbers (default %(default)s)"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
 
 

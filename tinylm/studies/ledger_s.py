@@ -34,8 +34,8 @@ def recompute(theirs: Figures, ours: Figures) -> Claim:
     plain, recomputing = checkpoint_runs(ours, theirs.model.layers)
     yield "Gradient checkpointing trades time for memory."
     yield (
-        f"Ours: peak {plain.peak_mib:.0f} MiB and {plain.step_s:.2f} s per step without, {recomputing.peak_mib:.0f} MiB "
-        f"and {recomputing.step_s:.2f} s with."
+        f"Ours: peak {plain.peak_mib:.0f} MiB and {plain.step_s:.2f} s per step without, "
+        f"{recomputing.peak_mib:.0f} MiB and {recomputing.step_s:.2f} s with."
     )
     yield reproduced_if(recomputing.peak_mib < 0.9 * plain.peak_mib and recomputing.step_s > plain.step_s)
 
