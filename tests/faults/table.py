@@ -66,7 +66,8 @@ ROWS: dict[int, tuple[str, str, str]] = {
     12: ("snapshot of another device, thread count or torch", "resumed with a warning", ""),
     13: (
         "disk full while a snapshot or the model is written",
-        "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary one remains",
+        "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary one "
+        "remains",
         "test_reserve_on_a_full_disk_names_file_need_and_free_space",
     ),
     14: (
