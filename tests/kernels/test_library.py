@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from tinylm.kernels.library import CannotCompile, Library, compiler
@@ -26,6 +28,11 @@ def test_the_first_flags_that_work_are_taken_and_the_library_is_kept(library, mo
     (tmp_path / "a.cpp").write_text(SOURCE.replace("SEVEN;", "SEVEN + 0;"))
     assert library.path() != old
     assert not library.is_compiled()
+
+
+@pytest.mark.parametrize("changed", [{"flags": ("-O0",)}, {"tries": (("-DSEVEN=8",),)}])
+def test_other_flags_are_another_library(library, changed):
+    assert dataclasses.replace(library, **changed).path() != library.path()
 
 
 def test_without_a_compiler_one_line_says_so(library, monkeypatch, capsys):

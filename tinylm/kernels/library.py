@@ -55,7 +55,7 @@ class Library:
         name = compiler() or ""
         made = str(os.stat(name).st_mtime_ns) if name else ""
         sources = [source.read_text("utf-8") for source in (*self.headers, *self.units)]
-        parts = [*sources, *FLAGS, *self.flags, name, made, _processor()]
+        parts = [*sources, *FLAGS, *self.flags, str(self.tries), name, made, _processor()]
         try:
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tinylm"
         except RuntimeError:

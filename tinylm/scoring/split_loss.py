@@ -1,5 +1,6 @@
-"""The loss over a split: the loop shared by held-out, evaluation and the benches."""
+"""The loss over a split, and its perplexity: the loop shared by held-out, evaluation and the benches."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -41,3 +42,8 @@ def split_loss(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32")
     """Sum of nats and number of scored tokens over all rows (see `row_losses`)."""
     nats, tokens = row_losses(model, batches, precision).sum(0).tolist()
     return nats, int(tokens)
+
+
+def capped_perplexity(loss: float) -> float:
+    """exp of a mean loss in nats per token, at most exp(700): a run that diverges keeps numbers that can be drawn."""
+    return math.exp(min(loss, 700.0))

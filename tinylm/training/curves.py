@@ -3,11 +3,11 @@
 import bisect
 import csv
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import atomic_write, write_json
+from tinylm.scoring.split_loss import capped_perplexity
 from tinylm.text.tokens.batches import TrainBatches
 
 LAST = 20  # the final train loss is the mean over this many updates
@@ -87,7 +87,7 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
         rate.append((step, tokens, "learning rate", curves.rate[end - 1]))
         norm.append((step, tokens, "gradient norm", sum(curves.grad_norm[end - MEAN_OF : end]) / MEAN_OF))
     loss += [(step, tokens, "held-out", value) for step, tokens, value in curves.held_out]
-    perplexity = [(step, tokens, series, math.exp(min(value, 700.0))) for step, tokens, series, value in loss]
+    perplexity = [(step, tokens, series, capped_perplexity(value)) for step, tokens, series, value in loss]
     for name, rows in (("loss", loss), ("perplexity", perplexity), ("learning_rate", rate), ("grad_norm", norm)):
         _write(Path(folder) / f"{name}.csv", rows)
 
@@ -114,7 +114,7 @@ def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]
                 "update": curves.updates[end - 1],
                 "train_loss": sum(inside) / len(inside),
                 "held_out_loss": loss,
-                "held_out_perplexity": math.exp(min(loss, 700.0)),
+                "held_out_perplexity": capped_perplexity(loss),
             }
         )
         start = end
@@ -137,6 +137,6 @@ def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
         "held_out_loss_last": result.last_held_out,
         "held_out_loss_best": result.best_held_out,
         "best_update": result.best_update,
-        "held_out_perplexity": math.exp(min(saved, 700.0)),
+        "held_out_perplexity": capped_perplexity(saved),
         "stopped_early": result.stopped_early,
     } | ({"by_epoch": epochs} if epochs else {})

@@ -14,7 +14,7 @@ from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, si
 from tinylm.host.loggers import Logger
 from tinylm.host.runtime import Progress
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.split_loss import split_loss
+from tinylm.scoring.split_loss import capped_perplexity, split_loss
 from tinylm.text.tokens.batches import Batch, TrainBatches
 from tinylm.training.curves import Curves, TrainResult
 from tinylm.training.distributed import Group, RankLost
@@ -120,7 +120,7 @@ class _Run:
             self.best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         self.progress.write(
             f"update {trainer.updates}, {trainer.tokens:,} tokens: held-out loss {loss:.4f} "
-            f"(perplexity {math.exp(min(loss, 700)):.2f})"
+            f"(perplexity {capped_perplexity(loss):.2f})"
         )
         if self.logger is not None:
             self.logger.send(trainer.updates, {"held_out_loss": loss, "tokens": trainer.tokens})
