@@ -8,7 +8,7 @@ FILES = ["tests/base/test_files.py", "tests/host/test_processes.py"]
 ROOMS = {
     "tinylm/base/files.py": FILES,
     "tinylm/host/processes.py": FILES,
-    "tinylm/training/optimizers.py": ["tests/training/test_optimizers.py"],
+    "tinylm/training/optimizers.py": ["tests/training/test_optimizers.py", "tests/training/test_native_training.py"],
     "tinylm/cost/describe.py": ["tests/cost/test_describe.py"],
     "tinylm/cost/traffic.py": ["tests/cost/test_traffic.py"],
     "tinylm/model": ["tests/model", "tests/kernels"],
