@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, atomic_write, copy_file
+from tinylm.base.paths import REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import write_card
 from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
@@ -13,7 +14,7 @@ from tinylm.reporting.pictures import draw_pictures
 from tinylm.reporting.sources import FILES, Run
 
 EXPORTS = Path("exports")
-REPORT = ("report/index.html", "report/report.pdf")
+REPORT = (REPORT_PAGE, REPORT_PDF)
 CURVE = "loss_tokens"  # the training curve, in reporting.pictures
 
 
