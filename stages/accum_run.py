@@ -10,6 +10,7 @@ from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.times import write_times
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -55,8 +56,10 @@ def main() -> None:
             f"{result['updates']} updates, {result['tokens_per_s']:,.0f} tokens/s, "
             f"peak {result['peak_mib'] or 0:.1f} MiB"
         )
+    timed = {name: result.pop(name) for name in accum.TIMED if name in result} | {"conditions": measured_on}
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
-    write_json(paths.accum_run(accumulation), {**known, **result, "conditions": measured_on}, sealed=True)
+    write_json(paths.accum_run(accumulation), {**known, **result}, sealed=True)
+    write_times(f"accum_run_{accumulation}", "accum_run", paths.accum_run(accumulation), timed)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 """Stage accum_sweep: merge the runs of the accumulation sweep into one table and three graphs."""
 
+import math
 import sys
 import time
+from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import keep_only, read_json, write_json
+from tinylm.base.files import keep_only, read_json
+from tinylm.base.results import write_results
 from tinylm.bench import measure, sweep
 from tinylm.bench.measure import AccumSettings
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
+from tinylm.host.times import read_times, stage_time
 from tinylm.presets.sections import stage_params
 
 
@@ -20,12 +24,16 @@ def main() -> None:
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
-    write_json(paths.metrics("accum_sweep"), merged)
+    lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
+    write_results("accum_sweep", merged, held_out_perplexity=math.exp(lowest))
     for axis, rows in sweep.curves(by_number).items():
         measure.write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    costs, missing = sweep.costs(by_number)
+    timed = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
+    costs, missing = sweep.costs({number: found or {} for number, found in timed.items()})
     known = {"settings": costs, "not_measured": failed + missing, "measured": sweep.MEASURED}
-    stage_time("accum_sweep", start, measured[0]["conditions"], **known)
+    none: dict[str, Any] = {}
+    measured_on = next((found["conditions"] for found in timed.values() if found), none)
+    stage_time("accum_sweep", start, measured_on, **known)
     for answer in merged["answers"]:
         print(answer)
 

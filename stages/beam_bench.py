@@ -5,12 +5,14 @@ import time
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import read_json, write_json, write_sums
+from tinylm.base.files import read_json, write_sums
+from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.token_store import TokenStore
@@ -48,7 +50,9 @@ def main() -> None:
     measure.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
-    write_json(paths.metrics("beam_bench"), figures)
+    widest = methods.get(f"beam {max(settings.widths)}", {})
+    quality = {"bleu4": "bleu4", "distinct2": "distinct2", "repeated": "repeated_4grams"}
+    write_results("beam_bench", figures, **{name: widest[key] for name, key in quality.items() if key in widest})
     rows, missing = measure.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}

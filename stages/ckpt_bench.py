@@ -5,11 +5,12 @@ import time
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import write_json
+from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import ckpt, measure
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.times import stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -33,7 +34,7 @@ def main() -> None:
     measured, failed = measure.split_failures("ckpt_bench", results)
     depths = ckpt.compare(measured)
     rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
-    write_json(paths.metrics("ckpt_bench"), {"same_loss": True, "same_gradients": True, "depths": depths})
+    write_results("ckpt_bench", {"same_loss": True, "same_gradients": True, "depths": depths}, same=True)
     measure.write_csv(
         paths.plot("ckpt_memory_time"),
         ("layers", "series", "value"),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import write_json
-from tinylm.host.command import guard, stage_time
+from tinylm.base.results import write_results
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
 from tinylm.presets.sections import stage_params
 from tinylm.text.corpus.splits import DataSettings, write_stories
@@ -20,7 +21,8 @@ def main() -> None:
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     metrics = write_stories(settings, Path(paths.STORIES), runtime.workers or cores(), runtime.log_every_s)
-    write_json(paths.metrics("download"), metrics)
+    train = metrics["splits"]["train"]
+    write_results("download", metrics, stories=train["stories"], words=train["words"])
     stage_time("download", start, conditions(None, runtime.threads))
     for split, figures in metrics["splits"].items():
         print(f"{split}: {figures['stories']:,} stories, {figures['words']:,} words")

@@ -8,10 +8,12 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import atomic_write, discard, read_json, write_json, write_sums
+from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
 from tinylm.presets.sections import stage_params
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
@@ -41,7 +43,7 @@ def main() -> None:
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     scored = split.figures
     scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
-    log_prob = read_json(paths.metrics("download"), "download")["splits"]["evaluation"].get("log_prob_nats")
+    log_prob = read_json(paths.figures("download"), "download")["splits"]["evaluation"].get("log_prob_nats")
     if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
@@ -62,7 +64,17 @@ def main() -> None:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
     write_sums(paths.EVALUATE)
-    write_json(paths.metrics("evaluate"), scored)
+    samples = scored["samples"]
+    write_results(
+        "evaluate",
+        scored,
+        perplexity=scored["perplexity"],
+        bits_per_byte=scored["bits_per_byte"],
+        tokens=scored["tokens"],
+        bleu4=samples["bleu4"]["value"],
+        distinct2=samples["distinct2"],
+        repeated=samples["repeated_4grams"],
+    )
     write_json(paths.seed_score("train"), headline(scored), sealed=True)  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]

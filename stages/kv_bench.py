@@ -5,12 +5,13 @@ import time
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import write_json
+from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.times import stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.token_store import TokenStore
@@ -40,7 +41,8 @@ def main() -> None:
     measured, failed = measure.split_failures("kv_bench", kv.run(tasks))
     lengths, ties = kv.compare(measured, tasks[0])
     rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
-    write_json(paths.metrics("kv_bench"), {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties})
+    figures = {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties}
+    write_results("kv_bench", figures, same=True)
     plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
     measure.write_csv(paths.plot("kv_bench_time"), ("new_tokens", "series", "value"), plotted)
     stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)

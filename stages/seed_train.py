@@ -11,6 +11,7 @@ from tinylm.base.files import write_json, write_sums
 from tinylm.host.command import guard
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings
+from tinylm.host.times import write_times
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -69,7 +70,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         write_json(f"{folder}/run.json", {"figures": figures, "held_out": result.curves.held_out})
         write_sums(folder)
         timing = {**result.timing(), "conditions": ready.measured_on}
-        write_json(f"{folder}/run_time.json", timing, sealed=True)
+        write_times(f"seed_{seed}", "seed_train", f"{folder}/run.json", timing)
         snapshots.finish()
     print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import check_sums, keep_only, read_json, require, write_json
+from tinylm.base.files import check_sums, keep_only, read_json, require
+from tinylm.base.results import write_results
 from tinylm.bench import measure, seeds
 from tinylm.bench.measure import SeedSettings
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.times import read_times, stage_time
 from tinylm.presets.sections import stage_params
 
 
@@ -33,7 +35,7 @@ def main() -> None:
     params = stage_params()
     more = read_section(params, "seeds", SeedSettings).more
     runtime = read_section(params, "runtime", RuntimeSettings)
-    trained = read_json(paths.metrics("train"), "train")
+    trained = read_json(paths.figures("train"), "train")
     first = trained["seed"]
     score = read_json(paths.seed_score("train"), "evaluate")
     by_seed = {first: score | {"held_out_loss": held_out_loss(trained)}}
@@ -45,10 +47,12 @@ def main() -> None:
         score = read_json(paths.seed_score(seed), f"seed_score@{seed}")
         by_seed[seed] = score | {"held_out_loss": held_out_loss(run["figures"])}
         curves[seed] = run["held_out"]
-        costs[seed] = read_json(f"{paths.seed_run(seed)}/run_time.json", f"seed_train@{seed}")
+        if timed := read_times(f"seed_{seed}", "seed_train", f"{paths.seed_run(seed)}/run.json"):
+            costs[seed] = timed
     keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
-    write_json(paths.metrics("seeds"), merged)
+    spread = {"sd": merged["perplexity"]["sd"]} if "sd" in merged["perplexity"] else {}
+    write_results("seeds", merged, perplexity=merged["perplexity"]["mean"], **spread)
     measure.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
     spread = merged["perplexity"].get("sd")

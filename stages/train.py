@@ -7,15 +7,17 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, read_section
-from tinylm.base.files import write_json, write_sums
+from tinylm.base.files import write_sums
+from tinylm.base.results import write_results
 from tinylm.cost.describe import describe, summary
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
-from tinylm.host.command import guard, stage_time
+from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings, visible
 from tinylm.host.tables import format_description
+from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -81,7 +83,8 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         write_curves(paths.PLOTS, result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
-        write_json(paths.metrics("train"), chosen | figures)
+        shown = {key: figures[key] for key in ("held_out_perplexity", "parameters", "tokens")}
+        write_results("train", chosen | figures, **shown)
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         ready.snapshots.finish()
 

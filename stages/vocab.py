@@ -6,9 +6,11 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import write_json, write_sums
-from tinylm.host.command import guard, stage_time
+from tinylm.base.files import write_sums
+from tinylm.base.results import write_results
+from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
 from tinylm.presets.sections import stage_params
 from tinylm.text.encoding import cut_stream, write_stores
@@ -54,7 +56,7 @@ def main() -> None:
         "split": split_by,
         "embedding": covered,
     }
-    write_json(paths.metrics("vocab"), metrics)
+    write_results("vocab", metrics, size=len(tokenizer), tokens=metrics["tokens"]["train"])
     stage_time("vocab", start, conditions(None, runtime.threads))
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}")
     print(f"embedding: {covered}")

@@ -290,12 +290,11 @@ def _check_once(_: str, expected: str, made_by: str, path: str, __: tuple[int, i
 
 
 def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> None:
-    """Write folder/sha256.json: the SHA-256 of every other file in it except durations. Call it when all are there.
+    """Write folder/sha256.json: the SHA-256 of every other file in it. Call it when all are there.
 
     known: sums of files by name, taken as they were written.
     """
     files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."]
-    files = [path for path in files if not path.stem.endswith("_time")]  # equal runs have equal sums
     known = known or {}
     sums = {path.name: known.get(path.name) or sha256(path) for path in files if path.name != SUMS}
     write_json(Path(folder) / SUMS, sums, sealed=True)

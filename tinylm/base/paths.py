@@ -5,22 +5,28 @@ OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC;
 
 STORIES, TOKENS, VOCAB = "data/stories", "data/tokens", "data/vocab"
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
-EVALUATE, ACCUM, SEEDS = "data/evaluate", "data/accum", "data/seeds"
+EVALUATE, ACCUM, SEEDS, FIGURES = "data/evaluate", "data/accum", "data/seeds", "data/figures"
 
 BEAM_BENCH, BEAM_TEXTS = "data/beam_bench", "data/beam_bench/outputs.csv"
 MODEL_CONFIG, MODEL_SAMPLES = "models/config.json", "models/samples.json"
 TRAIN_RUN, TRAIN_LOCK = "runs/train", "runs/train.lock"
 REPORT_PAGE, REPORT_PDF = "report/index.html", "report/report.pdf"
+PICTURES = "plots/pictures"
+
+
+def figures(stage: str) -> str:
+    """Everything that a stage counted or scored; the same in every run."""
+    return f"{FIGURES}/{stage}.json"
 
 
 def metrics(stage: str) -> str:
-    """The figures of a stage that are the same in every run."""
+    """The few of its figures that `dvc metrics` shows."""
     return f"metrics/{stage}.json"
 
 
-def times(stage: str) -> str:
-    """Its seconds, memory and conditions."""
-    return f"metrics/{stage}_time.json"
+def times(name: str) -> str:
+    """Seconds, memory and conditions of a stage; DVC and git know nothing of it."""
+    return f"metrics/{name}_time.json"
 
 
 def plot(name: str) -> str:

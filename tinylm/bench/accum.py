@@ -85,6 +85,10 @@ def fresh_model(task: Task) -> TinyLM:
     return training_model(task.model, train, matrix, pick_device(task.device))
 
 
+# what `measure_run` measures of the machine
+TIMED = ("train_s", "tokens_per_s", "update_s", "epoch_s_extrapolated", "process_mib", "peak_mib")
+
+
 def measure_run(task: Task) -> dict[str, Any]:
     """Train from the same initial weights on the same mini-batches as every other setting; curves, time and memory.
 

@@ -90,7 +90,7 @@ def costs(runs: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, dict[str, An
         for number, run in runs.items()
     }
     missing = [
-        {"setting": f"accumulation {number}", "figure": name, "reason": run.get("error", "not recorded")}
+        {"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"}
         for number, run in runs.items() for name in names if run.get(name) is None
     ]  # fmt: skip
     return table, missing

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params
-from tinylm.compare.provenance import output_md5, revision, stale, uncommitted
+from tinylm.compare.provenance import output_md5, revision, uncommitted
 
 NOTES = """\
 Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve, the report and what
@@ -36,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run() -> tuple[Any, list[str], bool]:
     """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
+    from tinylm.reporting.current import is_current
     from tinylm.reporting.sources import read_run
     from tinylm.studies.record import without_stale
 
@@ -44,12 +45,8 @@ def _run() -> tuple[Any, list[str], bool]:
     if "train" not in run.found:
         raise InputError("; ".join(["no trained model of these parameters: run dvc repro train", *left_out]))
     left_out += [line for name, line in run.problems.items() if name == "evaluate"]
-    why = stale(".", params)[0].get("report", "")
-    try:
-        output_md5(".", "report", paths.REPORT)
-    except InputError as error:
-        why = str(error)
-    return run, left_out + ([f"report: {why}"] if why else []), not why
+    report = is_current(".", params)
+    return run, left_out + ([] if report else ["report: it does not show this run; run dvc repro report"]), report
 
 
 def _listing(folder: Path, files: list[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
+from tinylm.base.files import SEAL
 from tinylm.compare.provenance import stale_stages
 from tinylm.compare.revisions import Absent, Revision
 from tinylm.presets.write import Values, flatten
@@ -65,7 +66,7 @@ class Run:
         return {key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING}
 
     def value(self, stage: str, *keys: str) -> Any:
-        """One figure of metrics/STAGE.json, None if it is missing."""
+        """One figure of a stage, None if it is missing."""
         found: Any = self.metrics.get(stage)
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
@@ -94,9 +95,13 @@ def read_run(revision: Revision) -> Run:
     metrics, written = {}, {}
     for name in METRICS:
         before = len(notes)
-        if (found := text(paths.metrics(name))) is not None:
-            metrics[name], written[paths.metrics(name)] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
-        elif name == "seeds":  # seeds are run only if somebody wants them
+        # the few in git stand in for figures that DVC's cache has lost; before 0.3 they were all there is
+        places = [path for path in (paths.figures(name),) if path in _entries(lock, name, "outs")]
+        for path in [*places, paths.metrics(name)]:
+            if (found := text(path)) is not None:
+                metrics[name], written[path] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
+                break
+        if name == "seeds" and name not in metrics:  # seeds are run only if somebody wants them
             del notes[before:]
     stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
@@ -113,7 +118,7 @@ def _mapping(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {key: value for key, value in found.items() if key != SEAL} if isinstance(found, dict) else {}
 
 
 def _rows(text: str | None) -> list[dict[str, str]]:

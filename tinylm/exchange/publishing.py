@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, atomic_write, copy_file
-from tinylm.base.paths import REPORT_PAGE, REPORT_PDF
+from tinylm.base.paths import FIGURES, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import write_card
 from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
@@ -20,8 +20,8 @@ CURVE = "loss_tokens"  # the training curve, in reporting.pictures
 
 def _figures(run: Run) -> list[str]:
     """The files with figures of the run that do not depend on the machine."""
-    paths = [FILES[name][0] for name in run.found if name in FILES and not name.endswith("_time")]
-    return [path for path in paths if path.startswith("metrics/") or path == FILES["loss"][0]]
+    named = [FILES[name][0] for name in run.found if name in FILES and not name.endswith("_time")]
+    return [path for path in named if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
 
 
 def build(folder: Path, run: Run, publication: Publication, export: Callable[[Path], object], root: Path) -> list[str]:

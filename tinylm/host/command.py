@@ -1,4 +1,4 @@
-"""What every command and stage shares: exit codes, one clear line instead of a traceback, and the stage's time."""
+"""What every command and stage shares: exit codes, and one clear line instead of a traceback."""
 
 import contextlib
 import errno
@@ -12,10 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tinylm.base import paths
 from tinylm.base.config import InputError
-from tinylm.base.files import write_json
-from tinylm.host.memory import peak_figures
 from tinylm.host.runtime import visible
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -183,9 +180,3 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
     for line in message.split("\n"):  # a file or its name may contain control characters
         print(f"error: {visible(line)}", file=sys.stderr)
     return code
-
-
-def stage_time(name: str, start: float, conditions: dict[str, Any], **figures: Any) -> None:
-    """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), peak memory, figures, conditions."""
-    seconds = round(time.perf_counter() - start, 3)
-    write_json(paths.times(name), {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions})

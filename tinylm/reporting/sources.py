@@ -1,23 +1,22 @@
 """What a run left behind, read once: metrics, plots, tables and arrays, each file optional."""
 
 import dataclasses
-import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
-from tinylm.base.files import check_sums
+from tinylm.base.files import check_sums, read_json
+from tinylm.host.times import read_times
 
 STAGES = ("download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds")
 
 FILES = {  # name: (path, the stage that writes it)
-    **{stage: (paths.metrics(stage), stage) for stage in STAGES},
+    **{stage: (paths.figures(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
     "loss": (paths.plot("loss"), "train"),
     "perplexity": (paths.plot("perplexity"), "train"),
@@ -178,9 +177,16 @@ def _read_moments(arrays: Mapping[str, np.ndarray]) -> list[Moment]:
     return moments
 
 
+def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
+    found = read_times(stage, stage, paths.figures(stage), folder)
+    if found is None:
+        raise InputError(f"{path}: this result was not measured here; dvc repro -f -s {stage} measures it")
+    return found
+
+
 def _read(path: Path) -> Any:
     if path.suffix == ".json":
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
         expected = list if path.name == "samples.json" else dict
         if not isinstance(value, expected):
             raise ValueError(f"holds {type(value).__name__}; allowed: {expected.__name__}")
@@ -188,6 +194,8 @@ def _read(path: Path) -> Any:
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as arrays:
             return (_read_moments if path.stem == "moments" else _read_sentences)(arrays)
+    import pandas as pd  # slow, and few who ask for the names of files need it
+
     return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
 
 
@@ -196,12 +204,13 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
-            found = _read(Path(folder) / path)
+            if not name.endswith("_time") and not (Path(folder) / path).exists():
+                if run.asks_for(name):
+                    run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
+                continue
+            found = _read_times(folder, path, stage) if name.endswith("_time") else _read(Path(folder) / path)
             check_sums(Path(folder) / path, stage)
             run.found[name] = found
-        except FileNotFoundError:
-            if run.asks_for(name):
-                run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
         except (OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile) as error:

@@ -13,11 +13,11 @@ from tinylm.reporting.sections import write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run
 
-PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path("plots/pictures")
+PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path(paths.PICTURES)
 
 
-def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> int:
-    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns how many pictures."""
+def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> list[str]:
+    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns the names."""
     pictures, parts = draw_pictures(run), write_parts(run, settings)
     with atomic_write(Path(folder) / PAGE) as page:
         page.write(build_page(parts, settings.title, page_svgs(pictures)))
@@ -27,4 +27,4 @@ def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> int:
             target.write(png)
     with atomic_write(Path(folder) / PAPER, "wb") as paper:
         paper.write(build_paper(parts, settings.title, subtitle(run), pngs))
-    return len(pngs)
+    return list(pngs)
