@@ -1,6 +1,5 @@
 """Stage accum_sweep: merge the runs of the accumulation sweep into one table and three graphs."""
 
-import math
 import sys
 import time
 from typing import Any
@@ -25,7 +24,7 @@ def main() -> None:
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
-    write_results("accum_sweep", merged, perplexity=math.exp(lowest))
+    write_results("accum_sweep", merged, loss=lowest)
     for axis, rows in sweep.curves(by_number).items():
         measure.write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     timed = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}

@@ -51,8 +51,7 @@ def main() -> None:
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     widest = methods.get(f"beam {max(settings.widths)}", {})
-    quality = {"bleu4": "bleu4", "distinct2": "distinct2", "repeated": "repeated_4grams"}
-    write_results("beam_bench", figures, **{name: widest[key] for name, key in quality.items() if key in widest})
+    write_results("beam_bench", figures, log_prob=widest.get("log_prob_per_token"))
     rows, missing = measure.records(measured, ("setting",), FIGURES)
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}

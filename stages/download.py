@@ -21,8 +21,7 @@ def main() -> None:
     settings = read_section(params, "data", DataSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     metrics = write_stories(settings, Path(paths.STORIES), runtime.workers or cores(), runtime.log_every_s)
-    train = metrics["splits"]["train"]
-    write_results("download", metrics, stories=train["stories"], words=train["words"])
+    write_results("download", metrics, words=metrics["splits"]["train"]["words"])
     stage_time("download", start, conditions(None, runtime.threads))
     for split, figures in metrics["splits"].items():
         print(f"{split}: {figures['stories']:,} stories, {figures['words']:,} words")

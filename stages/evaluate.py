@@ -64,17 +64,8 @@ def main() -> None:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
     write_sums(paths.EVALUATE)
-    samples = scored["samples"]
-    write_results(
-        "evaluate",
-        scored,
-        perplexity=scored["perplexity"],
-        bits_per_byte=scored["bits_per_byte"],
-        tokens=scored["tokens"],
-        bleu4=samples["bleu4"]["value"],
-        distinct2=samples["distinct2"],
-        repeated=samples["repeated_4grams"],
-    )
+    shown = {key: scored[key] for key in ("perplexity", "bits_per_byte")}
+    write_results("evaluate", scored, **shown, bleu4=scored["samples"]["bleu4"]["value"])
     write_json(paths.seed_score("train"), headline(scored), sealed=True)  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads))
     model_once, ngram = scored.get("once", scored)["perplexity"], scored["baselines"]["kneser_ney"]["perplexity"]

@@ -51,8 +51,8 @@ def main() -> None:
             costs[seed] = timed
     keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
-    spread = {"sd": merged["perplexity"]["sd"]} if "sd" in merged["perplexity"] else {}
-    write_results("seeds", merged, perplexity=merged["perplexity"]["mean"], **spread)
+    perplexity = merged["perplexity"]
+    write_results("seeds", merged, **{key: perplexity[key] for key in ("mean", "sd") if key in perplexity})
     measure.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
     spread = merged["perplexity"].get("sd")

@@ -83,8 +83,8 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         write_curves(paths.PLOTS, result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
-        shown = {key: figures[key] for key in ("parameters", "tokens")}
-        write_results("train", chosen | figures, perplexity=figures["held_out_perplexity"], **shown)
+        figures = chosen | figures
+        write_results("train", figures, held_out=figures["held_out_perplexity"], parameters=figures["parameters"])
         stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
         ready.snapshots.finish()
 

@@ -56,7 +56,7 @@ def main() -> None:
         "split": split_by,
         "embedding": covered,
     }
-    write_results("vocab", metrics, size=len(tokenizer), tokens=metrics["tokens"]["train"])
+    write_results("vocab", metrics, size=len(tokenizer))
     stage_time("vocab", start, conditions(None, runtime.threads))
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}")
     print(f"embedding: {covered}")
