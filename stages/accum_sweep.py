@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import keep_only, read_json
+from tinylm.base.files import keep_only, read_json, write_csv
 from tinylm.base.results import write_results
 from tinylm.bench import measure, sweep
 from tinylm.bench.measure import AccumSettings
@@ -26,13 +26,13 @@ def main() -> None:
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
     write_results("accum_sweep", merged, loss=lowest)
     for axis, rows in sweep.curves(by_number).items():
-        measure.write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
+        write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     timed = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
     costs, missing = sweep.costs({number: found or {} for number, found in timed.items()})
     known = {"settings": costs, "not_measured": failed + missing, "measured": sweep.MEASURED}
     none: dict[str, Any] = {}
     measured_on = next((found["conditions"] for found in timed.values() if found), none)
-    stage_time("accum_sweep", start, measured_on, **known)
+    stage_time("accum_sweep", start, measured_on, known)
     for answer in merged["answers"]:
         print(answer)
 

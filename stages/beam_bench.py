@@ -5,7 +5,7 @@ import time
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import read_json, write_sums
+from tinylm.base.files import read_json, write_csv, write_sums
 from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import beam, measure
@@ -47,7 +47,7 @@ def main() -> None:
     stated = beam.conditions(settings, decode)
     methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
-    measure.write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
+    write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     widest = methods.get(f"beam {max(settings.widths)}", {})
@@ -60,9 +60,9 @@ def main() -> None:
         for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
         for name, row in speeds.items()
     ]
-    measure.write_csv(paths.plot("beam_bench_time"), ("method", "width", "series", "value"), plotted)
+    tables = {paths.plot("beam_bench_time"): [("method", "width", "series", "value"), *plotted]}
     known = {"methods": speeds, "not_measured": failed + missing, "measured": beam.measured(settings)}
-    stage_time("beam_bench", start, measured_on, **known)
+    stage_time("beam_bench", start, measured_on, known, tables)
 
 
 if __name__ == "__main__":

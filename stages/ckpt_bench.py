@@ -35,22 +35,11 @@ def main() -> None:
     depths = ckpt.compare(measured)
     rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
     write_results("ckpt_bench", {"same_loss": True, "same_gradients": True, "depths": depths}, same=True)
-    measure.write_csv(
-        paths.plot("ckpt_memory_time"),
-        ("layers", "series", "value"),
-        [
-            (
-                row["layers"],
-                ckpt.SERIES[row["recompute"]],
-                row["peak_mib"],
-            )
-            for row in rows
-            if "peak_mib" in row
-        ],
-    )
+    plotted = [(row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"]) for row in rows if "peak_mib" in row]
+    tables = {paths.plot("ckpt_memory_time"): [("layers", "series", "value"), *plotted]}
     pairs, others = ckpt.apart(rows)
     known = {"settings": pairs, "other_ways": others, "not_measured": failed + missing, "measured": ckpt.MEASURED}
-    stage_time("ckpt_bench", start, measured_on, **known)
+    stage_time("ckpt_bench", start, measured_on, known, tables)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,9 @@ def main() -> None:
     figures = {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties}
     write_results("kv_bench", figures, same=True)
     plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
-    measure.write_csv(paths.plot("kv_bench_time"), ("new_tokens", "series", "value"), plotted)
-    stage_time("kv_bench", start, measured_on, settings=rows, not_measured=failed + missing, measured=kv.MEASURED)
+    tables = {paths.plot("kv_bench_time"): [("new_tokens", "series", "value"), *plotted]}
+    known = {"settings": rows, "not_measured": failed + missing, "measured": kv.MEASURED}
+    stage_time("kv_bench", start, measured_on, known, tables)
 
 
 if __name__ == "__main__":

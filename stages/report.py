@@ -5,31 +5,37 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import discard, keep_only
+from tinylm.base.files import keep_only
 from tinylm.host.command import guard
+from tinylm.host.times import show_times
 from tinylm.presets.sections import stage_params
 from tinylm.reporting.current import is_current, mark_current
 from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.sources import STAGES, read_run
 
-TIMED = {"beam_bench": "beam_bench_time", "kv_bench": "kv_bench_time", "ckpt_bench": "ckpt_memory_time"}
+TIMED = {
+    "beam_bench": [paths.plot("beam_bench_time")],
+    "kv_bench": [paths.plot("kv_bench_time")],
+    "ckpt_bench": [paths.plot("ckpt_memory_time")],
+}
 
 
 def main() -> None:
     params = stage_params()
     settings = read_section(params, "report", ReportSettings)
+    for stage in STAGES:
+        show_times(stage, stage, paths.figures(stage), TIMED.get(stage, ()))
     if is_current(".", params):
         print(f"{paths.REPORT_PAGE} shows this run already")
         return
 
     # seconds of imports, for those who need them
     from tinylm.reporting.reference_sections import with_library
-    from tinylm.reporting.sources import read_run
     from tinylm.reporting.writing import write_report
 
     run = with_library(read_run(".", params), ".")
     pictures = write_report(run, settings, ".")
     keep_only(paths.PICTURES, set(pictures))
-    discard(*(paths.plot(name) for stage, name in TIMED.items() if f"{stage}_time" in run.problems))
     for problem in run.problems.values():
         print(f"not shown: {problem}")
     for path in (paths.REPORT_PAGE, paths.REPORT_PDF):

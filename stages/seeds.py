@@ -8,9 +8,9 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import check_sums, keep_only, read_json, require
+from tinylm.base.files import check_sums, keep_only, read_json, require, write_csv
 from tinylm.base.results import write_results
-from tinylm.bench import measure, seeds
+from tinylm.bench import seeds
 from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
@@ -53,8 +53,8 @@ def main() -> None:
     merged = seeds.merge(by_seed)
     perplexity = merged["perplexity"]
     write_results("seeds", merged, **{key: perplexity[key] for key in ("mean", "sd") if key in perplexity})
-    measure.write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
-    stage_time("seeds", start, conditions(None, runtime.threads), settings=costs)
+    write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
+    stage_time("seeds", start, conditions(None, runtime.threads), {"settings": costs})
     spread = merged["perplexity"].get("sd")
     over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"
     print(f"evaluation perplexity {merged['perplexity']['mean']:.3f}{over}")

@@ -85,7 +85,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
         figures = chosen | figures
         write_results("train", figures, held_out=figures["held_out_perplexity"], parameters=figures["parameters"])
-        stage_time("train", start - result.earlier_s, ready.measured_on, **result.timing())
+        stage_time("train", start - result.earlier_s, ready.measured_on, result.timing())
         ready.snapshots.finish()
 
 

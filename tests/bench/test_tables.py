@@ -1,5 +1,6 @@
 import pytest
 
+from tinylm.base.files import write_csv
 from tinylm.bench import measure
 from tinylm.host.command import CommandFailed
 
@@ -25,5 +26,5 @@ def test_a_figure_without_value_is_absent_and_named():
 
 
 def test_csv(tmp_path):
-    measure.write_csv(tmp_path / "t.csv", ("n", "value"), [(1, 2.0), ("a,b", 1 / 3)])
+    write_csv(tmp_path / "t.csv", ("n", "value"), [(1, 2.0), ("a,b", 1 / 3)])
     assert (tmp_path / "t.csv").read_text() == 'n,value\n1,2\n"a,b",0.333333\n'

@@ -5,6 +5,7 @@ size is known, fsync, rename, fsync of the folder. A reader sees the old file or
 """
 
 import contextlib
+import csv
 import errno
 import functools
 import hashlib
@@ -14,7 +15,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -240,6 +241,14 @@ def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
         value |= {SEAL: _digest(value)}
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_bytes(path, text.encode())
+
+
+def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table, floats with six significant digits."""
+    with atomic_write(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
 
 
 def read_json(path: str | Path, made_by: str = "") -> Any:

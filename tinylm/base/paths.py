@@ -11,7 +11,7 @@ BEAM_BENCH, BEAM_TEXTS = "data/beam_bench", "data/beam_bench/outputs.csv"
 MODEL_CONFIG, MODEL_SAMPLES = "models/config.json", "models/samples.json"
 TRAIN_RUN, TRAIN_LOCK = "runs/train", "runs/train.lock"
 REPORT_PAGE, REPORT_PDF = "report/index.html", "report/report.pdf"
-PICTURES = "plots/pictures"
+PICTURES, TIMES = "plots/pictures", "runs/times"
 
 
 def figures(stage: str) -> str:
@@ -25,7 +25,7 @@ def metrics(stage: str) -> str:
 
 
 def times(name: str) -> str:
-    """Seconds, memory and conditions of a stage; DVC and git know nothing of it."""
+    """Seconds, memory and conditions of a stage on this machine."""
     return f"metrics/{name}_time.json"
 
 

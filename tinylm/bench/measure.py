@@ -3,7 +3,6 @@
 Processes are forked from a server that has imported what they need and done nothing else: they are as clean as a new
 interpreter, without its two seconds of start-up. Imports are light, because params.yaml is checked without torch."""
 
-import csv
 import itertools
 import multiprocessing
 import os
@@ -14,11 +13,9 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError, setting
-from tinylm.base.files import atomic_write
 from tinylm.host.command import CommandFailed, is_out_of_memory
 
 
@@ -237,11 +234,3 @@ def records(
                 row[figure] = float(f"{result[figure]:.6g}")
         rows.append(row)
     return rows, missing
-
-
-def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table, floats with six significant digits."""
-    with atomic_write(path) as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)

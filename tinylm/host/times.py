@@ -1,22 +1,25 @@
-"""What differs between equal runs: seconds, memory, conditions. Kept on this machine, in metrics/*_time.json.
+"""What differs between equal runs: seconds, memory, conditions, and the plots of them. Kept on this machine.
 
-DVC does not know these files, so that a repeated run leaves no difference in dvc.lock. Each says to which result it
-belongs: DVC may have restored another one from its cache since.
+DVC does not know these files, so that a repeated run leaves no difference in dvc.lock. Each is kept in runs/times by
+the result that it was measured with: when DVC brings an earlier result back from its cache, its times come back too.
+metrics/NAME_time.json and plots/*_time.csv are copies of those of the present result.
 """
 
 import hashlib
 import json
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.closure import ROOT, code_sha256
-from tinylm.base.config import PARAMS_FILE, load_params
-from tinylm.base.files import read_json, sha256, write_json
+from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.base.files import discard, read_json, sha256, write_csv, write_json
 from tinylm.host.memory import peak_figures
 
-OF = "of"  # the key of the result's SHA-256
+TABLES = "tables"  # key of the plotted tables: path -> header and rows
+Tables = Mapping[str, Sequence[Sequence[object]]]
 
 
 def result_sha256(stage: str, made: str, folder: str | Path = ".") -> str:
@@ -28,26 +31,53 @@ def result_sha256(stage: str, made: str, folder: str | Path = ".") -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_times(name: str, stage: str, made: str, figures: dict[str, Any]) -> None:
-    """Write metrics/NAME_time.json, which belongs to what `stage` wrote into the file `made`."""
-    write_json(paths.times(name), {**figures, OF: result_sha256(stage, made)})
+def _kept(name: str, stage: str, made: str, folder: str | Path = ".") -> Path:
+    return Path(folder) / paths.TIMES / name / f"{result_sha256(stage, made, folder)[:16]}.json"
+
+
+def write_times(name: str, stage: str, made: str, figures: dict[str, Any], tables: Tables | None = None) -> None:
+    """Write the times of what `stage` wrote into the file `made`: metrics/NAME_time.json and the tables to plot."""
+    write_json(_kept(name, stage, made), {**figures, TABLES: tables or {}})
+    _show(name, figures, tables or {})
+
+
+def _show(name: str, figures: dict[str, Any], tables: Tables) -> None:
+    write_json(paths.times(name), figures)
+    for path, (header, *rows) in tables.items():
+        write_csv(path, [str(cell) for cell in header], rows)
+
+
+def show_times(name: str, stage: str, made: str, tables: Iterable[str] = ()) -> bool:
+    """Make metrics/NAME_time.json and the tables those of the present result; remove them if it was not measured here.
+
+    Returns whether it was.
+    """
+    found = read_times(name, stage, made)
+    if found is None:
+        discard(paths.times(name), *tables)
+        return False
+    _show(name, found, read_json(_kept(name, stage, made))[TABLES])
+    return True
 
 
 def read_times(name: str, stage: str, made: str, folder: str | Path = ".") -> dict[str, Any] | None:
-    """The figures of metrics/NAME_time.json; None if there are none, or those of another result.
-
-    Raises InputError if the file is damaged.
-    """
-    path = Path(folder) / paths.times(name)
-    if not path.exists() or not (Path(folder) / made).exists():
+    """The times of the present result below `folder`; None if it was not measured here. InputError if damaged."""
+    if not (Path(folder) / made).exists() or not (path := _kept(name, stage, made, folder)).exists():
         return None
-    found = read_json(path, f"-f {stage}")
-    is_of_this = isinstance(found, dict) and found.pop(OF, None) == result_sha256(stage, made, folder)
-    return found if is_of_this else None
+    found = read_json(path, stage)
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: holds {type(found).__name__}; allowed: an object; remove it")
+    return {key: value for key, value in found.items() if key != TABLES}
 
 
-def stage_time(name: str, start: float, conditions: dict[str, Any], **figures: Any) -> None:
-    """Write metrics/NAME_time.json: seconds since `start` (time.perf_counter), peak memory, figures, conditions."""
+def stage_time(
+    name: str,
+    start: float,
+    conditions: dict[str, Any],
+    figures: Mapping[str, Any] | None = None,
+    tables: Tables | None = None,
+) -> None:
+    """Write a stage's times: seconds since `start` (time.perf_counter), peak memory, figures, conditions, tables."""
     seconds = round(time.perf_counter() - start, 3)
-    known = {"seconds": seconds, **peak_figures(), **figures, "conditions": conditions}
-    write_times(name, name, paths.figures(name), known)
+    known = {"seconds": seconds, **peak_figures(), **(figures or {}), "conditions": conditions}
+    write_times(name, name, paths.figures(name), known, tables)
