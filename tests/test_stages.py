@@ -48,18 +48,18 @@ def test_every_stage_writes_its_outputs(pipeline):
 
 
 def test_download_and_vocab_count_the_same_stories(pipeline):
-    splits = read(pipeline / "metrics/download.json")["splits"]
+    splits = read(pipeline / "data/figures/download.json")["splits"]
     assert sum(split["stories"] for split in splits.values()) == len(set(STORIES)) == 90
     words = {word for story in STORIES for word in story.lower().replace(".", " ").split()}
-    vocab = read(pipeline / "metrics/vocab.json")
+    vocab = read(pipeline / "data/figures/vocab.json")
     assert vocab["size"] <= len(words) + 4
     for name, split in splits.items():
         assert vocab["tokens"][name] == split["words"] + 2 * split["stories"]  # <sos> and <eos> of each
 
 
 def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
-    train, evaluate = (read(pipeline / f"metrics/{name}.json") for name in ("train", "evaluate"))
-    size = read(pipeline / "metrics/vocab.json")["size"]
+    train, evaluate = (read(pipeline / f"data/figures/{name}.json") for name in ("train", "evaluate"))
+    size = read(pipeline / "data/figures/vocab.json")["size"]
     assert train["held_out_loss_last"] < math.log(size) + 0.5
     assert train["tokens"] <= SMALL["train"]["tokens"]
     assert evaluate["perplexity"] == pytest.approx(math.exp(evaluate["nats_per_token"]))
@@ -71,10 +71,10 @@ def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
 
 
 def test_evaluate_keeps_the_loss_of_each_story(pipeline):
-    scored = read(pipeline / "metrics/evaluate.json")
+    scored = read(pipeline / "data/figures/evaluate.json")
     with open(pipeline / "data/evaluate/stories.csv", encoding="utf-8", newline="") as handle:
         stories = list(csv.DictReader(handle))
-    assert len(stories) == read(pipeline / "metrics/download.json")["splits"]["evaluation"]["stories"]
+    assert len(stories) == read(pipeline / "data/figures/download.json")["splits"]["evaluation"]["stories"]
     nats, bits = (sum(float(row[key]) for row in stories) for key in ("nats", "bits"))
     tokens, n_bytes = (sum(int(row[key]) for row in stories) for key in ("tokens", "bytes"))
     assert (tokens, n_bytes) == (scored["tokens"], scored["bytes"])
@@ -101,12 +101,12 @@ def test_evaluate_keeps_no_table_or_maps_of_an_earlier_run(pipeline, tmp_path, m
 
 
 def test_benches_measured_every_setting(pipeline):
-    beams = read(pipeline / "metrics/beam_bench.json")["methods"]
+    beams = read(pipeline / "data/figures/beam_bench.json")["methods"]
     assert list(beams) == ["sampling", "greedy", "beam 1", "beam 2"]
     assert beams["greedy"]["log_prob"] == pytest.approx(beams["beam 1"]["log_prob"], abs=1e-4)
-    assert read(pipeline / "metrics/kv_bench.json")["same_ids"] is True
-    assert read(pipeline / "metrics/ckpt_bench.json")["depths"] == [1]
-    assert set(read(pipeline / "metrics/accum_sweep.json")["settings"]) == {"1", "2"}
+    assert read(pipeline / "data/figures/kv_bench.json")["same_ids"] is True
+    assert read(pipeline / "data/figures/ckpt_bench.json")["depths"] == [1]
+    assert set(read(pipeline / "data/figures/accum_sweep.json")["settings"]) == {"1", "2"}
     for path in (pipeline / "metrics").glob("*_time.json"):
         assert read(path).get("not_measured", []) == [], path.name
 
@@ -153,7 +153,7 @@ def test_the_report_shows_everything(pipeline):
         ("ckpt_bench", "data/vocab/tokenizer.json", "vocab"),
         ("seed_train 2", "data/vocab/tokenizer.json", "vocab"),
         ("seed_score 2", "data/seeds/2/config.json", "seed_train@2"),
-        ("seeds", "metrics/train.json", "train"),
+        ("seeds", "data/figures/train.json", "train"),
     ],
 )
 def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, path, stage):
@@ -231,19 +231,19 @@ def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_
         for folder in (pipeline / "models", pipeline / "data/seeds/2", tmp_path / "models")
     )
     assert first != second == other
-    alone, both = read(tmp_path / "metrics/seeds.json"), read(pipeline / "metrics/seeds.json")
+    alone, both = read(tmp_path / "data/figures/seeds.json"), read(pipeline / "data/figures/seeds.json")
     assert (alone["n"], both["n"]) == (1, 2)
     assert "sd" not in alone["perplexity"]
     assert alone["by_seed"]["2"] == both["by_seed"]["2"]
     assert set(both["by_seed"]) == {"1", "2"}
     assert both["perplexity"]["sd"] > 0
-    trained = read(pipeline / "metrics/train.json")
+    trained = read(pipeline / "data/figures/train.json")
     assert both["by_seed"]["1"]["held_out_loss"] == pytest.approx(trained["held_out_loss_last"])
-    assert both["by_seed"]["1"]["perplexity"] == read(pipeline / "metrics/evaluate.json")["perplexity"]
+    assert both["by_seed"]["1"]["perplexity"] == read(pipeline / "data/figures/evaluate.json")["perplexity"]
 
 
 def test_what_the_samples_share_with_train_is_measured(pipeline):
-    found = read(pipeline / "metrics/evaluate.json")["memorised"]
+    found = read(pipeline / "data/figures/evaluate.json")["memorised"]
     with open(pipeline / "data/evaluate/memorised.csv", encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     assert len(rows) == 2 * SMALL["evaluate"]["stories"]

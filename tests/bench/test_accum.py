@@ -50,7 +50,7 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert two["updates"] in [point[1] for point in one["held_out"]]
 
     accum_sweep.main()
-    merged = read(folder / "metrics/accum_sweep.json")
+    merged = read(folder / "data/figures/accum_sweep.json")
     update = merged["equal_updates"]
     assert update == two["updates"]
     rows = merged["settings"]
@@ -121,7 +121,7 @@ def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, inline, m
     monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
     run_stage(monkeypatch, 2)
     accum_sweep.main()
-    assert list(read(folder / "metrics/accum_sweep.json")["settings"]) == ["1"]
+    assert list(read(folder / "data/figures/accum_sweep.json")["settings"]) == ["1"]
     times = read(folder / "metrics/accum_sweep_time.json")
     assert times["not_measured"] == [{"setting": "accumulation 2", "figure": "all", "reason": "oom"}]
 

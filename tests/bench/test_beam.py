@@ -30,7 +30,7 @@ def trained(folder, model_settings):
 
 def test_stage_writes_what_was_agreed(trained, inline):
     beam_bench.main()
-    metrics = json.loads((trained / "metrics/beam_bench.json").read_text())
+    metrics = json.loads((trained / "data/figures/beam_bench.json").read_text())
     assert (metrics["prompts"], metrics["new_tokens"]) == (3, 7)
     methods = metrics["methods"]
     assert list(methods) == METHODS
@@ -73,8 +73,8 @@ def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
     assert {use for use, *_ in asked} == {cache}
     assert {at_end for _, at_end, rows in asked if rows == 1} == {stop}  # timed
     assert sum(at_end for _, at_end, rows in asked if rows == 3) == len(METHODS) * (1 + stop)  # texts, and timed
-    for name in ("beam_bench", "beam_bench_time"):
-        written = json.loads((trained / f"metrics/{name}.json").read_text())
+    for name in ("data/figures/beam_bench", "metrics/beam_bench_time"):
+        written = json.loads((trained / f"{name}.json").read_text())
         for row in written["methods"].values():
             assert (row["cache"], row["stop_at_eos"], row["texts_stop_at_eos"]) == (cache, stop, True)
     assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (not cache, stop)
@@ -101,10 +101,10 @@ def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
 
 def test_quality_is_the_same_twice(trained, inline):
     beam_bench.main()
-    first = [(trained / name).read_bytes() for name in ("metrics/beam_bench.json", "data/beam_bench/outputs.csv")]
+    first = [(trained / name).read_bytes() for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")]
     beam_bench.main()
     assert first == [
-        (trained / name).read_bytes() for name in ("metrics/beam_bench.json", "data/beam_bench/outputs.csv")
+        (trained / name).read_bytes() for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
     ]
 
 
@@ -115,7 +115,7 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
     beam_bench.main()
     times = json.loads((trained / "metrics/beam_bench_time.json").read_text())
     assert times["not_measured"] == [{"setting": "beam 3", "figure": "all", "reason": "oom"}]
-    assert list(json.loads((trained / "metrics/beam_bench.json").read_text())["methods"]) == METHODS[:3]
+    assert list(json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"]) == METHODS[:3]
 
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from stages import ckpt_bench
+from tinylm.base.files import read_json
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import CommandFailed
 
@@ -15,8 +16,12 @@ def result(recompute, nats=1.5, **gradients):
 
 def test_stage_writes_what_was_agreed(folder, inline):
     ckpt_bench.main()
-    metrics = json.loads((folder / "metrics/ckpt_bench.json").read_text())
-    assert metrics == {"same_loss": True, "same_gradients": True, "depths": [1, 3]}
+    assert json.loads((folder / "metrics/ckpt_bench.json").read_text()) == {"same": True}
+    assert read_json(folder / "data/figures/ckpt_bench.json") == {
+        "same_loss": True,
+        "same_gradients": True,
+        "depths": [1, 3],
+    }
     times = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())
     rows = times["settings"]
     assert [(row["layers"], row["recompute"]) for row in rows] == [(1, False), (1, True), (3, False), (3, True)]
@@ -86,4 +91,4 @@ def test_a_setting_that_dies_is_recorded_and_its_depth_not_compared(folder, monk
     ckpt_bench.main()
     times = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())
     assert times["not_measured"] == [{"setting": "3 layers, recompute none", "figure": "all", "reason": "oom"}]
-    assert json.loads((folder / "metrics/ckpt_bench.json").read_text())["depths"] == [1]
+    assert json.loads((folder / "data/figures/ckpt_bench.json").read_text())["depths"] == [1]

@@ -6,6 +6,7 @@ import pytest
 
 from stages import kv_bench
 from tinylm.base.config import InputError, read_section
+from tinylm.base.files import read_json
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
@@ -44,8 +45,13 @@ def test_stage_with_real_processes(folder, params, change):
 
 def test_stage_writes_what_was_agreed(folder, inline):
     kv_bench.main()
-    metrics = json.loads((folder / "metrics/kv_bench.json").read_text())
-    assert metrics == {"batch": 3, "same_ids": True, "lengths": [4, 23], "ties": []}
+    assert json.loads((folder / "metrics/kv_bench.json").read_text()) == {"same": True}
+    assert read_json(folder / "data/figures/kv_bench.json") == {
+        "batch": 3,
+        "same_ids": True,
+        "lengths": [4, 23],
+        "ties": [],
+    }
     times = json.loads((folder / "metrics/kv_bench_time.json").read_text())
     assert [(row["new_tokens"], row["cache"], row["past_context"]) for row in times["settings"]] == [
         (4, False, False), (4, True, False), (23, False, True), (23, True, True)
@@ -71,7 +77,7 @@ def test_a_setting_that_dies_is_recorded_and_the_others_go_on(folder, monkeypatc
     times = json.loads((folder / "metrics/kv_bench_time.json").read_text())
     assert times["not_measured"] == [{"setting": "23 new tokens, no cache", "figure": "all", "reason": "oom"}]
     assert len(times["settings"]) == 3
-    assert json.loads((folder / "metrics/kv_bench.json").read_text())["lengths"] == [4]
+    assert json.loads((folder / "data/figures/kv_bench.json").read_text())["lengths"] == [4]
 
 
 def test_other_ids_fail_with_the_place(task):

@@ -48,7 +48,7 @@ def test_fault_19_ckpt_bench_goes_on_with_the_next_depth(folder, params, change,
     ckpt_bench.main()
     oom = [(f"40 layers, recompute {way}", "oom") for way in ("none", "blocks", "blocks+loss", "sqrt")]
     assert not_measured(folder, "ckpt_bench") == oom
-    assert json.loads((folder / "metrics/ckpt_bench.json").read_text())["depths"] == [1]
+    assert json.loads((folder / "data/figures/ckpt_bench.json").read_text())["depths"] == [1]
     rows = list(csv.DictReader((folder / "plots/ckpt_memory_time.csv").open()))
     assert [row["layers"] for row in rows] == ["1"] * 4
 
@@ -70,7 +70,7 @@ def test_fault_19_beam_bench_goes_on_with_the_next_width(folder, params, change,
     limit(125)
     beam_bench.main()
     assert not_measured(folder, "beam_bench") == [("beam 30", "oom")]
-    methods = json.loads((folder / "metrics/beam_bench.json").read_text())["methods"]
+    methods = json.loads((folder / "data/figures/beam_bench.json").read_text())["methods"]
     assert list(methods) == ["sampling", "greedy", "beam 1"]
 
 
@@ -83,4 +83,4 @@ def test_fault_19_the_sweep_of_accumulation_goes_on(folder, params, change, monk
     accum_run.main()
     accum_sweep.main()
     assert not_measured(folder, "accum_sweep") == [("accumulation 2", "oom")]
-    assert list(json.loads((folder / "metrics/accum_sweep.json").read_text())["settings"]) == ["1"]
+    assert list(json.loads((folder / "data/figures/accum_sweep.json").read_text())["settings"]) == ["1"]

@@ -30,7 +30,7 @@ def measured(name: str) -> bool:
         or parts[-1] == "run.json"
         or (parts[:1] == ("data",) and parts[1] == "seeds" and parts[-1] == SUMS)
         or parts[:2] == ("plots", "pictures")
-        or name == "metrics/seeds.json"
+        or name == "data/figures/seeds.json"
     )
 
 

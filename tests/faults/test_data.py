@@ -134,12 +134,12 @@ def test_fault_29_sizes_of_the_vocabulary_are_defined(folder, capsys):
     plant_corpus(folder, STORIES, vocab={"max_size": 1}, decode={"top_k": 0})
     assert run("download") == run("vocab") == 0
     assert "unknown words of evaluation" in capsys.readouterr().out
-    made = json.loads(Path("metrics/vocab.json").read_text())
+    made = json.loads(Path("data/figures/vocab.json").read_text())
     assert made["size"] == UNK_ID + 2
     assert 0 < made["coverage"]["train"] < 1
     plant_corpus(folder, STORIES, vocab={"max_size": 10**9})
     assert run("vocab") == 0
-    assert json.loads(Path("metrics/vocab.json").read_text())["coverage"]["train"] == 1.0
+    assert json.loads(Path("data/figures/vocab.json").read_text())["coverage"]["train"] == 1.0
 
 
 @pytest.fixture

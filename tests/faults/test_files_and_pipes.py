@@ -98,7 +98,7 @@ def test_fault_13_14_a_disk_too_small_for_the_tokens(folder):
         folder, "vocab", "mount -t tmpfs -o size=8k none data/tokens && head -c 8192 /dev/zero >data/tokens/full"
     )
     one_line(found, 1, "no space left on the disk for data/tokens", "free")
-    assert not (folder / "metrics/vocab.json").exists()
+    assert not (folder / "data/figures/vocab.json").exists()
     assert hidden(folder) == []
     assert stage(folder, "vocab").returncode == 0
 
@@ -110,7 +110,7 @@ def test_fault_13_a_disk_too_small_for_the_model_says_needed_and_free(folder):
     (folder / "models").mkdir()
     found = stage(folder, "train", "mount -t tmpfs -o size=4k none models")
     one_line(found, 1, "no space left on the disk for models/model.safetensors (disk full: ", "bytes needed", "free)")
-    assert not (folder / "metrics/train.json").exists()
+    assert not (folder / "data/figures/train.json").exists()
     assert stage(folder, "train").returncode == 0
 
 
@@ -164,8 +164,8 @@ def test_fault_16_a_read_only_folder_is_named(folder, place):
 
 
 def test_fault_17_a_folder_in_the_place_of_a_file_is_named(folder):
-    (folder / "metrics/download.json").mkdir(parents=True)
-    one_line(stage(folder, "download"), 1, "metrics/download.json", "Is a directory")
+    (folder / "data/figures/download.json").mkdir(parents=True)
+    one_line(stage(folder, "download"), 1, "data/figures/download.json", "Is a directory")
     assert hidden(folder) == []
 
 
@@ -210,9 +210,9 @@ def test_fault_43_a_terminal_without_the_characters_gets_escapes(folder, encodin
 def test_fault_44_a_damaged_or_missing_metrics_file_leaves_the_other_benches_alone(folder):
     """accum_sweep reads its own files only, and names the damaged one."""
     (folder / "metrics").mkdir()
-    (folder / "metrics/kv_bench.json").write_text('{"batch": ')
+    (folder / "data/figures/kv_bench.json").write_text('{"batch": ')
     assert stage(folder, "download").returncode == 0
-    assert (folder / "metrics/kv_bench.json").read_text() == '{"batch": '
+    assert (folder / "data/figures/kv_bench.json").read_text() == '{"batch": '
     (folder / "data/accum").mkdir()
     (folder / "data/accum/1.json").write_text('{"accumulation": ')
     one_line(stage(folder, "accum_sweep"), 2, "data/accum/1.json: not JSON")
@@ -232,13 +232,13 @@ FLIPPED = [  # (a file of ours, the stage that reads it, the stage that made it)
 @pytest.mark.parametrize(("path", "reader", "maker"), FLIPPED, ids=[row[0] for row in FLIPPED])
 def test_fault_45_a_changed_byte_of_ours_is_refused_with_the_remedy(trained, tmp_path, path, reader, maker):
     folder = shutil.copytree(trained, tmp_path / "run", symlinks=True)
-    (folder / f"metrics/{reader}.json").unlink(missing_ok=True)
+    (folder / f"data/figures/{reader}.json").unlink(missing_ok=True)
     content = bytearray((folder / path).read_bytes())
     content[len(content) * 2 // 3] ^= 1
     (folder / path).write_bytes(content)
     done = stage(folder, reader)
     one_line(done, 2, path, "rm ", f"dvc repro -f -s {maker}")
-    assert not (folder / f"metrics/{reader}.json").exists()
+    assert not (folder / f"data/figures/{reader}.json").exists()
 
 
 @pytest.mark.skipif(not allowed(*NO_NETWORK), reason="no network namespaces here")

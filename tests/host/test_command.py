@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -8,7 +7,7 @@ import sys
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.host.command import CommandFailed, guard, stage_time
+from tinylm.host.command import CommandFailed, guard
 
 
 def raising(error):
@@ -59,12 +58,3 @@ def test_sigterm_ends_with_143():
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 143
-
-
-def test_stage_time_is_written_with_conditions(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    stage_time("train", 0.0, {"cpu": "x"}, tokens_per_s=3.0)
-    found = json.loads((tmp_path / "metrics" / "train_time.json").read_text())
-    assert found["tokens_per_s"] == 3.0
-    assert found["conditions"] == {"cpu": "x"}
-    assert found["seconds"] > 0

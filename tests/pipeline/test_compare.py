@@ -43,10 +43,10 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     text, found = compare(lab, "--all", "--html", "runs/page.html")
     assert [run["name"] for run in found["runs"]] == ["HEAD", "rate", "seed"]
     finding = found["against_first"]["rate"]["findings"]["perplexity"]
-    own = lab.json("metrics/evaluate.json")["perplexity"]
+    own = lab.json("data/figures/evaluate.json")["perplexity"]
     assert finding["first"] == pytest.approx(own, rel=1e-6)
     assert finding["seeds_give"]["difference"] == pytest.approx(
-        lab.json("metrics/seeds.json")["perplexity"]["difference"]
+        lab.json("data/figures/seeds.json")["perplexity"]["difference"]
     )
     assert len(found["against_first"]["rate"]["changed_most"]) == 3
     assert "train.lr" in text

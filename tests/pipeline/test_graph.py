@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stages.report import TIMED
 from tests.support.reruns import RERUNS, STAGES
 from tinylm.base import paths
 from tinylm.base.config import load_params
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 # outputs that come out the same, whatever a section says of what else their stage does
 SCORES = ("data/seeds/train.json", "data/seeds/2.json")
+UNTRACKED = [*(path for paths in TIMED.values() for path in paths), "report", "plots/pictures"]
 SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
 
 # (a file that is edited, the stages that run)
@@ -136,7 +138,7 @@ def test_params_are_the_sections_that_a_script_reads(pipeline):
 
 def test_files_named_in_a_script_are_dependencies_or_outputs(pipeline):
     for name, stage in pipeline["stages"].items():
-        known = {*deps(stage), *outputs(stage)}
+        known = {*deps(stage), *outputs(stage), *UNTRACKED}
         assert [path for path in sorted(paths_named(name)) if not covers(known, path)] == [], name
 
 
@@ -150,16 +152,24 @@ def test_dependencies_are_outputs_of_a_stage_or_files_of_the_repository(pipeline
 
 def test_the_report_depends_on_what_it_reads(pipeline):
     named = {dep for dep in deps(pipeline["stages"]["report"]) if not dep.startswith(("stages", "tinylm"))}
-    read = {path for path, _ in FILES.values()} | {"docs/ledger.yaml", RUNS, STUDIES}
+    read = {path for path, _ in FILES.values() if "_time" not in path} | {"docs/ledger.yaml", RUNS, STUDIES}
     assert [path for path in sorted(read) if not covers(named, path)] == []
     assert [dep for dep in sorted(named) if not any(covers({dep}, path) for path in read)] == []
 
 
-def test_cached_is_what_holds_times_and_what_is_large(pipeline):
+def test_metrics_and_curves_are_in_git_and_all_else_in_dvcs_cache(pipeline):
     for stage in pipeline["stages"].values():
-        for path, cached in outputs(stage, "metrics", "plots").items():
-            assert cached == (path == "plots/pictures" or re.search(r"_time\.(json|csv)$", path) is not None), path
+        assert not any(outputs(stage, "metrics", "plots").values())
         assert all(outputs(stage, "outs").values())  # an output without cache turns the run cache off
+
+
+def test_what_differs_between_equal_runs_is_no_stages_output(pipeline):
+    """Then a repeated run leaves dvc.lock as it was."""
+    for name, stage in pipeline["stages"].items():
+        assert [path for path in outputs(stage) if "_time" in path or covers(UNTRACKED, path)] == [], name
+    assert pipeline["stages"]["report"]["always_changed"]
+    shown = {path for entry in pipeline["plots"] for path in ([entry] if isinstance(entry, str) else entry)}
+    assert shown - {"loss against updates"} == set(UNTRACKED) - {"report"}
 
 
 def test_git_ignores_exactly_what_dvc_caches(pipeline):
@@ -175,7 +185,7 @@ def test_git_ignores_exactly_what_dvc_caches(pipeline):
 def test_metrics_are_named_after_their_stage(pipeline):
     for name, stage in pipeline["stages"].items():
         without = ("accum_run", "seed_train", "seed_score", "report")
-        expected = [] if name in without else [f"metrics/{name}.json", f"metrics/{name}_time.json"]
+        expected = [] if name in without else [f"metrics/{name}.json"]
         assert list(outputs(stage, "metrics")) == expected
 
 

@@ -88,10 +88,10 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
         monkeypatch.setattr("tinylm.text.tokens.gpt2_files.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2"))
         monkeypatch.setattr("tinylm.bench.measure.in_own_process", lambda function, task: function(task))
     assert {command: run(command) for command in ORDER} == dict.fromkeys(ORDER, 0)
-    evaluated = read(Path("metrics/evaluate.json"))
-    assert 1.0 < evaluated["perplexity"] < read(Path("metrics/vocab.json"))["size"] * 2
+    evaluated = read(Path("data/figures/evaluate.json"))
+    assert 1.0 < evaluated["perplexity"] < read(Path("data/figures/vocab.json"))["size"] * 2
     assert evaluated["bits_per_byte"] > 0
-    assert read(Path("metrics/kv_bench.json"))["same_ids"] is True
+    assert read(Path("data/figures/kv_bench.json"))["same_ids"] is True
     for path in Path("metrics").glob("*_time.json"):
         assert read(path).get("not_measured", []) == [], path.name
     page = Path("report/index.html").read_text(encoding="utf-8")

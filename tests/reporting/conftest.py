@@ -11,6 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from tinylm.base.files import read_json
+from tinylm.reporting import sources
+
 CONDITIONS = {
     "cpu": "Example CPU",
     "cores": 2,
@@ -43,7 +46,7 @@ def _write_data(folder: Path) -> None:
     splits = {"train": 19600, "held_out": 400, "evaluation": 500}
     _json(
         folder,
-        "metrics/download.json",
+        "data/figures/download.json",
         {
             "source": "storybook",
             "splits": {name: {"stories": n, "words": 92 * n, "bytes": 480 * n} for name, n in splits.items()},
@@ -51,7 +54,7 @@ def _write_data(folder: Path) -> None:
     )
     _json(
         folder,
-        "metrics/vocab.json",
+        "data/figures/vocab.json",
         {
             "size": 1204,
             "words_seen": 1200,
@@ -96,7 +99,7 @@ def _write_training(folder: Path, updates: int) -> None:
     parts = {"embedding": 154112, "blocks": 790016, "output": 0, "norms": 256}
     _json(
         folder,
-        "metrics/train.json",
+        "data/figures/train.json",
         {
             "precision": "bf16",
             "parameters": 944384,
@@ -137,7 +140,7 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
     baselines["kneser_ney"]["order"] = 5
     _json(
         folder,
-        "metrics/evaluate.json",
+        "data/figures/evaluate.json",
         {
             "perplexity": 7.1,
             "nats_per_token": math.log(7.1),
@@ -273,7 +276,7 @@ def _write_seeds(folder: Path, updates: int) -> None:
     figures = {"perplexity": 7.1, "nats_per_token": 1.96, "bits_per_byte": 0.58, "held_out_loss": 1.962}
     _json(
         folder,
-        "metrics/seeds.json",
+        "data/figures/seeds.json",
         {
             "n": 3,
             "seeds": [1, 2, 3],
@@ -342,7 +345,7 @@ def _write_benches(folder: Path) -> None:
     }
     _json(
         folder,
-        "metrics/beam_bench.json",
+        "data/figures/beam_bench.json",
         {
             "prompts": 10,
             "new_tokens": 60,
@@ -384,7 +387,7 @@ def _write_benches(folder: Path) -> None:
             for name in quality
         ],
     )
-    _json(folder, "metrics/kv_bench.json", {"batch": 20, "same_ids": True, "lengths": [32, 64, 128, 256]})
+    _json(folder, "data/figures/kv_bench.json", {"batch": 20, "same_ids": True, "lengths": [32, 64, 128, 256]})
     _json(
         folder,
         "metrics/kv_bench_time.json",
@@ -408,7 +411,7 @@ def _write_benches(folder: Path) -> None:
         },
     )
     _write_accumulation(folder)
-    _json(folder, "metrics/ckpt_bench.json", {"same_loss": True, "same_gradients": True, "depths": [2, 4, 8]})
+    _json(folder, "data/figures/ckpt_bench.json", {"same_loss": True, "same_gradients": True, "depths": [2, 4, 8]})
     _json(
         folder,
         "metrics/ckpt_bench_time.json",
@@ -438,7 +441,7 @@ def _write_accumulation(folder: Path) -> None:
     steps = (1, 2, 4, 8)
     _json(
         folder,
-        "metrics/accum_sweep.json",
+        "data/figures/accum_sweep.json",
         {
             "batch_size": 16,
             "budget_tokens": 160000,
@@ -489,6 +492,19 @@ def write_run(folder: Path, *, updates: int, layers: int, heads: int, sentences:
     _write_memorised(folder)
     _write_seeds(folder, updates)
     _write_benches(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def times_of_any_result():
+    """The times here are those of metrics/*_time.json, with whatever result; tests/host/test_times.py has the rule."""
+
+    def read_times(name: str, stage: str, made: str, folder: str) -> dict | None:
+        path = Path(folder) / f"metrics/{name}_time.json"
+        return read_json(path) if path.exists() else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "read_times", read_times)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -72,9 +72,9 @@ def complete(folder: Path) -> None:
 
     edit(folder, "metrics/kv_bench_time.json", kv)
     edit(folder, "metrics/ckpt_bench_time.json", ckpt)
-    edit(folder, "metrics/train.json", train)
-    edit(folder, "metrics/evaluate.json", evaluated)
-    edit(folder, "metrics/vocab.json", lambda value: value.update(sequence_length={"mean": 170.0}))
+    edit(folder, "data/figures/train.json", train)
+    edit(folder, "data/figures/evaluate.json", evaluated)
+    edit(folder, "data/figures/vocab.json", lambda value: value.update(sequence_length={"mean": 170.0}))
     with (folder / "plots/loss.csv").open("a", encoding="utf-8") as handle:
         handle.write("0,0,held-out,11.01\n500,90,held-out,3.1\n500,90,train,3.0\n")
 

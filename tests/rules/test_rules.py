@@ -65,7 +65,7 @@ PLANTED = [
     ("loads", "tinylm/compare/revisions.py", "import dvc.repo", "loads dvc"),
     ("loads", "tinylm/reporting/page.py", "if True:\n    import torch.nn as nn", "page loads torch"),
     ("loads", "tinylm/text/vectors/a.py", "from tinylm.text.tokens import batches", "loads torch"),
-    ("loads", "tinylm/cli/arguments.py", "import tinylm.reporting.page", "loads pandas"),
+    ("loads", "tinylm/cli/arguments.py", "import tinylm.reporting.page", "loads matplotlib"),
     ("length", "stages/train.py", "\n" * 101, "stages/train.py has 101 lines"),
     ("length", "tinylm/model/transformer.py", "\n" * 351, "351"),
     ("packages", "tinylm/model/__init__.py", "from tinylm.model.transformer import TinyLM", "not empty"),

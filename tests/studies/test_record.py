@@ -8,16 +8,17 @@ import yaml
 
 from tinylm.base.config import load_params, parse_yaml
 from tinylm.cli import main
+from tinylm.host.times import write_times
 from tinylm.presets.write import preset_text
 
 CONDITIONS = {"cpu": "Example CPU", "cores": 2, "threads": 2, "device": "cpu", "torch": "2", "date": "2025-01-02"}
 READS = {  # stage: (sections, what it reads, what it writes)
-    "vocab": (["vocab"], [], ["data/tokens", "metrics/vocab.json"]),
-    "train": (["model", "train"], ["data/tokens"], ["models", "metrics/train.json", "metrics/train_time.json"]),
-    "evaluate": (["evaluate"], ["models"], ["metrics/evaluate.json"]),
+    "vocab": (["vocab"], [], ["data/tokens", "data/figures/vocab.json"]),
+    "train": (["model", "train"], ["data/tokens"], ["models", "data/figures/train.json"]),
+    "evaluate": (["evaluate"], ["models"], ["data/figures/evaluate.json"]),
     "accum_run@1": (["train"], ["data/tokens"], ["data/accum/1.json"]),
     "accum_run@2": (["train"], ["data/tokens"], ["data/accum/2.json"]),
-    "accum_sweep": (["accum_sweep"], ["data/accum"], ["metrics/accum_sweep.json"]),
+    "accum_sweep": (["accum_sweep"], ["data/accum"], ["data/figures/accum_sweep.json"]),
 }
 
 
@@ -62,17 +63,17 @@ def run(folder, seed, perplexity, *stages, **changes):
     params["train"] |= {"seed": seed, **changes}
     write(folder, "params.yaml", params)
     if "train" in stages:
-        write(folder, "metrics/train.json", {"held_out_perplexity": perplexity, "tokens": 640, "epochs": 0.5})
-        write(folder, "metrics/train_time.json", {"seconds": 1.0, "conditions": CONDITIONS})
+        write(folder, "data/figures/train.json", {"held_out_perplexity": perplexity, "tokens": 640, "epochs": 0.5})
+        write_times("train", "train", "data/figures/train.json", {"seconds": 1.0, "conditions": CONDITIONS})
     if "vocab" in stages:
-        write(folder, "metrics/vocab.json", {"size": 10004})
+        write(folder, "data/figures/vocab.json", {"size": 10004})
     if "evaluate" in stages:
-        write(folder, "metrics/evaluate.json", {"perplexity": perplexity + 1})
+        write(folder, "data/figures/evaluate.json", {"perplexity": perplexity + 1})
     for number in (1, 2):
         if f"accum_run@{number}" in stages:
             write(folder, f"data/accum/{number}.json", {"seed": seed, "number": number})
     if "accum_sweep" in stages:
-        write(folder, "metrics/accum_sweep.json", {"budget_tokens": seed})
+        write(folder, "data/figures/accum_sweep.json", {"budget_tokens": seed})
     lock(folder, *stages)
 
 
@@ -169,10 +170,10 @@ def test_what_stands_on_an_old_upstream_is_left_out(folder):
 
 
 def test_a_file_that_a_stage_did_not_write_is_left_out(folder, capsys):
-    write(folder, "metrics/evaluate.json", {"perplexity": 1.0})
+    write(folder, "data/figures/evaluate.json", {"perplexity": 1.0})
     assert main(["record", "word-10k"]) == 0
     assert "evaluate" not in recorded(folder)["seeds"]["1"]["metrics"]
-    assert "metrics/evaluate.json is not the file that stage evaluate wrote" in capsys.readouterr().out
+    assert "data/figures/evaluate.json is not the file that stage evaluate wrote" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_bad_names_are_one_line(folder, capsys, words, message):
 
 
 def test_without_a_lock_or_a_run_it_says_what_to_run(folder, capsys):
-    (folder / "metrics/train.json").unlink()
+    (folder / "data/figures/train.json").unlink()
     assert main(["record", "a"]) == 2
     assert "no training run to record: run dvc repro train" in capsys.readouterr().err
     (folder / "dvc.lock").unlink()

@@ -12,6 +12,7 @@ from tests.support.small import model_settings
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
+from tinylm.reporting.current import mark_current
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
@@ -35,9 +36,8 @@ def _md5(path):
 def _lock(folder, params):
     """dvc.lock, as after `dvc repro`."""
     stages = {
-        "train": (["model", "train"], [], ["models", "metrics/train.json", "plots/loss.csv"]),
-        "evaluate": (["evaluate"], ["models"], ["metrics/evaluate.json"]),
-        "report": (["report"], ["metrics/evaluate.json", "metrics/train.json"], ["report"]),
+        "train": (["model", "train"], [], ["models", "data/figures/train.json", "plots/loss.csv"]),
+        "evaluate": (["evaluate"], ["models"], ["data/figures/evaluate.json"]),
     }
     held = {
         name: {
@@ -61,12 +61,13 @@ def here(tmp_path, monkeypatch, params):
     params["runtime"]["threads"] = 1
     params["model"] |= {"layers": 2, "context": 32}
     _write(tmp_path, "params.yaml", yaml.safe_dump(params))
-    _write(tmp_path, "metrics/train.json", {"parameters": 4711, "tokens": 999})
-    _write(tmp_path, "metrics/evaluate.json", {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]})
+    _write(tmp_path, "data/figures/train.json", {"parameters": 4711, "tokens": 999})
+    _write(tmp_path, "data/figures/evaluate.json", {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]})
     _write(tmp_path, "plots/loss.csv", "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n")
     _write(tmp_path, "report/index.html", "<p>the report")
     _write(tmp_path, "report/report.pdf", "%PDF")
     _lock(tmp_path, params)
+    mark_current(tmp_path, params, [])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     return tmp_path

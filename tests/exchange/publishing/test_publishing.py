@@ -18,7 +18,7 @@ def root(tmp_path):
     contents = {
         "params.yaml": "data: {}\n",
         "dvc.lock": "schema: '2.0'\n",
-        "metrics/train.json": "{}\n",
+        "data/figures/train.json": "{}\n",
         "metrics/train_time.json": "{}\n",
         "plots/loss.csv": "step\n",
         "report/index.html": "<p>",
@@ -58,8 +58,8 @@ def test_everything_is_there(tmp_path, root, run, publication):
         "config.json",
         "model.safetensors",
         "pictures/loss.png",
+        "pipeline/data/figures/train.json",
         "pipeline/dvc.lock",
-        "pipeline/metrics/train.json",
         "pipeline/params.yaml",
         "pipeline/plots/loss.csv",
         "report/index.html",
@@ -67,7 +67,7 @@ def test_everything_is_there(tmp_path, root, run, publication):
     ]
     assert files == files_of(folder)
     assert (folder / "pictures/loss.png").read_bytes().startswith(b"\x89PNG")
-    for name in ("params.yaml", "dvc.lock", "metrics/train.json", "plots/loss.csv"):
+    for name in ("params.yaml", "dvc.lock", "data/figures/train.json", "plots/loss.csv"):
         assert (folder / "pipeline" / name).read_bytes() == (root / name).read_bytes()
     assert "](pictures/loss.png)" in (folder / "README.md").read_text("utf-8")
 
