@@ -7,7 +7,7 @@ import yaml
 
 from tests.faults.disk import tree
 from tests.support.stages import ROOT
-from tinylm.base.files import SUMS, sha256
+from tinylm.base.files import sha256
 
 FOLDERS = ("data", "models", "metrics", "plots", "report")
 LAST_BYTES = {
@@ -23,15 +23,7 @@ LAST_BYTES = {
 def measured(name: str) -> bool:
     """Whether a file tells how long something took, and so differs from run to run."""
     parts = Path(name).parts
-    return (
-        "_time" in name
-        or parts[:2] == ("data", "accum")
-        or parts[0] == "report"
-        or parts[-1] == "run.json"
-        or (parts[:1] == ("data",) and parts[1] == "seeds" and parts[-1] == SUMS)
-        or parts[:2] == ("plots", "pictures")
-        or name == "data/figures/seeds.json"
-    )
+    return "_time" in name or parts[0] == "report" or parts[:2] in (("plots", "pictures"), ("runs", "times"))
 
 
 def outs(command: str) -> list[str]:

@@ -25,6 +25,7 @@ from ruamel.yaml import YAML
 from safetensors import safe_open
 
 from tests.support import clone
+from tinylm.base.files import read_json
 
 HERE = Path(__file__).parents[2]
 SHARED_GPT2 = HERE.parent / "shared/gpt2"
@@ -171,7 +172,7 @@ class Tree:
         for folder in ("data", "models", "metrics", "plots"):
             for path in sorted((self.path / folder).rglob("*")):
                 name = path.relative_to(self.path).as_posix()
-                timed = "_time" in name or name.startswith(("plots/pictures", "data/accum", "data/beam_bench"))
+                timed = "_time" in name or name.startswith("plots/pictures")
                 if path.is_file() and not timed and path.name not in ("sha256.json", ".gitignore"):
                     yield path
 
@@ -180,8 +181,8 @@ class Tree:
         found: Record = {}
         for path in self.files():
             name = path.relative_to(self.path).as_posix()
-            if name.startswith("metrics/"):
-                found |= flat(name, json.loads(path.read_text("utf-8")))
+            if name.startswith("data/figures/"):
+                found |= flat(name, read_json(path))
             else:
                 found[name] = sha256(path)
             if name == "models/model.safetensors":

@@ -46,9 +46,9 @@ def test_an_experiment_in_the_workspace(lab):
 def test_what_changed_is_printed(lab, base):
     params = lab.dvc("params", "diff").split()
     assert {"params.yaml", "train.lr", "0.003", RATES["workspace"]} <= set(params)
-    old, new = (clone.json("metrics/train.json")["held_out_loss_last"] for clone in (base, lab))
+    old, new = (clone.json("metrics/train.json")["held_out"] for clone in (base, lab))
     assert old != new
-    (line,) = (row.split() for row in lab.dvc("metrics", "diff").splitlines() if "held_out_loss_last" in row)
+    (line,) = (row.split() for row in lab.dvc("metrics", "diff").splitlines() if "held_out" in row)
     assert line[0] == "metrics/train.json"
     assert [float(cell) for cell in line[2:4]] == pytest.approx([old, new], abs=1e-4)
 

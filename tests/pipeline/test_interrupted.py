@@ -21,7 +21,7 @@ def written(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in files
-        if not path.name.startswith(".") and "_time" not in path.name and not {"accum", "pictures"} & set(path.parts)
+        if not path.name.startswith(".") and "_time" not in path.name and "pictures" not in path.parts
     }
 
 
@@ -51,4 +51,4 @@ def test_the_next_repro_ends_with_the_same_bytes(copy, base):
     assert {"train", "evaluate", "beam_bench", "kv_bench", "accum_run", "accum_sweep", "ckpt_bench"} < found.ran
     assert copy.metrics() == base.metrics()
     assert written(copy.path) == written(base.path)
-    assert copy.repro().commands == []
+    assert copy.repro().commands == ["report"]

@@ -32,14 +32,14 @@ AGAIN = "run make repro again"
 NAMESPACES = (
     subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
 )
-LEFT_OUT = {"accum", "pictures", "report"}  # hold or draw times
+LEFT_OUT = {"pictures", "report"}  # hold or draw times
 
 
 def written(folder: Path) -> dict[str, bytes]:
     """Every file of the pipeline under a final name, but for those that hold or draw times."""
     files = [p for name in ("data", "models", "metrics", "plots") for p in (folder / name).rglob("*") if p.is_file()]
     named = [path.relative_to(folder) for path in files]
-    kept = [p for p in named if "_time" not in p.name and not LEFT_OUT & set(p.parts) and p.parts[1:2] != ("seeds",)]
+    kept = [p for p in named if "_time" not in p.name and not LEFT_OUT & set(p.parts)]
     return {str(path): (folder / path).read_bytes() for path in kept}
 
 
