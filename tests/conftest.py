@@ -27,6 +27,7 @@ FULL = (
     "fuzz/",
     "kernels/test_output_loss.py::test_one_chunk_of_logits_at_most_is_alive",
     "pipeline/test_compare.py",
+    "pipeline/test_exit_codes.py",
     "pipeline/test_experiments.py",
     "pipeline/test_interrupted.py",
     "pipeline/test_plots.py",
