@@ -34,6 +34,7 @@ FULL = (
     "pipeline/test_readme.py::test_a_command_works",
     "pipeline/test_readme.py::test_named_paths_exist",
     "pipeline/test_remote.py",
+    "pipeline/test_studio.py",
     "pipeline/test_repro.py",
     "pipeline/test_torture.py",
     "presets/test_preset_stages.py",
