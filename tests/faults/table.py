@@ -207,8 +207,9 @@ ROWS: dict[int, tuple[str, str, str]] = {
     ),
     43: (
         "closed pipe, ASCII terminal",
-        "no traceback; a stage that could not finish does not exit with 0",
-        "test_a_reader_that_goes_away_is_no_error test_an_ascii_terminal_gets_escapes",
+        "no traceback; what writes, sends or judges works on, and its exit code says how that ended",
+        "test_a_reader_that_goes_away_is_no_error test_an_ascii_terminal_gets_escapes "
+        "test_a_lost_standard_output_stops_no_work test_the_exit_code_says_whether_the_work_was_done",
     ),
     44: (
         "damaged or missing metrics file",
@@ -268,14 +269,14 @@ FURTHER: list[tuple[str, str, str, str]] = [
     (
         "standard output or input closed before the start (`>&-`, `<&-`)",
         "`AttributeError: 'NoneType' object has no attribute 'flush'`; the next file opened would have been number 1",
-        "/dev/null takes its place; a command reports that nothing can be printed, exit 1; a stage continues",
+        "/dev/null takes its place; what only prints says that nothing can be printed, exit 1; all else works on",
         "faults/test_further.py::test_standard_streams_that_are_closed "
         "faults/test_further.py::test_a_stage_whose_standard_streams_are_closed",
     ),
     (
         "standard output on a full disk (`> /dev/full`)",
         "`no space left on the disk for a file`: which?",
-        "`... for a file or the standard output`, exit 1",
+        "`standard output: No space left on device; not all was printed`; exit 1 if printing is all that it does",
         "faults/test_further.py::test_a_full_disk_behind_standard_output",
     ),
     (

@@ -1,5 +1,6 @@
 """A dvc.lock or lock file of DVC's that a kill left half-written."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -105,3 +106,21 @@ def test_locks_of_the_dead_go_before_they_are_reaped(tmp_path, monkeypatch):
         Path(".dvc/tmp/rwlock").write_text(json.dumps(held))
         mend_lock.main()
     assert json.loads(Path(".dvc/tmp/rwlock").read_text()) == {"read": {"a": [living]}, "write": {"d": living}}
+
+
+@pytest.mark.parametrize("alive", ["lock", "stage"])
+def test_beside_a_living_dvc_nothing_is_mended(tmp_path, monkeypatch, capsys, alive):
+    """What looks half-written may be what it writes at this moment."""
+    monkeypatch.chdir(tmp_path)
+    Path(".dvc/tmp").mkdir(parents=True)
+    Path("dvc.lock").write_text(WHOLE[:900])
+    rwlock = '{"read' if alive == "lock" else json.dumps({"write": {"data": {"pid": os.getpid(), "cmd": "dvc repro"}}})
+    Path(".dvc/tmp/rwlock").write_text(rwlock)
+    with open(".dvc/tmp/lock", "a+") as lock:
+        if alive == "lock":
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        mend_lock.main()
+    told = capsys.readouterr().out
+    assert told.startswith("a DVC is at work here (")
+    assert told.count("\n") == 1
+    assert (Path("dvc.lock").read_text(), Path(".dvc/tmp/rwlock").read_text()) == (WHOLE[:900], rwlock)

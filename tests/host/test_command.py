@@ -58,3 +58,46 @@ def test_sigterm_ends_with_143():
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 143
+
+
+PRINTING = """\
+import sys
+from pathlib import Path
+from tinylm.host.command import CommandFailed, guard
+def main():
+    for number in range(99999):
+        print("line", number)
+    Path("done").write_text("all of it")
+    if sys.argv[2] == "fails":
+        raise CommandFailed("it went wrong")
+sys.exit(guard(main, prints=sys.argv[1] == "prints"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "code", "done"),
+    [
+        ("works", "| true", 0, True),
+        ("works", ">&-", 0, True),
+        ("works", ">/dev/full", 0, True),
+        ("fails", "| true", 1, True),
+        ("fails", ">&-", 1, True),
+        ("prints", "| true", 0, False),  # it stops where nobody reads
+        ("prints", ">/dev/full", 1, False),
+        ("prints fails", "| cat", 1, True),
+    ],
+)
+def test_the_exit_code_says_whether_the_work_was_done(tmp_path, kind, output, code, done):
+    purpose, end = ("prints" if "prints" in kind else "works"), ("fails" if "fails" in kind else "")
+    line = f"set -o pipefail; {sys.executable} -c '{PRINTING}' {purpose} '{end}' {output}"
+    found = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == code, found.stderr
+    assert (tmp_path / "done").exists() == done
+    assert "Traceback" not in found.stderr
+    assert ("error: it went wrong" in found.stderr) == (end == "fails" and done)
+    assert ("No space left on device" in found.stderr) == (output == ">/dev/full")
+
+
+def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys):
+    assert guard(raising(BrokenPipeError(errno.EPIPE, "Broken pipe", "the hub")), prints=True) == 1
+    assert capsys.readouterr().err == "error: the hub: Broken pipe\n"

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from dvc_studio_client.config import get_studio_config
 
 from tinylm.base.config import InputError
 from tinylm.host.loggers import Logger, open_logger
@@ -24,6 +25,7 @@ def calls(monkeypatch):
     class Live:
         def __init__(self, folder, **options):
             noted.append({"folder": folder, **options})
+            noted.append({"studio": get_studio_config()})  # what the real one asks for where to send
             self.step = 0
 
         def log_params(self, settings):
@@ -73,14 +75,21 @@ def test_curves_reach_the_tracker_and_results_stay_the_same(
     assert calls[-1] == "closed"
 
 
-def test_they_are_kept_offline_and_in_the_folder(calls):
+def test_they_are_kept_offline_and_in_the_folder(calls, monkeypatch):
+    """Beside variables that make dvclive send, and a service that would take it."""
+    monkeypatch.delenv("DVC_STUDIO_OFFLINE", raising=False)
+    studio = {"token": "isat_none", "repo_url": "git@localhost:me/it.git", "url": "http://127.0.0.1:9"}
+    for name, value in studio.items():
+        monkeypatch.setenv(f"DVC_STUDIO_{name.upper()}", value)
+    assert get_studio_config() == studio
     with open_logger("wandb", "runs", 5.0, {"train.lr": 0.01}):
         pass
     with open_logger("dvclive", "runs", 5.0, {"train.lr": 0.01}):
         pass
     assert calls[0] == {"project": "tinylm", "dir": "runs", "mode": "offline", "config": {"train.lr": 0.01}}
     assert calls[2] == {"folder": "runs/dvclive", "report": None, "save_dvc_exp": False, "dvcyaml": None}
-    assert calls[3] == {"settings": {"train.lr": 0.01}}
+    assert calls[3] == {"studio": {}}
+    assert calls[4] == {"settings": {"train.lr": 0.01}}
 
 
 @pytest.mark.parametrize("name", ["wandb", "dvclive"])

@@ -6,14 +6,19 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from tinylm.base import paths
 from tinylm.cli import compare, export, publish, standin
-from tinylm.host.command import guard
-from tinylm.host.runtime import bound_kernel_caches, share_cores
+from tinylm.host.command import guard, printing_is_all
+from tinylm.host.runtime import bound_kernel_caches, share_cores, visible
 
 Arguments = argparse.Namespace
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))  # it repeats what was typed, control characters and all
 
 
 def _runner(name: str) -> Callable[[Arguments], None]:
@@ -30,7 +35,7 @@ def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.Ar
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=_runner(name))
+    parser.set_defaults(command=name, run=_runner(name))
     return parser
 
 
@@ -198,7 +203,7 @@ def _add_exchange(commands: Any) -> None:
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     listed = "\n".join(f"  {name:9}  {purpose}" for name, purpose in PURPOSES.items())
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="tinylm",
         description="A small laboratory for language models. `dvc repro` runs the pipeline.",
         epilog=f"commands:\n{listed}\n\n`tinylm COMMAND --help` shows a command's options and examples.",
@@ -218,6 +223,16 @@ def make_parser() -> argparse.ArgumentParser:
     _add_exchange(commands)
     standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser
+
+
+def only_prints(arguments: Arguments) -> bool:
+    """Whether printing is all that the command does: it writes and sends nothing, and its exit code judges nothing."""
+    asked = vars(arguments)
+    if arguments.command == "compare":
+        return not (asked["json"] or asked["html"])
+    if arguments.command == "describe":
+        return not asked["check"]
+    return arguments.command == "generate" or bool(asked.get("list") or asked.get("table"))
 
 
 def _open_streams() -> None:
@@ -243,6 +258,7 @@ def _run(words: Sequence[str] | None) -> None:
         arguments = make_parser().parse_args(words)
     finally:
         sys.stdout.flush()  # of --help: here a closed pipe is still seen by `guard`
+    printing_is_all(only_prints(arguments))
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
@@ -253,4 +269,4 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see `guard`; argparse itself exits with 2."""
     share_cores()
     bound_kernel_caches()
-    return guard(lambda: _run(words), for_a_reader=True)
+    return guard(lambda: _run(words), prints=True)  # as --help does

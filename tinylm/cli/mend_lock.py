@@ -2,20 +2,21 @@
 
 DVC writes dvc.lock and .dvc/tmp/rwlock in place, so a kill can leave them empty or cut off, and then refuses to work.
 Complete entries of the damaged file are kept and the last committed file gives the rest: DVC compares every entry with
-the files, so an old one costs a look into the run cache and never a wrong result.
+the files, so an old one costs a look into the run cache and never a wrong result. Where a DVC is at work, nothing is
+touched but the locks of dead processes.
 """
 
 import json
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml
-from tinylm.base.files import atomic_write, discard, is_alive, write_json
+from tinylm.base.files import atomic_write, discard, write_json
+from tinylm.cli.dvc_state import HOLDS, LOCK_FILE, RWLOCK, dvc_held_off, is_held
 from tinylm.host.command import guard
 
-LOCK, RWLOCK = "dvc.lock", ".dvc/tmp/rwlock"
 _HEAD = "schema: '2.0'\nstages:\n"
 
 
@@ -45,7 +46,7 @@ def _is_entry(entry: Any) -> bool:
 def is_whole(text: str) -> bool:
     """Whether it has stages with complete entries and ends with a line feed."""
     try:
-        lock: Any = parse_yaml(text, LOCK)
+        lock: Any = parse_yaml(text, str(LOCK_FILE))
     except InputError:
         return False
     stages = lock.get("stages")
@@ -54,7 +55,7 @@ def is_whole(text: str) -> bool:
 
 
 def _committed() -> str:
-    done = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(["git", "show", f"HEAD:./{LOCK_FILE}"], capture_output=True, text=True, encoding="utf-8")
     return done.stdout if done.returncode == 0 and is_whole(done.stdout) else ""
 
 
@@ -68,51 +69,69 @@ def mended(text: str, committed: str) -> str:
     return new if entries and is_whole(new) else committed
 
 
-def _lives(holder: Any) -> bool:
-    try:
-        return is_alive(int(holder["pid"]))
-    except (KeyError, TypeError, ValueError):
-        return True  # DVC has to decide
-
-
 def of_the_living(held: Any) -> Any:
     """DVC's read and write locks without those of dead processes, which DVC takes to be alive until they are reaped."""
     if not isinstance(held, dict) or not all(isinstance(held.get(mode, {}), dict) for mode in ("read", "write")):
         return held
     read, write = held.get("read", {}), held.get("write", {})
-    readers = {path: [holder for holder in holders if _lives(holder)] for path, holders in read.items()}
+    readers = {path: [holder for holder in holders if is_held(holder)] for path, holders in read.items()}
     return {
         **held,
         "read": {path: holders for path, holders in readers.items() if holders},
-        "write": {path: holder for path, holder in write.items() if _lives(holder)},
+        "write": {path: holder for path, holder in write.items() if is_held(holder)},
     }
 
 
-def main() -> None:
-    lock, rwlock = Path(LOCK), Path(RWLOCK)
-    text = lock.read_text(encoding="utf-8", errors="replace") if lock.exists() else None
+def _half_written() -> list[Callable[[], None]]:
+    """What has to be done to files that DVC was killed in."""
+    text = LOCK_FILE.read_text(encoding="utf-8", errors="replace") if LOCK_FILE.exists() else None
+    todo: list[Callable[[], None]] = []
     if text is not None and not is_whole(text):
-        new = mended(text, _committed())
-        if new:
-            with atomic_write(lock) as handle:
-                handle.write(new)
-        else:
-            discard(lock)
-        print(f"{LOCK} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages")
-    if rwlock.exists():
-        _mend_rwlock(rwlock)
+        todo.append(lambda: _mend_lock(text))
+    if RWLOCK.exists() and _held() is None:
+        todo.append(_remove_rwlock)
+    return todo
 
 
-def _mend_rwlock(path: Path) -> None:
+def _mend_lock(text: str) -> None:
+    new = mended(text, _committed())
+    if new:
+        with atomic_write(LOCK_FILE) as handle:
+            handle.write(new)
+    else:
+        discard(LOCK_FILE)
+    print(f"{LOCK_FILE} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages")
+
+
+def _held() -> Any:
+    """What DVC's rwlock holds; None if it is half-written."""
     try:
-        held: Any = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(RWLOCK.read_text(encoding="utf-8"))
     except ValueError:
-        discard(path)
-        print(f"{RWLOCK} was left half-written: removed")
+        return None
+
+
+def _remove_rwlock() -> None:
+    discard(RWLOCK)
+    print(f"{RWLOCK} was left half-written: removed")
+
+
+def _has_dead() -> bool:
+    return RWLOCK.exists() and (held := _held()) is not None and of_the_living(held) != held
+
+
+def main() -> None:
+    if not _half_written() and not _has_dead():
         return
-    kept = of_the_living(held)
-    if kept != held:
-        write_json(path, kept)
+    with dvc_held_off() as busy:  # what is half-written now may be DVC's at this moment: look again
+        todo = _half_written()
+        if busy == HOLDS or (busy and todo):
+            print(f"a DVC is at work here ({busy}): nothing is mended; run make repro when it is done")
+            return
+        for mend in todo:
+            mend()
+        if _has_dead():
+            write_json(RWLOCK, of_the_living(_held()))
 
 
 if __name__ == "__main__":

@@ -3,24 +3,25 @@
 DVC does not check what it restores from its cache: if a file there has changed, `dvc repro` succeeds with other bytes
 and records them in dvc.lock. What stages write carries its SHA-256, which is checked here; metrics and curves are small
 and carry none, so the cache's small files are checked against their names, which are MD5s. What differs is removed,
-here and in the cache: DVC then makes it again.
+here and in the cache: DVC then makes it again. Where a DVC is at work, nothing is touched.
 """
 
-import configparser
-import contextlib
 import hashlib
 import math
+import re
 import sys
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import SUMS, discard, read_json, sha256
+from tinylm.cli.dvc_state import cache, dvc_held_off, recorded
 from tinylm.host.command import guard
 
 FOLDERS = (paths.DATA, paths.MODELS)
 SMALL = 1 << 20  # bytes; larger files of the cache are checked only if something is wrong
 STORE = ("ids", "offsets")  # files of a token store, whose sums are in its JSON
+_NAME = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of a file in the cache; DVC writes it under another name
 
 
 def _sums(path: Path) -> dict[Path, str]:
@@ -33,28 +34,20 @@ def _sums(path: Path) -> dict[Path, str]:
     return {path.with_suffix(f".{kind}"): held[f"{kind}_sha256"] for kind in STORE if f"{kind}_sha256" in held}
 
 
-def damaged() -> list[Path]:
-    """Our files in data/ and models/ whose bytes are not those that were written."""
-    found = set()
+def checked() -> tuple[set[Path], set[Path]]:
+    """(damaged, whole): our files in data/ and models/ whose bytes are not those that were written, and that are."""
+    damaged: set[Path] = set()
+    whole: set[Path] = set()
     for path in sorted(path for folder in FOLDERS for path in Path(folder).glob("**/*.json")):
         try:
             sums = _sums(path)
         except InputError:
-            found.add(path)
+            damaged.add(path)
             continue
-        found |= {file for file, expected in sums.items() if file.is_file() and sha256(file) != expected}
-    return sorted(found)
-
-
-def _cache() -> Path:
-    """DVC's cache, as set in .dvc/config.local or .dvc/config."""
-    for name in ("config.local", "config"):
-        config = configparser.ConfigParser(interpolation=None, strict=False)
-        with contextlib.suppress(configparser.Error, UnicodeDecodeError):
-            config.read(Path(".dvc") / name, encoding="utf-8")
-        if config.has_option("cache", "dir"):
-            return Path(".dvc") / config.get("cache", "dir")
-    return Path(".dvc/cache")
+        for file, expected in sums.items():
+            if file.is_file():
+                (whole if sha256(file) == expected else damaged).add(file)
+    return damaged, whole
 
 
 def _md5(path: Path) -> str:
@@ -62,30 +55,49 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(handle, "md5").hexdigest()
 
 
-def clean_cache(folder: Path, largest: float = math.inf) -> set[str]:
-    """Remove the files below `folder`/files/md5 whose MD5 is not their name; returns the MD5s that they had.
+def damaged_in(folder: Path, largest: float = math.inf) -> dict[Path, tuple[str, str]]:
+    """Files below `folder`/files/md5 whose MD5 is not their name: the MD5 of the name, and the one that they have.
 
     largest: files of more bytes than this are skipped.
     """
-    found = set()
+    found = {}
     for path in (folder / "files/md5").glob("??/*"):
-        if path.stat().st_size <= largest and _md5(path) != path.parent.name + path.name.removesuffix(".dir"):
-            found.add(_md5(path))
-            discard(path)
+        named = path.parent.name + path.name.removesuffix(".dir")
+        if _NAME.fullmatch(path.name) and path.is_file() and path.stat().st_size <= largest:
+            has = _md5(path)
+            if has != named:
+                found[path] = (named, has)
     return found
 
 
+def restored_from(bad: dict[Path, tuple[str, str]]) -> set[Path]:
+    """Outputs with the bytes of a damaged file of the cache that DVC may have restored there."""
+    has = dict(bad.values())
+    named = {(Path(file), has[md5]) for file, md5 in recorded() if md5 in has} if bad else set()
+    inside = {(file, md5) for file, md5 in named if file.parts[0] in paths.OUTPUTS}
+    return {file for file, md5 in inside if file.is_file() and _md5(file) == md5}
+
+
+def _found() -> tuple[set[Path], dict[Path, tuple[str, str]]]:
+    """(damaged files here, damaged files of the cache)."""
+    damaged, whole = checked()
+    bad = damaged_in(cache(), math.inf if damaged else SMALL)
+    return damaged | (restored_from(bad) - whole), bad
+
+
 def main() -> None:
-    found = damaged()
-    bad = clean_cache(_cache(), math.inf if found else SMALL)
-    if bad:
-        files = [path for folder in paths.OUTPUTS for path in Path(folder).rglob("*") if path.is_file()]
-        found = sorted({*found, *(path for path in files if _md5(path) in bad)})
+    if not any(_found()):
+        return
+    with dvc_held_off() as busy:
+        if busy:
+            print(f"a DVC is at work here ({busy}): what it left was not checked; run make repro when it is done")
+            return
+        found, bad = _found()  # again, now that nobody writes
+        discard(*found, *bad)
     if found:
-        discard(*found)
         raise InputError(
-            f"{', '.join(map(str, found))}: other bytes than were written; removed, and {len(bad)} damaged files of "
-            "DVC's cache with them: run make repro again"
+            f"{', '.join(map(str, sorted(found)))}: other bytes than were written; removed, and {len(bad)} damaged "
+            "files of DVC's cache with them: run make repro again"
         )
     if bad:
         print(f"{len(bad)} damaged files of DVC's cache removed; nothing here came out of them")

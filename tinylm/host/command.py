@@ -107,22 +107,87 @@ def default_signals() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _open_streams() -> bool:
-    """Put /dev/null in place of a standard stream that was closed before the start, so that no file takes its number.
+_ESCAPED = "backslashreplace"  # a terminal without "é" is no reason to stop
 
-    Returns whether standard output was there.
+
+class _Stream(io.FileIO):
+    """A standard stream that a command outlives: what cannot be written is dropped, and the work goes on.
+
+    needed: what is printed is all that the command does, so the first failure is raised.
     """
-    printing = sys.stdout is not None
+
+    needed = False
+    lost: OSError | None = None  # why nothing can be written any more
+
+    def write(self, data: Any) -> int:
+        if self.lost is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.lost = error
+        if self.needed:
+            self.needed = False  # the interpreter tries again at exit
+            raise self.lost
+        return memoryview(data).nbytes
+
+
+def _raw(stream: Any) -> _Stream | None:
+    """The stream below a text stream that `_open_streams` has made; None for any other, such as a test's."""
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)
+    return raw if isinstance(raw, _Stream) else None
+
+
+def _opened(number: int, old: io.TextIOWrapper | None) -> io.TextIOWrapper:
+    """Standard output (1) or error (2) as a `_Stream`, buffered as the interpreter's own was."""
+    raw = _Stream(number, "w", closefd=False)
+    if old is None:
+        raw.lost = OSError(errno.EBADF, "closed")
+        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", _ESCAPED)
+    old.flush()
+    buffer: Any = io.BufferedWriter(raw) if isinstance(old.buffer, io.BufferedWriter) else raw  # python -u has none
+    kept = {"line_buffering": old.line_buffering, "write_through": old.write_through, "newline": "\n"}
+    return io.TextIOWrapper(buffer, old.encoding, _ESCAPED, **kept)  # type: ignore[arg-type]
+
+
+def _open_streams() -> None:
+    """Put a `_Stream` in place of standard output and error; and /dev/null below a standard stream that is closed.
+
+    Otherwise a file that is opened later would take the number of the closed one.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if stream is None:
             null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, number)
-            raw = io.FileIO(number, "w" if number else "r")
-            buffer = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
-            setattr(sys, name, io.TextIOWrapper(buffer, encoding="utf-8"))
-            if null > 2:
+            if null != number:
+                os.dup2(null, number)
                 os.close(null)
-    return printing
+        if number == 0:
+            sys.stdin = stream or open(0, encoding="utf-8")  # noqa: SIM115 (for the life of the process)
+        elif stream is None or stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, _opened(number, stream))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPED)
+
+
+def printing_is_all(so: bool) -> None:
+    """Say whether a command does nothing but print. If so, it ends where nobody can read it; if not, it works on.
+
+    Raises CommandFailed if it is so and standard output is closed.
+    """
+    raw = _raw(sys.stdout)
+    if raw is None:
+        return
+    raw.needed = so
+    if so and raw.lost is not None:
+        raise CommandFailed(_unread(raw.lost))
+
+
+def _unread(error: OSError) -> str:
+    """What became of a lost standard output, in one line."""
+    if error.errno == errno.EBADF:
+        return "standard output is closed: nothing can be printed"
+    return f"standard output: {error.strerror}; not all was printed"
 
 
 def _refuse_no_folder() -> None:
@@ -133,39 +198,40 @@ def _refuse_no_folder() -> None:
         raise InputError(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
 
 
-def _drop_unwritable() -> None:
-    """Discard what standard output refuses; otherwise the interpreter tries again at exit, with a traceback."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _judged(error: Exception) -> tuple[int, str]:
+    """(exit code, message) of what ended a command."""
+    raw = _raw(sys.stdout)
+    if raw is not None and error is raw.lost:  # whoever stops reading (| head) has seen enough
+        return (DONE, "") if isinstance(error, BrokenPipeError) else (FAILED, _unread(raw.lost))
+    return (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
 
 
-def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
+def _warn_of_lost_output() -> None:
+    """Say that a command worked on without its standard output, unless that is what its reader chose."""
+    raw = _raw(sys.stdout)
+    if raw is not None and raw.lost is not None and raw.lost.errno not in (errno.EPIPE, errno.EBADF):
+        print(f"warning: {_unread(raw.lost)}; the work itself was done", file=sys.stderr)
+
+
+def guard(main: Callable[[], None], prints: bool = False) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
-    for_a_reader: printing is all that it does, so a reader who goes away (| head) is a normal end; for any other
-    command it is a failure. Errors are single lines on standard error; TINYLM_DEBUG=1 adds the traceback.
+    prints: printing is all that it does, see `printing_is_all`. Any other command finishes its work when nobody reads
+    what it prints (| head, a full disk), and its exit code says how the work ended. Errors are single lines on
+    standard error; TINYLM_DEBUG=1 adds the traceback.
     """
-    printing = _open_streams()
+    _open_streams()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without "é" is no reason to stop
     try:
         _refuse_no_folder()
-        if for_a_reader and not printing:
-            raise CommandFailed("standard output is closed: nothing can be printed")
+        if (raw := _raw(sys.stdout)) is not None:
+            raw.needed = prints
         main()
         sys.stdout.flush()
+        _warn_of_lost_output()
         return DONE
-    except BrokenPipeError:
-        _drop_unwritable()
-        if for_a_reader:
-            return DONE
-        code, message = FAILED, "standard output was closed before the end; run again without the pipe"
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -173,10 +239,9 @@ def guard(main: Callable[[], None], for_a_reader: bool = False) -> int:
         print(error, file=sys.stderr)
         return 128 + error.number
     except Exception as error:
-        code, message = (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
+        code, message = _judged(error)
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
-        _drop_unwritable()
-    for line in message.split("\n"):  # a file or its name may contain control characters
+    for line in message.split("\n") if code else ():  # a file or its name may contain control characters
         print(f"error: {visible(line)}", file=sys.stderr)
     return code

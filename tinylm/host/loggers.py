@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -36,6 +37,7 @@ def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, C
 
 
 def _dvclive(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
+    os.environ["DVC_STUDIO_OFFLINE"] = "true"  # otherwise a DVC_STUDIO_TOKEN is enough for it to send everything
     live = package.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
     live.log_params(settings)
 
