@@ -6,11 +6,12 @@ import time
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_json
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard, stage_time
-from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.token_store import TokenStore

@@ -15,8 +15,8 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import write_json
+from tinylm.base.printable import visible
 from tinylm.host.memory import peak_figures
-from tinylm.host.runtime import visible
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
