@@ -136,7 +136,7 @@ class Workbench:
         except TrainingFailed as error:  # also an answer: this setting does not train
             figures = {"diverged": 1, "error": str(error)}
         snapshots.finish()  # not if the run is interrupted
-        mixed = {"mixed": list(snapshots.mixed)} if snapshots.mixed else {}
+        mixed = {"mixed": "; ".join(snapshots.mixed)} if snapshots.mixed else {}
         return {**figures, "conditions": measured_on | mixed}
 
 

@@ -42,7 +42,7 @@ class Prepared:
     @property
     def measured_on(self) -> dict[str, Any]:
         """The conditions of the run, and where it went on under others, if it did."""
-        return {**self.conditions, **({"mixed": list(self.snapshots.mixed)} if self.snapshots.mixed else {})}
+        return {**self.conditions, **({"mixed": "; ".join(self.snapshots.mixed)} if self.snapshots.mixed else {})}
 
     def said(self) -> str:
         """What was chosen for this machine, in lines for the user."""
