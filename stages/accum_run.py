@@ -5,11 +5,12 @@ import sys
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
-from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import write_times
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params

@@ -5,11 +5,12 @@ import time
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
+from tinylm.base.machine import pick_device
 from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params

@@ -8,11 +8,12 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import atomic_write, discard, read_json, write_json, write_sums
+from tinylm.base.machine import pick_device
 from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
 from tinylm.presets.sections import stage_params

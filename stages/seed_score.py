@@ -5,9 +5,10 @@ import sys
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import require, write_json
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, pick_device
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.presets.sections import stage_params
 from tinylm.scoring.continuations import EvaluateSettings

@@ -8,6 +8,7 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_sums
+from tinylm.base.printable import visible
 from tinylm.base.results import write_results
 from tinylm.cost.describe import describe, summary
 from tinylm.decoding.settings import DecodeSettings
@@ -15,7 +16,7 @@ from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
 from tinylm.host.processes import check_writable, exclusive_lock
-from tinylm.host.runtime import RuntimeSettings, visible
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.tables import format_description
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import save_model

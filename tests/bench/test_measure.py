@@ -1,7 +1,12 @@
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
@@ -92,3 +97,38 @@ def test_median_leaves_the_warm_up_out(monkeypatch):
     calls = []
     assert measure.median_seconds(lambda: calls.append(1), repeats=3, device=CPU) == 2.0
     assert len(calls) == 4
+
+
+BUSY = """
+import os, sys
+from tests.bench.test_measure import busy
+from tinylm.bench import measure
+if __name__ == "__main__":
+    measure.in_own_process(busy, sys.argv[1])
+"""
+
+
+def busy(note):
+    """Computes without a pause, as a bench does, once its process id is known."""
+    Path(note).with_suffix(".new").write_text(str(os.getpid()))
+    Path(note).with_suffix(".new").rename(note)
+    x = torch.rand(200, 200)
+    while True:
+        x = torch.tanh(x @ x)
+
+
+def test_what_measures_ends_when_its_parent_is_killed(tmp_path):
+    """The process is a child of the fork server, not of the stage that is killed, and held the server alive too."""
+    note, root = tmp_path / "pid", str(Path(__file__).parents[2])
+    words = [sys.executable, "-c", BUSY, str(note)]
+    with subprocess.Popen(words, cwd=root, env=os.environ | {"PYTHONPATH": root}) as parent:
+        while not note.exists():
+            assert parent.poll() is None
+            time.sleep(0.02)
+        child = psutil.Process(int(note.read_text()))
+        server = child.parent()
+        parent.kill()
+    _, alive = psutil.wait_procs([child, server], timeout=20)
+    for process in alive:
+        process.kill()
+    assert alive == []

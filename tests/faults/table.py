@@ -59,11 +59,20 @@ ROWS: dict[int, tuple[str, str, str]] = {
     ),
     10: (
         "snapshot of other parameters, data or code",
-        "not used; one line says which key differs",
-        "test_what_was_refused_is_not_taken_up_later",
+        "other parameters or data: a new run, and one line says which key differs; other code: refused",
+        "test_what_was_refused_is_not_taken_up_later "
+        "test_an_edit_reruns_what_depends_on_it_and_refuses_a_killed_run "
+        "test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refused",
     ),
     11: ("snapshot of a newer format", "refused", ""),
-    12: ("snapshot of another device, thread count or torch", "resumed with a warning", ""),
+    12: (
+        "snapshot of another kind of arithmetic: processor, its instructions as torch and oneDNN use them, device, "
+        "threads, kernels, torch; or of format 2, which does not say",
+        "refused in one line with the old and the new value; TINYLM_RESUME=force continues, and the run's conditions "
+        "say so",
+        "test_another_kind_of_arithmetic_is_seen test_kernels_are_known_by_what_was_compiled "
+        "test_auto_is_bf16_only_where_the_environment_leaves_its_instructions",
+    ),
     13: (
         "disk full while a snapshot or the model is written",
         "space is reserved first: one line with the bytes needed and free; the old file stays, no temporary one "
@@ -303,6 +312,18 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "after dvc, `make repro` checks the restored files, removes what is damaged, here and in the cache, and says "
         "to run again: then the bytes of an undisturbed run",
         "faults/test_verify.py::test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed",
+    ),
+    (
+        "kill -9 of a stage while a bench measures in a child process",
+        "the child computed on, at 100 % of a core, until it was done",
+        "it ends with its parent",
+        "bench/test_measure.py::test_what_measures_ends_when_its_parent_is_killed",
+    ),
+    (
+        "a clock set back, or folders in runs/ dated in the future",
+        "the run deleted its own folder, with the weights of `train.keep_epochs`, and exited with 0",
+        "runs are numbered, not dated; a run never deletes its own folder",
+        "training/test_snapshot.py::test_fault_46_a_clock_that_jumps_deletes_no_run_of_its_own",
     ),
 ]
 

@@ -6,11 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.stages import before_training, written
+from tinylm.base.machine import instructions
 
 HEAD = """
 import os, resource, signal, sys
@@ -184,6 +186,45 @@ time.time = lambda: plain() + next(jumps)
 def test_fault_46_the_same_bytes_elsewhere(folder, undisturbed, before, environment):
     assert train(folder, before, **environment)[0] == 0
     assert written(folder) == undisturbed
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "3"},  # runtime.threads decides
+        {"XDG_CACHE_HOME": "empty", "CXX": "g++"},
+        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "5"},
+        {},
+    ],
+    ids=["threads of libraries", "cache and compiler", "language", "clock and link"],
+)
+def test_fault_01_46_resumed_elsewhere_with_the_same_bytes(folder, undisturbed, environment, tmp_path):
+    kill = AT_UPDATE.format(update=8, action="os.kill(os.getpid(), signal.SIGKILL)")
+    assert train(folder, kill)[0] == -signal.SIGKILL
+    link, jumped = tmp_path / "link", time.time() + 4e7
+    link.symlink_to(folder)
+    for path in (folder / "runs").rglob("*"):
+        os.utime(path, (jumped, jumped))
+    code, out, _ = train(folder if environment else link, "" if environment else JUMPING, **environment)
+    assert "resumed after update 8," in out
+    assert (code, written(folder)) == (0, undisturbed)
+    assert len(list((folder / "models/moments").glob("*.safetensors"))) == 1
+
+
+@pytest.mark.skipif(instructions()["torch_level"] == "default", reason="there is no lower level")
+def test_fault_12_in_another_kind_of_arithmetic_it_is_refused_and_said_where_forced(folder):
+    kill = AT_UPDATE.format(update=8, action="os.kill(os.getpid(), signal.SIGKILL)")
+    assert train(folder, kill)[0] == -signal.SIGKILL
+    code, _, err = train(folder, ATEN_CPU_CAPABILITY="default")
+    (line,) = err.splitlines()
+    before = instructions()["torch_level"]
+    assert (code, f"but since then: torch_level {before} -> default" in line) == (2, True)
+    code, out, _ = train(folder, ATEN_CPU_CAPABILITY="default", TINYLM_RESUME="force")
+    assert (code, "resumed after update 8," in out) == (0, True)
+    conditions = json.loads((folder / "metrics/train_time.json").read_text())["conditions"]
+    assert conditions["torch_level"] == "default"
+    assert conditions["mixed"].startswith(f"torch_level {before} -> default, ")
+    assert conditions["mixed"].endswith(" after update 8")
 
 
 FULL = """

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import TARGETS, mend_checksums
 from tinylm.base.config import InputError
-from tinylm.host.runtime import visible
+from tinylm.base.printable import visible
 
 REFUSED, READ, FOUND = "refused", "read", "FOUND"
 LONGEST = 2000  # characters of a line that refuses

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.host.runtime import Progress, conditions, pick_device, visible
+from tinylm.base.machine import pick_device
+from tinylm.base.printable import visible
+from tinylm.host.runtime import Progress, conditions
 
 
 def test_device_auto_falls_back_to_cpu(monkeypatch):

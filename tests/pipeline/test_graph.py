@@ -24,29 +24,6 @@ SCORES = ("data/seeds/train.json", "data/seeds/2.json")
 UNTRACKED = [*(path for paths in TIMED.values() for path in paths), "report", "plots/pictures"]
 SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
 
-# (a file that is edited, the stages that run)
-SEEDS = "seed_train seed_score seeds"
-EDITED_CODE = {
-    "tinylm/base/files.py": " ".join(STAGES),
-    "tinylm/kernels/library.py": " ".join(STAGES),
-    "tinylm/text/corpus/readers.py": " ".join(STAGES),
-    "tinylm/text/tokens/words.py": " ".join(STAGES[1:]),
-    "tinylm/text/skipgram.py": " ".join(STAGES[1:]),
-    "tinylm/model/kv_cache.py": " ".join(STAGES[2:]),
-    "tinylm/training/loop.py": f"train evaluate beam_bench accum_run accum_sweep ckpt_bench {SEEDS} report",
-    "tinylm/beam/search.py": "beam_bench report",
-    "tinylm/scoring/ngram.py": "evaluate seed_score seeds report",
-    "tinylm/scoring/bleu.py": "evaluate beam_bench seed_score seeds report",
-    "stages/seed_score.py": "seed_score seeds report",
-    "tinylm/bench/seeds.py": "seeds report",
-    "tinylm/bench/kv.py": "kv_bench report",
-    "tinylm/bench/sweep.py": "accum_sweep report",
-    "tinylm/reporting/page.py": "report",
-    "tinylm/cli/generate.py": "",
-    "tinylm/host/command.py": "",
-    "tinylm/presets/sections.py": "",
-}
-
 
 def filled(path: str) -> list[str]:
     """A path of dvc.yaml with the values of the storybook's params.yaml; one for each setting of the matrix."""
@@ -199,13 +176,6 @@ def test_the_graph_says_the_same_as_the_table_of_reruns(pipeline):
             if section in stage["params"] or f"${{{section}." in str(stage.get("matrix")) or "always_changed" in stage
         }
         assert below(pipeline, first, SAME_BYTES.get(section, ())) == set(stages.split()), edited
-
-
-@pytest.mark.parametrize("path", EDITED_CODE)
-def test_an_edited_file_reruns_what_depends_on_it(pipeline, path):
-    assert (ROOT / path).is_file()
-    first = {name for name, stage in pipeline["stages"].items() if covers(deps(stage), path)}
-    assert below(pipeline, first) == set(EDITED_CODE[path].split())
 
 
 def test_params_are_the_storybooks():

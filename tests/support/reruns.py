@@ -22,7 +22,7 @@ STAGES = (
 )
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 
-# (section.key, new value in the tests' small pipeline, the stages that run: these and no others; the report is asked every time)
+# (section.key, new value in the small pipeline, the stages that run: these and no others; report is always asked)
 RERUNS: tuple[tuple[str, Any, str], ...] = (
     ("data.train_stories", 280, " ".join(STAGES)),
     ("vocab.min_count", 2, " ".join(STAGES[1:])),

@@ -32,6 +32,13 @@ AGAIN = "run make repro again"
 NAMESPACES = (
     subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0
 )
+# What may differ from one start to the next without changing a byte; libraries' threads are set by runtime.threads.
+ELSEWHERE = (
+    {},
+    {"TZ": "Asia/Tokyo", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "5"},
+    {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "3", "CXX": "g++"},
+    {"XDG_CACHE_HOME": f"{tempfile.gettempdir()}/tinylm-torture"},
+)
 LEFT_OUT = {"pictures", "report"}  # hold or draw times
 
 
@@ -61,8 +68,8 @@ class Torture:
             words = [*space, "sh", "-c", f'{before} && exec "$@"', "sh", *words]
         with open(self.path.parent / "last.log", "w", encoding="utf-8") as log:
             self.running = subprocess.Popen(
-                words, cwd=self.path, env=self.clone.environment(), stdout=log, stderr=subprocess.STDOUT, text=True,
-                start_new_session=True,
+                words, cwd=self.path, env=self.clone.environment(**self.random.choice(ELSEWHERE)), stdout=log,
+                stderr=subprocess.STDOUT, text=True, start_new_session=True,
             )  # fmt: skip
         return self.running
 
@@ -126,8 +133,15 @@ class Torture:
     def wait_for_orphans(self) -> None:
         psutil.wait_procs(self.stages(), timeout=120)
 
+    def redate(self) -> None:
+        """Give what is in runs/ random dates: a clock may jump."""
+        for path in sorted((self.path / "runs").rglob("*")):
+            days = self.random.uniform(-400.0, 400.0)
+            os.utime(path, (time.time() + days * 86400,) * 2)
+
     def kill(self, kind: str, after_s: float) -> bool:
         """Start, wait, kill; False where the pipeline was done before."""
+        self.redate()
         process = self.start()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(after_s)

@@ -188,3 +188,21 @@ def test_a_mistake_in_the_environment_is_named_before_any_rank_starts(monkeypatc
     monkeypatch.setattr("os.execv", lambda *_: pytest.fail("it was started"))
     with pytest.raises(InputError, match=f"{name} = .*; allowed: "):
         in_ranks(1, pytest.fail)
+
+
+def test_the_arithmetic_of_a_run_is_that_of_all_its_ranks(monkeypatch):
+    """A snapshot of rank 0 shows it if another rank's host was exchanged."""
+    kind = {"arithmetic.cpu": "a", "arithmetic.threads": 1}
+    assert Group().together(kind) == kind
+    others = torch.tensor([[7.0]], dtype=torch.float64)
+
+    def gathered(_, values):
+        return torch.cat([torch.tensor([values], dtype=torch.float64), others])
+
+    monkeypatch.setattr(Group, "_gathered", gathered)
+    found = [Group(0, 2).together(kind)["arithmetic.ranks"]]
+    others += 1.0
+    found.append(Group(0, 2).together(kind)["arithmetic.ranks"])
+    found.append(Group(0, 2).together(kind | {"arithmetic.cpu": "b"})["arithmetic.ranks"])
+    assert len(set(found)) == 3
+    assert Group(0, 2).together(kind).items() > kind.items()

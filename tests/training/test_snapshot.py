@@ -1,4 +1,6 @@
 import json
+import os
+import time
 
 import pytest
 import torch
@@ -127,6 +129,39 @@ def test_at_most_three_runs_are_kept_and_a_finished_one_goes(tmp_path):
     Snapshots(tmp_path, {"x": 9}, 1.0).latest()
     assert not last.folder.exists()
     assert len(list(tmp_path.glob("*/run.json"))) == 2
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+def test_fault_46_a_clock_that_jumps_deletes_no_run_of_its_own(tmp_path, days):
+    """Folders that seem older or newer than they are: the order of the runs is counted, not dated."""
+    for number in range(5):
+        last = Snapshots(tmp_path, {"x": number}, 1.0)
+        last.keep("0.5", TENSORS)
+        last.save(1, TENSORS, {"updates": 1})
+        for path in (*tmp_path.rglob("*"), *tmp_path.glob("*")):
+            os.utime(path, (time.time() + (number + 1) * days * 86400,) * 2)
+    assert {path.parent for path in tmp_path.glob("*/moments")} == {
+        Snapshots(tmp_path, {"x": number}, 1.0).folder for number in (2, 3, 4)
+    }
+    again = Snapshots(tmp_path, {"x": 2}, 1.0)  # the oldest of three goes on, and is the newest then
+    assert again.latest() is not None
+    again.save(2, TENSORS, {"updates": 2})
+    Snapshots(tmp_path, {"x": 9}, 1.0).save(1, TENSORS, {"updates": 1})
+    assert again.latest()[1] == {"updates": 2}
+    assert not Snapshots(tmp_path, {"x": 3}, 1.0).folder.exists()
+    again.copy_kept(tmp_path / "models")
+    assert [path.name for path in (tmp_path / "models/moments").glob("*.safetensors")] == ["0.5.safetensors"]
+
+
+@pytest.mark.parametrize("note", ["{", "[]", '{"order": "x"}', '{"order": 1e300}', '{"order": 1e999}', '{"mixed": 3}'])
+def test_fault_46_a_note_that_cannot_be_read_is_the_oldest_run(tmp_path, note):
+    for number in range(3):
+        Snapshots(tmp_path, {"x": number}, 1.0).save(1, TENSORS, {"updates": 1})
+    damaged = Snapshots(tmp_path, {"x": 2}, 1.0).folder
+    (damaged / "run.json").write_text(note)
+    Snapshots(tmp_path, {"x": 3}, 1.0).save(1, TENSORS, {"updates": 1})
+    assert not damaged.exists()
+    assert len(list(tmp_path.glob("*/run.json"))) == 3
 
 
 def test_due_after_its_interval(tmp_path):

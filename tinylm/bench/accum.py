@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.memory import own_peak_mib
-from tinylm.host.runtime import pick_device
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.beam.search import beam_search
 from tinylm.bench import measure
@@ -14,7 +15,6 @@ from tinylm.bench.precision_changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
 from tinylm.scoring.diversity import distinct_n, repeated_share

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
-from tinylm.host.runtime import pick_device
 from tinylm.kernels.training.ops import training_ops
 from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import KvBenchSettings
@@ -15,7 +16,6 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
-from tinylm.host.runtime import pick_device
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings

@@ -17,6 +17,7 @@ from typing import Any
 
 from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
+from tinylm.host.workers import follow_parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ def run_tasks(
 
 
 def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, and the parent ends this process
+    follow_parent()
     try:
         answer: tuple[str, Any] = (_DONE, function(*args))
     except InputError as error:

@@ -17,13 +17,14 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
+from tinylm.base.machine import pick_device
 from tinylm.bench import measure
 from tinylm.benchmarks import shape as shapes
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import seconds
 from tinylm.cost.describe import summary
 from tinylm.host.command import guard, is_out_of_memory
-from tinylm.host.runtime import conditions, pick_device
+from tinylm.host.runtime import conditions
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.training.trainer import Trainer, TrainSettings
 

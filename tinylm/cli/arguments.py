@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TextIO
 
 from tinylm.base import paths
+from tinylm.base.printable import visible
 from tinylm.cli import compare, export, publish, standin
 from tinylm.host.command import guard, printing_is_all
-from tinylm.host.runtime import bound_kernel_caches, share_cores, visible
+from tinylm.host.runtime import bound_kernel_caches, share_cores
 
 Arguments = argparse.Namespace
 

@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.base.machine import pick_device
 from tinylm.cost.describe import describe, summary
 from tinylm.cost.traffic import format_traffic, update_traffic
-from tinylm.host.runtime import RuntimeSettings, pick_device
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.tables import format_description
 from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings

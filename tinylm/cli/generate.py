@@ -5,13 +5,13 @@ import sys
 from collections.abc import Sequence
 
 from tinylm.base.config import InputError, read_section
+from tinylm.base.printable import visible
 from tinylm.beam.search import beam_search
 from tinylm.bench.precision_changes import changes
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompts
 from tinylm.exchange.loading import load
-from tinylm.host.runtime import visible
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.continuations import token_log_probs

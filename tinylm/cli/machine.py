@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
+from tinylm.base.machine import pick_device
 from tinylm.cli.describe import blank_model
 from tinylm.cost.describe import summary
-from tinylm.host.runtime import pick_device
 from tinylm.host.workers import cores
 from tinylm.presets.sections import Finding, Read
 from tinylm.text.corpus.readers import local_splits

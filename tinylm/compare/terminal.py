@@ -4,8 +4,8 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
+from tinylm.base.printable import visible
 from tinylm.compare.sections import Sections
-from tinylm.host.runtime import visible
 from tinylm.reporting.blocks import Block, Blocks, Bullets, Fold, Heading, Paragraph, Quotes, Table
 
 _NARROWEST = 80

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
+from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.host.runtime import RuntimeSettings, pick_device
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from tinylm.host.runtime import visible
+from tinylm.base.printable import visible
 from tinylm.reporting.blocks import (
     Block,
     Blocks,

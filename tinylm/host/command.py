@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.host.runtime import visible
+from tinylm.base.printable import visible
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 

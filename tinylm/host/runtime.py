@@ -7,12 +7,10 @@ import os
 import platform
 import sys
 import time
-import unicodedata
 from typing import Any
 
-from tinylm.base.config import InputError, setting
-
-_VISIBLE = {"\n": "\n", "\t": " "}
+from tinylm.base.config import setting
+from tinylm.base.machine import instructions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,29 +61,6 @@ def keep_freed_memory() -> None:
         library.mallopt(trim_threshold, (1 << 31) - 1)
     except (AttributeError, OSError):
         pass
-
-
-def pick_device(name: str) -> Any:
-    """torch.device for auto | cpu | cuda; auto is CUDA if torch sees a card. Raises InputError."""
-    import torch
-
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise InputError("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)")
-    return torch.device("cuda" if name != "cpu" and available else "cpu")
-
-
-def visible(text: Any) -> str:
-    """Text with control, format (right-to-left marks among them) and unpaired surrogate characters spelt out.
-
-    For a terminal, which obeys them, and for pages; each character by itself, so a text may be given in pieces.
-    """
-    return "".join(
-        _VISIBLE.get(character, f"⟨U+{ord(character):04X}⟩")
-        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-        else character
-        for character in str(text)
-    )
 
 
 class Progress:
@@ -157,6 +132,7 @@ def _cpu_name() -> str:
 def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
     """What a timing was taken on: processor, cores, threads, device (a torch.device, or None), versions and day.
 
+    device None: of a stage that computes without torch, whose instructions do not matter.
     processes: how many shared the work, each with this many threads; given if there are several.
     """
     card = None
@@ -170,12 +146,8 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
         "threads": threads,
         **({"processes": processes} if processes > 1 else {}),
         "device": card or "cpu",
+        **({} if device is None else instructions()),
         "torch": importlib.metadata.version("torch"),
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def same_bytes_need(conditions: dict[str, Any]) -> dict[str, Any]:
-    """The part of `conditions` that decides the order of floating-point sums, and so the bytes of equal runs."""
-    return {key: conditions[key] for key in ("cpu", "threads", "device", "torch", "loops") if key in conditions}

@@ -94,6 +94,10 @@ class Library:
                 return target
         raise CannotCompile(f"{name}: {errors}")
 
+    def sha256(self) -> str:
+        """Of the compiled library: the same wherever and whenever an equal compiler made it. Raises CannotCompile."""
+        return self.compile().read_bytes()[-32:].hex()
+
     def is_at_hand(self) -> bool:
         """Compile if needed; return whether a library exists, and print the reason if it does not."""
         try:

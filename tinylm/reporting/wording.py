@@ -5,7 +5,7 @@ import html
 import math
 from typing import Any
 
-from tinylm.host.runtime import visible
+from tinylm.base.printable import visible
 from tinylm.reporting.sources import Sentence, as_number
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"

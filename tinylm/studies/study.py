@@ -15,8 +15,9 @@ from tinylm.base import paths
 from tinylm.base.closure import code_sha256
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json, write_json
+from tinylm.base.machine import pick_device
 from tinylm.host.processes import exclusive_lock
-from tinylm.host.runtime import RuntimeSettings, conditions, pick_device
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.model.settings import ModelSettings
 from tinylm.studies.study_plan import Study, workspace_problems
 from tinylm.text.stories import read_stories
@@ -26,6 +27,7 @@ from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.vectors.matrix import embedding_matrix
 from tinylm.text.vectors.settings import EmbeddingSettings
+from tinylm.training.arithmetic import arithmetic
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.curves import TrainResult, run_figures
 from tinylm.training.loop import train
@@ -117,8 +119,9 @@ class Workbench:
         model, settings, embedding = self.settings(setting, seed)
         matrix = torch.from_numpy(self._matrix(embedding, seed))
         assembly = assemble(model, settings, matrix, self.stores, self.tokenizer.pad_id, self.device, self.threads)
-        snapshots = Snapshots(FOLDER / "snapshots", parts, self.runtime.snapshot_every_s)
         every, measured_on = self.study.held_out_every, conditions(self.device, self.threads)
+        parts = parts | arithmetic(measured_on, settings, self.device)
+        snapshots = Snapshots(FOLDER / "snapshots", parts, self.runtime.snapshot_every_s)
 
         def held_out() -> Iterator[Batch]:
             return itertools.islice(assembly.held_out(), 0, None, every)
@@ -133,7 +136,8 @@ class Workbench:
         except TrainingFailed as error:  # also an answer: this setting does not train
             figures = {"diverged": 1, "error": str(error)}
         snapshots.finish()  # not if the run is interrupted
-        return {**figures, "conditions": measured_on}
+        mixed = {"mixed": "; ".join(snapshots.mixed)} if snapshots.mixed else {}
+        return {**figures, "conditions": measured_on | mixed}
 
 
 def outcome(result: TrainResult, assembly: Assembly) -> dict[str, Any]:

@@ -20,8 +20,9 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.host.runtime import Progress
-from tinylm.host.workers import cores, map_in_order
+from tinylm.host.workers import cores
 from tinylm.text.corpus.readers import END_OF_TEXT
+from tinylm.text.in_order import map_in_order
 
 TRAIN_STORIES, VALIDATION_STORIES = 2_119_719, 21_990  # of TinyStories
 VOCABULARY = 48_000

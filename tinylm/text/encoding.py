@@ -12,8 +12,8 @@ import numpy as np
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import scratch_file
 from tinylm.host.runtime import Progress
-from tinylm.host.workers import ahead, map_in_order
 from tinylm.kernels.text.counting import LIBRARY
+from tinylm.text.in_order import ahead, map_in_order
 from tinylm.text.stories import SPLITS, StoryBlock, lines_of, read_stories, story_blocks, text_of, texts_of
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.token_store import Stream, TokenStore, as_stream, id_type, write_blocks, write_store

@@ -8,7 +8,9 @@ all ranks; rank 0 alone writes and prints.
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
+import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -19,10 +21,11 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
 from tinylm.host.command import CommandFailed, is_out_of_memory
-from tinylm.host.runtime import pick_device
 from tinylm.text.tokens.batches import Batch
+from tinylm.training.arithmetic import PREFIX
 
 
 class RankLost(CommandFailed):
@@ -172,6 +175,14 @@ class Group:
             for tensor in tensors.values():
                 dist.broadcast(tensor, 0)
         return tensors, numbers
+
+    def together(self, kind: Mapping[str, Any]) -> dict[str, Any]:
+        """This rank's kind of arithmetic, with that of all ranks as one number if there are several."""
+        if self.size == 1:
+            return dict(kind)
+        own = hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).digest()
+        every = self._gathered([float(int.from_bytes(own[:6], "big"))])
+        return {**kind, f"{PREFIX}ranks": hashlib.sha256(every.numpy().tobytes()).hexdigest()[:12]}
 
     def check_same(self, parts: Mapping[str, Any]) -> None:
         """InputError if this rank was started with other settings, data, code or torch than rank 0."""

@@ -5,15 +5,16 @@ from typing import Any
 
 import torch
 
+from tinylm.base.machine import cpu_multiplies_in_bf16
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.settings import TrainSettings
 
 
 def multiplies_in_bf16(device: Any) -> bool:
-    """Whether the device (a torch.device) has instructions for products of bfloat16, without which it is not fast."""
+    """Whether products of bfloat16 use the device's (a torch.device's) own instructions: without them bf16 is slow."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return cpu_multiplies_in_bf16()
 
 
 def choose_products(precision: str, device: Any) -> None:

@@ -9,12 +9,13 @@ import torch
 from tinylm.base import paths
 from tinylm.base.closure import code_sha256
 from tinylm.base.files import sha256
-from tinylm.host.runtime import RuntimeSettings, conditions, same_bytes_need
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.settings import ModelSettings
 from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.training.arithmetic import arithmetic
 from tinylm.training.assembly import Assembly, assemble
 from tinylm.training.compiling import why_not_compiled
 from tinylm.training.distributed import Group
@@ -34,9 +35,14 @@ class Prepared:
     train: TrainSettings
     made: Assembly
     snapshots: Snapshots
-    measured_on: dict[str, Any]
+    conditions: Mapping[str, Any]
     uncompiled: str  # why the blocks are not compiled; empty if they are
     why_not_native: str  # why torch alone computes; empty if native kernels do
+
+    @property
+    def measured_on(self) -> dict[str, Any]:
+        """The conditions of the run, and where it went on under others, if it did."""
+        return {**self.conditions, **({"mixed": "; ".join(self.snapshots.mixed)} if self.snapshots.mixed else {})}
 
     def said(self) -> str:
         """What was chosen for this machine, in lines for the user."""
@@ -64,14 +70,16 @@ def prepare(
     Raises InputError if the ranks' inputs differ.
     """
     device, threads = group.device(runtime.device), group.threads(runtime.threads)
-    uncompiled, train = why_not_compiled(train, device), resolved(train, device)
+    uncompiled, chosen = why_not_compiled(train, device), resolved(train, device)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
-    made = assemble(model, train, matrix, stores, tokenizer.pad_id, device, threads)
+    made = assemble(model, chosen, matrix, stores, tokenizer.pad_id, device, threads)
+    no_kernels = why_not_native(chosen.precision, device)
+    measured_on = conditions(device, threads, group.size) | {"kernels": "torch" if no_kernels else "native"}
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
-    no_kernels = why_not_native(train.precision, device)
     # each rank makes its own step from everyone's gradients: two kinds of kernels would let the weights drift apart
-    group.check_same(parts | {"train's kernels (is there a C++ compiler?)": not no_kernels})
-    measured_on = conditions(device, threads, group.size) | {"loops": "torch" if no_kernels else "compiled"}
-    snapshots = Snapshots(root, parts, runtime.snapshot_every_s, conditions=same_bytes_need(measured_on))
-    return Prepared(train, made, snapshots, measured_on, uncompiled, no_kernels)
+    same = {"train.precision": chosen.precision, "train's kernels (is there a C++ compiler?)": not no_kernels}
+    group.check_same(parts | same)
+    parts |= group.together(arithmetic(measured_on, train, device))
+    snapshots = Snapshots(root, parts, runtime.snapshot_every_s)
+    return Prepared(chosen, made, snapshots, measured_on, uncompiled, no_kernels)

@@ -17,10 +17,15 @@ from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.base.files import copy_file, read_json, rename_folder, sha256, sweep, write_bytes, write_json, write_sums
+from tinylm.training.arithmetic import PREFIX
 
-FORMAT, SINCE = 2, "0.1.0"  # of snapshots, and the first version of tinylm that writes it
+FORMAT, SINCE = 3, "0.3.0"  # of snapshots, and the first version of tinylm that writes it
 KEPT_RUNS, KEPT_SNAPSHOTS = 3, 2
 PARTS, DONE = "run.json", "done.json"
+ORDER, MIXED = (
+    "order",
+    "mixed",
+)  # in run.json beside the parts: the run's number among those here, and `Snapshots.mixed`
 EPOCH_CHECKPOINTS = "moments"  # folder of the weights kept after chosen epochs
 MODES = ("auto", "require", "force", "never")
 _SHOWN = 3  # differences in a message
@@ -28,7 +33,10 @@ State = tuple[dict[str, Tensor], dict[str, Any]]  # (tensors, numbers) of a snap
 
 
 def fingerprint(sections: Mapping[str, Any], data: list[str], code: str) -> dict[str, Any]:
-    """What decides a run: every setting by its key path, SHA-256 of each data file, and `code`, that of the code."""
+    """What decides a run: every setting by its key path, SHA-256 of each data file, and `code`, that of the code.
+
+    The kind of arithmetic (`training.arithmetic`) is added to these.
+    """
     values = {
         f"{name}.{key}": value
         for name, settings in sections.items()
@@ -43,22 +51,32 @@ def _digest(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Unfinished:
-    """A run that did not finish: its folder and the parts of its fingerprint."""
+    """A run that did not finish: its folder, the parts of its fingerprint, and what it was mixed from."""
 
     folder: Path
     parts: Mapping[str, Any]
+    mixed: tuple[str, ...] = ()
 
     def differing(self, parts: Mapping[str, Any]) -> list[str]:
         """The keys whose values differ from `parts`."""
         return [key for key in {**self.parts, **parts} if self.parts.get(key) != parts.get(key)]
 
+    def has_the_inputs_of(self, parts: Mapping[str, Any]) -> bool:
+        """Whether settings and data are equal: only code, kind of arithmetic or the snapshots' format differ."""
+        keys = self.differing(parts)
+        if "format" in keys:  # format 2 held what `auto` had meant
+            keys = [key for key in keys if parts.get(key) != "auto"]
+        return all(key in ("code", "format", "since") or key.startswith(PREFIX) for key in keys)
+
     def difference(self, parts: Mapping[str, Any]) -> str:
         """What differs from `parts`, in words: `train.lr 0.0003 -> 0.001`; hashes are not shown."""
-        keys = self.differing(parts)
+        keys = [key for key in self.differing(parts) if key != "since"]
+        if "format" in keys:  # and what an older format did not hold is no difference
+            keys = [key for key in keys if key in self.parts and parts.get(key) != "auto"]
         shown = [
             f"{key} changed"
             if key == "code" or key.startswith("data/")
-            else f"{key} {self.parts.get(key)!s:.40} -> {parts.get(key)!s:.40}"
+            else f"{key.removeprefix(PREFIX)} {self.parts.get(key)!s:.40} -> {parts.get(key)!s:.40}"
             for key in keys[:_SHOWN]
         ]
         return ", ".join(shown + ([f"{len(keys) - _SHOWN} more"] if len(keys) > _SHOWN else []))
@@ -73,19 +91,30 @@ class Unfinished:
             )
 
 
-def _runs(root: Path) -> list[Path]:
-    """Folders of all runs, newest first."""
-    runs = [path.parent for path in root.glob(f"*/{PARTS}")]
-    return sorted(runs, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+def _read_note(folder: Path) -> tuple[dict[str, Any], int, tuple[str, ...]]:
+    """The parts of a run, its number (0 where it has none, or none that can be read) and what it was mixed from."""
+    note: dict[str, Any] = {}
+    with contextlib.suppress(InputError, TypeError, ValueError):
+        note = dict(read_json(folder / PARTS))
+    order, mixed = note.pop(ORDER, 0), note.pop(MIXED, [])
+    is_number = isinstance(order, int) and 0 <= order < 1 << 53
+    return note, int(order) if is_number else 0, tuple(map(str, mixed)) if isinstance(mixed, list) else ()
+
+
+def _runs(root: Path) -> list[tuple[int, Path]]:
+    """(number, folder) of all runs, the one written to last first. The numbers are ours: clocks may be set back."""
+    folders = [path.parent for path in root.glob(f"*/{PARTS}")]
+    return sorted(((_read_note(folder)[1], folder) for folder in folders), reverse=True)
 
 
 def unfinished_runs(root: Path) -> list[Unfinished]:
     """The runs in `root` that have a snapshot and are not done, newest first, without those that cannot be read."""
     runs = []
-    for folder in _runs(root):
+    for _, folder in _runs(root):
         if not (folder / DONE).exists() and any(folder.glob("[0-9]*.json")):
-            with contextlib.suppress(InputError, TypeError, ValueError):
-                runs.append(Unfinished(folder, dict(read_json(folder / PARTS))))
+            parts, _, mixed = _read_note(folder)
+            if parts:
+                runs.append(Unfinished(folder, parts, mixed))
     return runs
 
 
@@ -96,27 +125,20 @@ class Snapshots:
     The weights of chosen epochs are in `moments` beside them until the run is done, since files that the run wrote
     elsewhere may be gone when it is resumed. A run that is done keeps its snapshots until the next one starts.
     mode (default: TINYLM_RESUME, or auto): `auto` resumes a run with exactly these parts, and refuses if an unfinished
-    one differs only in its code; `require` refuses to start a new run, and resumes even a finished one; `force` also
-    resumes a run of other code; `never` always starts a new run. conditions: what equal bytes need besides the parts; a
-    run that is resumed under other conditions prints a warning.
+    one differs only in its code or its kind of arithmetic; `require` refuses to start a new run, and resumes even a
+    finished one; `force` also resumes what `auto` refuses, and notes it in `mixed`; `never` always starts a new run.
     """
 
-    def __init__(
-        self,
-        root: str | Path,
-        parts: Mapping[str, Any],
-        every_s: float,
-        mode: str | None = None,
-        conditions: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, root: str | Path, parts: Mapping[str, Any], every_s: float, mode: str | None = None) -> None:
         self.mode = mode if mode is not None else os.environ.get("TINYLM_RESUME", "auto")
         if self.mode not in MODES:
             raise InputError(f"TINYLM_RESUME = {self.mode!r}; allowed: {' | '.join(MODES)}")
         self.parts = json.loads(json.dumps({"format": FORMAT, "since": SINCE, **parts}))
-        self.conditions = dict(conditions or {})
         self.root, self.every_s = Path(root), every_s
         self.folder = self.root / _digest(json.dumps(self.parts, sort_keys=True))[:16]
         self.newest: Path | None = None  # the last whole snapshot written, or the one resumed from
+        self.mixed: tuple[str, ...] = ()  # where the run went on in other code or another kind of arithmetic, in words
+        self._noted = False
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -127,7 +149,7 @@ class Snapshots:
         """Write a snapshot and remove all but the last two."""
         path = self.folder / f"{update:012d}.safetensors"
         self._write(path, tensors)
-        note = {"sha256": sha256(path), "conditions": self.conditions, "state": numbers}
+        note = {"sha256": sha256(path), "state": numbers}
         write_json(path.with_suffix(".json"), note, sealed=True)
         for old in sorted(self.folder.glob("*.safetensors"))[:-KEPT_SNAPSHOTS]:
             old.with_suffix(".json").unlink(missing_ok=True)
@@ -147,11 +169,18 @@ class Snapshots:
         if target.exists():
             write_sums(target)
 
+    def _note(self) -> None:
+        """Write run.json, as the newest of all runs here, and forget the oldest."""
+        others = [(number, folder) for number, folder in _runs(self.root) if folder != self.folder]
+        order = max((number for number, _ in others), default=0) + 1
+        write_json(self.folder / PARTS, self.parts | {ORDER: order, MIXED: list(self.mixed)})
+        for _, folder in others[KEPT_RUNS - 1 :]:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._noted = True
+
     def _write(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
-        if not (self.folder / PARTS).exists():
-            write_json(self.folder / PARTS, self.parts)
-            for folder in _runs(self.root)[KEPT_RUNS:]:
-                shutil.rmtree(folder, ignore_errors=True)
+        if not self._noted:
+            self._note()
         write_bytes(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
 
     def latest(self) -> State | None:
@@ -173,7 +202,7 @@ class Snapshots:
         sweep(self.root, below=True)
         if self.mode == "never":
             for run in unfinished_runs(self.root):
-                if run.differing(self.parts) == ["code"]:
+                if run.has_the_inputs_of(self.parts):
                     shutil.rmtree(run.folder, ignore_errors=True)
         self._remove_later(self.newest)
         return state
@@ -190,40 +219,37 @@ class Snapshots:
             except InputError as error:
                 print(f"warning: {error}; going back to the snapshot before it", flush=True)
                 continue
-            self._warn_of_conditions(path, note.get("conditions"))
+            self.mixed = _read_note(self.folder)[2]
             self.newest = path.with_suffix(".safetensors")
             return tensors, note["state"]
         if listed and self.mode != "require":
             print(f"warning: {self.folder}: no whole snapshot of this run is left: starting anew", flush=True)
         return None
 
-    def _warn_of_conditions(self, path: Path, before: Any) -> None:
-        before = before if isinstance(before, dict) else {}
-        keys = [key for key, now in self.conditions.items() if before.get(key, now) != now]
-        if keys:
-            changes = ", ".join(f"{key} {before[key]} -> {self.conditions[key]}" for key in keys)
-            print(f"warning: {path}: written under other conditions ({changes}): equal bytes are not promised")
-
     def _from_other_run(self) -> State | None:
-        """Without a snapshot of this very run: say how the newest unfinished one differs, or resume it if forced."""
+        """Without a snapshot of this very run: say how the newest unfinished one differs, or resume one if forced."""
         others = unfinished_runs(self.root)
         if not others:
             return None
-        run = others[0]
-        run.refuse_newer()
-        if run.differing(self.parts) != ["code"]:
-            print(f"an unfinished run differs ({run.difference(self.parts)}): starting anew", flush=True)
+        others[0].refuse_newer()
+        run = next((run for run in others if run.has_the_inputs_of(self.parts)), None)
+        if run is None:
+            print(f"an unfinished run differs ({others[0].difference(self.parts)}): starting anew", flush=True)
             return None
+        changes = run.difference(self.parts)
         if self.mode != "force":
             raise InputError(
-                f"{run.folder}: an unfinished run with the same parameters and data, but the code has changed since; "
+                f"{run.folder}: an unfinished run of the same parameters and data, but since then: {changes}; "
                 "TINYLM_RESUME=force goes on from it, TINYLM_RESUME=never starts anew"
             )
-        print(f"warning: {run.folder}: going on from a run of other code: equal bytes are not promised", flush=True)
+        print(f"warning: {run.folder}: going on from it ({changes}): equal bytes are not promised", flush=True)
         shutil.rmtree(self.folder, ignore_errors=True)  # without a snapshot
         rename_folder(run.folder, self.folder)
-        write_json(self.folder / PARTS, self.parts)
-        return self._newest_whole()
+        state = self._newest_whole()
+        if state is not None:
+            self.mixed = (*run.mixed, f"{changes} after update {state[1].get('updates')}")
+        self._note()
+        return state
 
     def _remove_later(self, resumed: Path | None) -> None:
         """Remove the snapshots after the one resumed from: the next run would resume from them."""

@@ -105,6 +105,11 @@ def why_not_native(precision: str, device: torch.device) -> str:
     return why_no_kernels()
 
 
+def kernels_sha256() -> str:
+    """Part of the SHA-256 of the compiled kernels themselves: of sources, flags and compiler by what they made."""
+    return "+".join(made.sha256()[:8] for made in (binding.KERNELS, adam.ADAM))
+
+
 def training_ops(precision: str, device: torch.device, fused: bool = False, loss: str = "chunked") -> Ops:
     """The fastest operations that this machine has for a run in `precision` (fp32 | tf32 | bf16) on the device."""
     kind = ByHand if why_not_native(precision, device) else Native

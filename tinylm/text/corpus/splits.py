@@ -24,11 +24,11 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, write_sums
 from tinylm.host.runtime import Progress
-from tinylm.host.workers import map_in_order
 from tinylm.kernels.text.cleaning import LIBRARY
 from tinylm.text.corpus.clean_blocks import clean_block
 from tinylm.text.corpus.rows import CleanBlock, chunks, peek
 from tinylm.text.corpus.sources import Rows, Source, open_source
+from tinylm.text.in_order import map_in_order
 from tinylm.text.stories import SPLITS, DataSettings
 
 STORIES = Path(paths.STORIES)

@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.host import memory, workers
+from tinylm.host import memory
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib, peak_figures
-from tinylm.host.workers import map_in_order
+from tinylm.host.workers import cores
+from tinylm.text import in_order
+from tinylm.text.in_order import map_in_order
 
 ROOT = Path(__file__).parents[2]
 ORPHANS = """
 import os, time
-from tests.host.test_workers import slowly
-from tinylm.host.workers import map_in_order
+from tests.text.test_in_order import slowly
+from tinylm.text.in_order import map_in_order
 if __name__ == "__main__":
     for process in map_in_order(slowly, [0.0, 0.0, 60.0, 60.0], 2):
         print(process, flush=True)
@@ -64,7 +66,7 @@ def test_tasks_are_taken_as_they_are_needed():
     taken = []
     found = map_in_order(square, (taken.append(n) or n for n in range(100)), 2)
     assert next(found) == 0
-    assert len(taken) <= 2 * workers.AHEAD
+    assert len(taken) <= 2 * in_order.AHEAD
     found.close()
 
 
@@ -77,16 +79,16 @@ def test_one_item_is_made_ahead_and_errors_come_in_their_place():
             yield number
         raise InputError("behind the last")
 
-    found = workers.ahead(items())
+    found = in_order.ahead(items())
     for number in range(5):
         assert next(found) == number
         assert len(taken) <= number + 2
     with pytest.raises(InputError, match="behind the last"):
         next(found)
-    unused = workers.ahead(iter(range(100)))
+    unused = in_order.ahead(iter(range(100)))
     assert next(unused) == 0
     unused.close()
-    assert list(workers.ahead(iter(()))) == []
+    assert list(in_order.ahead(iter(()))) == []
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
@@ -132,4 +134,4 @@ def test_without_proc_the_system_is_asked(monkeypatch):
 
 
 def test_cores_are_those_of_this_process():
-    assert re.fullmatch(r"[1-9]\d*", str(workers.cores()))
+    assert re.fullmatch(r"[1-9]\d*", str(cores()))

@@ -1,0 +1,45 @@
+"""One line of a file edited, across the rooms: what `old` does is changed by `new`, and with it what stages write.
+
+(file, old, new, the stages whose bytes it can change: these depend on it, and no others)
+"""
+
+from tests.support.reruns import STAGES
+
+TRAIN = "train accum_run ckpt_bench seed_train"
+DECODE = "evaluate beam_bench kv_bench"
+MODEL = f"{TRAIN} {DECODE} seed_score"
+
+EDITS: tuple[tuple[str, str, str, str], ...] = (
+    ("tinylm/base/seeding.py", "digest()[:8]", "digest()[8:16]", " ".join(STAGES)),
+    ("tinylm/base/machine.py", 'name != "cpu" and available', "available", " ".join(STAGES)),
+    ("tinylm/base/printable.py", ":04X}", ":05X}", " ".join(STAGES)),
+    ("tinylm/kernels/library.py", '"-O3", ', '"-O3", "-ffast-math", ', f"download vocab {MODEL}"),
+    ("tinylm/kernels/text/clean_blocks.cpp", "0x20", "0x21", "download vocab"),
+    ("tinylm/kernels/training/numbers.h", "x >> 31", "x >> 30", TRAIN),
+    ("tinylm/kernels/training/adam.cpp", "decoupled", "decoupled == 0", TRAIN),
+    ("tinylm/kernels/decoding/products.h", "0.5f * x", "0.25f * x", f"{DECODE} seed_score"),
+    ("tinylm/text/in_order.py", "waiting.popleft()", "waiting.pop()", "download vocab"),
+    ("tinylm/text/corpus/cleaning.py", '"\\r\\n", "\\n"', '"\\r\\n", " "', "download"),
+    ("tinylm/text/storybook/lexicon/things.py", "ball, kite", "kite, ball", "download evaluate"),
+    ("tinylm/text/skipgram.py", "return matrix", "return -matrix", "vocab"),
+    ("tinylm/text/tokens/token_store.py", 'mode="r")', 'mode="r")[::-1]', f"vocab {MODEL}"),
+    ("tinylm/text/tokens/words.py", "if lower_case:", "if not lower_case:", f"vocab {MODEL}"),
+    ("tinylm/model/ops.py", "softmax(scores + mask", "softmax(scores * 1.01 + mask", MODEL),
+    ("tinylm/model/recompute.py", "return None, x.grad, None", "return None, 2 * x.grad, None", MODEL),
+    ("tinylm/training/precision.py", '"bf16" if', '"fp32" if', TRAIN),
+    ("tinylm/training/schedules.py", "0.5 * (1.0 + math", "0.4 * (1.0 + math", TRAIN),
+    ("tinylm/cost/describe.py", "parameter.numel()", "2 * parameter.numel()", "train"),
+    ("tinylm/scoring/split_loss.py", "math.exp", "2 * math.exp", "train evaluate accum_run seed_train seed_score"),
+    ("tinylm/scoring/bleu_counts.py", "1 - ratio", "1.1 - ratio", "evaluate beam_bench seed_score"),
+    ("tinylm/decoding/filters.py", "distance / temperature", "distance", f"train {DECODE} seed_score"),
+    ("tinylm/beam/search.py", "return search.kept", "return search.kept[::-1]", "beam_bench"),
+    ("tinylm/bench/sweep.py", "/ len(tail)", "/ (1 + len(tail))", "accum_sweep"),
+    ("tinylm/reporting/published.yaml", "width: 300", "width: 301", "report"),
+    ("tinylm/reporting/paper.typ", "pt", "mm", "report"),
+    ("tinylm/reporting/page.css", "#1f2329", "#1f2328", "report"),
+    ("stages/seeds.py", "sys.exit", "exit", "seeds"),
+    ("tinylm/host/runtime.py", "every_s: float = 5.0", "every_s: float = 6.0", ""),
+    ("tinylm/host/workers.py", "SIG_IGN", "SIG_DFL", ""),
+    ("tinylm/presets/sections.py", "[:80]", "[:81]", ""),
+    ("tinylm/cli/generate.py", "visible(", "str(", ""),
+)
