@@ -243,6 +243,21 @@ def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
     assert "other.json has 7 ids, models/config.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        ("the zorp sat", "'zorp'"),
+        ("the zorp sat a zorp \x1bxyzzy", "'zorp', 'xyzzy'"),
+        ("the a1 b1 c1 d1 e1 f1 g1", "'a1', 'b1', 'c1', 'd1', 'e1' and 2 more"),
+    ],
+)
+def test_words_that_the_vocabulary_lacks_are_named(run_folder, capsys, prompt, named):
+    assert main(["generate", prompt, "--max-tokens", "2"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"warning: prompt 1: not in the vocabulary, seen as <unk>: {named}\n"
+    assert "<unk>" in captured.out
+
+
 @pytest.mark.parametrize("prompt", ["", "   ", "\0 \n"])
 def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
     assert main(["generate", prompt, "--max-tokens", "5"]) == 0

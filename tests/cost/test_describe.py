@@ -3,7 +3,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.cost.describe import describe, summary
-from tinylm.host.tables import format_description
+from tinylm.host.tables import WIDTH, format_description
 from tinylm.kernels.training.ops import ByHand
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.transformer import TinyLM
@@ -93,10 +93,14 @@ def test_muon_keeps_one_number_for_each_of_the_blocks_weights(new_model):
 def test_the_table_is_aligned_and_joins_equal_blocks(new_settings):
     settings = new_settings(layers=4, heads=8, feed_forward=512, context=192)
     lines = format_description(describe(TinyLM(settings, torch.randn(1000, 300)))).splitlines()
-    assert [line.split("  ")[0].strip() for line in lines[3:6]] == ["block 1-4"] * 3
-    assert "300 -> 3 x 300 + bias (8 x 37-38) -> 300 + bias  " in lines[4]
+    assert lines[3] == "block 1-4, each:"
+    assert [line[:14].strip() for line in lines[4:8]] == ["norms", "attention", "", "feed-forward"]
+    assert "300 -> 3 x 300 + bias (8 x 37-38)  " in lines[5]
+    assert lines[6].split() == ["->", "300", "+", "bias"]
     assert lines[-1].split() == ["all", "2,982,248", "5,976,000", "933,888", "20,729,664"]
-    assert len({len(line) for line in lines}) == 1  # every line ends with a number of the last column
+    assert (
+        len({len(line) for line in lines if line[-1].isdecimal() or line[-1] == "-"}) == 1
+    )  # every line ends with a number of the last column
     ends = [[i for i in range(1, len(line)) if line[i] == " " != line[i - 1]] for line in (lines[1], lines[-1])]
     assert lines[0].endswith("training")
     assert ends
@@ -104,19 +108,35 @@ def test_the_table_is_aligned_and_joins_equal_blocks(new_settings):
 
 def test_blocks_that_differ_stand_apart(new_model):
     text = format_description(describe(new_model(norm="post", embedding="frozen", layers=3)))
-    assert "block 1    attention" in text
-    assert "block 2-3  attention" in text
-    assert "block 1-3  feed-forward" in text
+    lines = [line.split("   ")[0].strip() for line in text.splitlines()]
+    assert [line for line in lines if line.startswith(("block", "attention", "feed"))] == [
+        "block 1-3, each:",
+        "block 1:",
+        "attention",
+        "block 1-3, each:",
+        "feed-forward",
+        "block 2-3, each:",
+        "attention",
+    ]
+    assert "embedding, frozen  " in text
+
+
+def test_no_line_is_wider_than_a_page(new_settings):
+    """With numbers of nine digits a long shape goes on in the next line."""
+    settings = new_settings(layers=12, heads=16, feed_forward=16000, context=2048)
+    lines = format_description(describe(TinyLM(settings, torch.empty(90000, 2000, device="meta")))).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert "".join(" ".join(lines).split()).count("2000->3x2000+bias") == 1
 
 
 def test_the_table_names_what_a_variant_is_made_of(new_model):
     settings = {"norm": "post", "norm_kind": "rms", "positions": "learned", "qkv_bias": False, "output_bias": True}
     lines = format_description(describe(new_model(layers=1, **settings))).splitlines()
-    places = {line[9:22].strip(): " ".join(line[22:].split()) for line in lines}
-    assert places["positions"].startswith("17 x 19, learned 323 yes")
-    assert places["norms"].startswith("2 x 19, rms, post 38 yes")
-    assert places["attention"].startswith("19 -> 3 x 19 (3 x 6-7) -> 19 + bias 1,463 yes")
-    assert places["feed-forward"].startswith("19 -> 23 + bias gelu -> 19 + bias 916 yes")
-    assert places["final norm"].startswith("19, rms 19 yes")
-    assert places["output (tied)"].startswith("31 x 19 + bias 31 yes")
+    places = {line[:15].strip(): " ".join(line[15:].split()) for line in lines}
+    assert places["positions"].startswith("17 x 19, learned 323 -")
+    assert places["norms"].startswith("2 x 19, rms, post 38 -")
+    assert places["attention"].startswith("19 -> 3 x 19 (3 x 6-7) -> 19 + bias 1,463 3,192")
+    assert places["feed-forward"].startswith("19 -> 23 + bias gelu -> 19 + bias 916 1,748")
+    assert places["final norm"].startswith("19, rms 19 -")
+    assert places["output (tied)"].startswith("31 x 19 + bias 31 1,178")
     assert "positions" in format_description(describe(new_model(positions="none", layers=1)))

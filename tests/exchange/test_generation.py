@@ -233,3 +233,14 @@ def test_every_preset_has_generation_defaults_that_transformers_takes(words):
         read = transformers.GenerationConfig(**content)
         read.validate()
         assert {key: getattr(read, key) for key in content} == content
+
+
+def test_a_pipeline_wants_a_space_behind_the_prompt(speaking_model, export_of):
+    """It decodes the new ids by themselves: docs/how-to/export.md and `tinylm export` say what to do."""
+    transformers = pytest.importorskip("transformers")
+    made = transformers.pipeline("text-generation", str(export_of(speaking_model())))
+    options = {"max_new_tokens": 4, "do_sample": False}
+    plain, spaced = (made(text, **options)[0]["generated_text"] for text in ("the cat", "the cat "))
+    ids = made.model.generate(**made.tokenizer("the cat", return_tensors="pt"), **options)[0]
+    assert spaced == made.tokenizer.decode(ids, skip_special_tokens=True)
+    assert plain == "the cat" + spaced.removeprefix("the cat ")

@@ -10,7 +10,7 @@ import torch
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.printable import visible
-from tinylm.host.runtime import Progress, conditions
+from tinylm.host.runtime import Progress, conditions, duration
 
 
 def test_device_auto_falls_back_to_cpu(monkeypatch):
@@ -38,18 +38,40 @@ def test_progress_prints_plain_lines_where_output_is_no_terminal(capsys):
     with Progress("work", 200, "units", every_s=1e-9) as progress:
         progress.advance(50, "loss 2.0")
         progress.write("note")
-        progress.advance(150)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("work:  25% of 200 units, ")
-    assert lines[0].endswith("s left, loss 2.0")
-    assert lines[1] == "note"
-    assert lines[2].startswith("work: 100% of 200 units, 0 s left")
+        progress.advance(100)
+        progress.advance(55)
+    assert capsys.readouterr().out.splitlines() == [
+        "work:  25% of 200 units, loss 2.0",
+        "note",
+        "work:  75% of 200 units, 0 s left",
+        "work: 100% of 200 units, 0 s left",  # and never more than all
+    ]
 
 
 def test_progress_is_quiet_between_lines(capsys):
     with Progress("work", 10, "units", every_s=1000.0) as progress:
         progress.advance(5)
     assert capsys.readouterr().out == ""
+
+
+def test_time_left_is_not_judged_by_the_setting_up(monkeypatch, capsys):
+    """A minute of compiling before the first story said nothing about the other 9,900."""
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with Progress("stories", 10000, "stories", every_s=5.0) as progress:
+        for seconds, amount in ((60.0, 100), (5.0, 100), (5.0, 100)):
+            now[0] += seconds
+            progress.advance(amount)
+    assert capsys.readouterr().out.splitlines() == [
+        "stories:   1% of 10,000 stories",
+        "stories:   2% of 10,000 stories, 8 min left",
+        "stories:   3% of 10,000 stories, 8 min left",
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (7899, "2 h 12 min")])
+def test_a_duration_is_said_as_a_person_would(seconds, said):
+    assert duration(seconds) == said
 
 
 @pytest.mark.parametrize("wish", [None, "77"])
@@ -93,12 +115,12 @@ def test_elsewhere_a_line_comes_every_few_seconds(monkeypatch, capsys):
     with Progress("reading", 4000, "stories", every_s=5.0) as progress:
         assert progress.bar is None
         progress.resume(1000)
-        for seconds, amount, note in ((4.9, 500, ""), (0.1, 500, "loss 3.2"), (4.0, 500, ""), (1.0, 500, "")):
+        for seconds, amount, note in ((4.9, 500, ""), (0.1, 500, "loss 3.2"), (1.0, 500, ""), (4.0, 500, "")):
             now[0] += seconds
             progress.advance(amount, note)
         progress.write("a line")
     assert capsys.readouterr().out.splitlines() == [
-        "reading:  50% of 4,000 stories, 10 s left, loss 3.2",
-        "reading:  75% of 4,000 stories, 5 s left",
+        "reading:  50% of 4,000 stories, loss 3.2",
+        "reading:  75% of 4,000 stories, 3 s left",
         "a line",
     ]

@@ -176,6 +176,24 @@ def test_a_file_that_a_stage_did_not_write_is_left_out(folder, capsys):
     assert "data/figures/evaluate.json is not the file that stage evaluate wrote" in capsys.readouterr().out
 
 
+def test_a_name_of_another_preset_is_refused_and_its_record_stays(folder, capsys):
+    """A published comparison was once replaced by the run of another preset, with exit code 0."""
+    run(folder, 1, 9.0, *READS)
+    assert main(["record", "word-10k"]) == main(["record", "mine"]) == 0
+    before = {path: path.read_bytes() for path in (folder / "docs").rglob("*") if path.is_file()}
+    write(folder, "params.yaml", parse_yaml(preset_text("storybook"), "storybook"))
+    lock(folder, *READS)
+    capsys.readouterr()
+    for name, other in (("word-10k", "word-10k"), ("word-50k", "word-50k"), ("mine", "word-10k")):
+        assert main(["record", name]) == 2
+        assert capsys.readouterr().err == (
+            f"error: name '{name}' is for preset {other}, and the run here is of preset storybook; allowed: storybook, "
+            "or a name that is no preset's and holds no other's run\n"
+        )
+    assert {path: path.read_bytes() for path in (folder / "docs").rglob("*") if path.is_file()} == before
+    assert main(["record", "storybook"]) == main(["record", "another"]) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -59,6 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
     for line in untranslated(trained.decode):
         print(f"generate() of transformers lacks {line}")
     print(_use(arguments.folder, own))
+    if trained.tokenizer.kind == "words":
+        print("pipeline('text-generation') puts new words right behind the prompt: end it with a space")
 
 
 def run_import(arguments: argparse.Namespace) -> None:

@@ -2,7 +2,9 @@
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
+from itertools import islice
 
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible
@@ -19,6 +21,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 
 MAX_TOKENS = 1_000_000
 MAX_PIPED = 1 << 24  # characters
+NAMED = 5  # unknown words of a prompt
 SAMPLING = (
     "temperature",
     "temperature_end",
@@ -74,6 +77,17 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     if len(piped) > MAX_PIPED:
         raise InputError(f"standard input: more than {MAX_PIPED} characters; allowed: one prompt")
     return [piped if word == "-" else word for word in words or ["-"]]
+
+
+def warn_of_unknown_words(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
+    """Name the words that the model does not see; where it sees none, `encode_prompts` says so."""
+    for number, text in enumerate(texts, start=1):
+        unknown = dict.fromkeys(tokenizer.unknown_words(text))
+        if not unknown or set(tokenizer.encode(text)) == {tokenizer.unk_id}:
+            continue
+        named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
+        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+        warnings.warn(f"prompt {number}: not in the vocabulary, seen as <unk>: {named}{more}", stacklevel=2)
 
 
 class _Stream:
@@ -185,6 +199,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments, decode)
     if arguments.beams is not None and arguments.beams > model.vocab_size:
         raise InputError(f"--beams {arguments.beams}; allowed: 1 to the vocabulary's {model.vocab_size}")
+    warn_of_unknown_words(tokenizer, texts)
     prompts = encode_prompts(tokenizer, texts, model.settings.context, settings.slide)
     decoder = decoder_of(model, settings, wait=False)
     write = _sample if arguments.beams is None else _search

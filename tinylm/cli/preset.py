@@ -1,8 +1,10 @@
 """tinylm preset: params.yaml from a preset."""
 
 import argparse
+import textwrap
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.host.tables import WIDTH
 from tinylm.presets.write import current, names, title, write_preset
 
 
@@ -13,7 +15,8 @@ def _list() -> None:
         held = None
     width = max(map(len, names()))
     for name in names():
-        print(f"{'*' if name == held else ' '} {name:{width}}  {title(name)}")
+        first = f"{'*' if name == held else ' '} {name:{width}}  "
+        print(textwrap.fill(title(name), WIDTH, initial_indent=first, subsequent_indent=" " * len(first)))
 
 
 def run(arguments: argparse.Namespace) -> None:

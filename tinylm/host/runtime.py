@@ -63,14 +63,26 @@ def keep_freed_memory() -> None:
         pass
 
 
+def duration(seconds: float) -> str:
+    """Seconds in the unit that a person would name: 59 s, 3 min, 2 h 12 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 class Progress:
-    """On a terminal, a progress bar, with time left if the total is known; elsewhere a line every few seconds."""
+    """On a terminal, a progress bar, with time left if the total is known; elsewhere a line every few seconds.
+
+    Time left is judged by what was done since the first units were: before them, work is only set up.
+    """
 
     def __init__(self, what: str, total: int | None, unit: str, every_s: float = 5.0) -> None:
         self.what, self.unit, self.every_s = what, unit, every_s
         self.total = None if total is None else max(total, 1)
-        self.start = self.last = time.monotonic()
-        self.done = self.earlier = 0
+        self.last = time.monotonic()
+        self.begun: tuple[float, int] | None = None  # when the first units were done, and how many
+        self.done = 0
         self.bar: Any = None
         if sys.stderr.isatty():
             from tqdm import tqdm
@@ -86,7 +98,7 @@ class Progress:
 
     def resume(self, done: int) -> None:
         """Report that `done` units were done earlier: they count, but not for the time left."""
-        self.done = self.earlier = done
+        self.done = done
         if self.bar is not None:
             self.bar.initial = self.bar.n = done
 
@@ -98,17 +110,20 @@ class Progress:
             self.bar.update(amount)
             return
         now = time.monotonic()
-        if now - self.last >= self.every_s:
-            self.last = now
-            if self.total is None:
-                print(f"{self.what}: {self.done:,} {self.unit}{note and ', ' + note}", flush=True)
-                return
-            left = (now - self.start) * max(self.total - self.done, 0) / max(self.done - self.earlier, 1)
-            share = f"{self.done / self.total:4.0%}"
-            print(
-                f"{self.what}: {share} of {self.total:,} {self.unit}, {left:.0f} s left{note and ', ' + note}",
-                flush=True,
-            )
+        if self.begun is None:
+            self.begun = now, self.done
+        if now - self.last < self.every_s:
+            return
+        self.last = now
+        how_far = f"{self.done:,}" if self.total is None else f"{min(self.done / self.total, 1):4.0%} of {self.total:,}"
+        print(f"{self.what}: {how_far} {self.unit}{self._left(now)}{note and ', ' + note}", flush=True)
+
+    def _left(self, now: float) -> str:
+        """Time left, once enough was done to judge it by."""
+        since, earlier = self.begun or (now, self.done)
+        if self.total is None or now - since < self.every_s / 2 or self.done == earlier:
+            return ""
+        return f", {duration((now - since) * max(self.total - self.done, 0) / (self.done - earlier))} left"
 
     def write(self, text: str) -> None:
         """Print a line without breaking the bar."""

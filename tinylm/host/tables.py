@@ -1,8 +1,11 @@
 """Tables for a terminal. What is printed here changes no result, so no stage depends on this module."""
 
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 from typing import Any
+
+WIDTH, NARROWEST = 100, 20  # columns of what is printed, and of a column of it that is wrapped
 
 
 def _same_blocks(parts: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -17,21 +20,24 @@ def _same_blocks(parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def format_description(parts: Sequence[Any]) -> str:
-    """The parts as an aligned table for a terminal, equal blocks as one line with the numbers of one block."""
-    rows: list[tuple[str, ...]] = []
-    rows.append(("", "part", "shape", "parameters", "trained", "FLOP/token", "attention", "training"))
+    """The parts as an aligned table of at most WIDTH columns, equal blocks once, with the numbers of one block."""
+    rows: list[tuple[str, ...]] = [("part", "shape", "parameters", "FLOP/token", "attention", "training")]
+    above = ""
     for place, part in _same_blocks(parts):
-        trained = ("yes" if part.trainable else "no") if part.parameters else "-"
+        if place and place != above:
+            rows.append((f"{place}, each:" if "-" in place else f"{place}:", *[""] * 5))
+        above = place
+        name = f"{'  ' if place else ''}{part.name}{'' if part.trainable or not part.parameters else ', frozen'}"
         counts = (part.flop, part.attention_flop, part.training_flop)
         numbers = [f"{count:,}" if count else "-" for count in counts]
-        rows.append((place, part.name, part.shape, f"{part.parameters:,}", trained, *numbers))
+        rows.append((name, part.shape, f"{part.parameters:,}", *numbers))
     totals = [sum(getattr(p, key) for p in parts) for key in ("parameters", "flop", "attention_flop", "training_flop")]
-    size, *counts_all = (f"{total:,}" for total in totals)
-    rows.append(("", "all", "", size, "", *counts_all))
+    rows.append(("all", "", *(f"{total:,}" for total in totals)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    left = (0, 1, 2, 4)
-    lines = [
-        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
-        for row in rows
-    ]
+    widths[1] = min(widths[1], max(WIDTH - sum(widths) + widths[1] - 2 * len(widths) + 2, NARROWEST))
+    lines = []
+    for name, shape, *numbers in rows:
+        first, *more = textwrap.wrap(shape, widths[1]) or [""]
+        cells = [name.ljust(widths[0]), first.ljust(widths[1]), *map(str.rjust, numbers, widths[2:])]
+        lines += ["  ".join(cells), *(f"{'':{widths[0]}}    {rest}" for rest in more)]
     return "\n".join(line.rstrip() for line in lines)

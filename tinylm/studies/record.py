@@ -95,12 +95,25 @@ def merged(old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, 
     return {**shared, "seeds": ordered}
 
 
+def _refuse_another_preset(name: str, preset: str, old: dict[str, Any] | None) -> None:
+    """InputError if the name is that of another preset than the one that ran, or its record holds another's run."""
+    taken = ([name] if name in names() else []) + ([old["preset"]] if old is not None else [])
+    for other in taken:
+        if other != preset:
+            raise InputError(
+                f"name {name!r} is for preset {other}, and the run here is of preset {preset}; allowed: {preset}, or a "
+                "name that is no preset's and holds no other's run"
+            )
+
+
 def record_run(name: str) -> list[str]:
     """Write docs/runs/NAME.json; returns lines on what was left out and what the file has now."""
     if not NAME.fullmatch(name):
         raise InputError(f"name {name!r}; allowed: small letters, digits and -")
     shared, entry = make_entry(name)
-    record = merged(recorded_runs().get(name), shared, entry)
+    old = recorded_runs().get(name)
+    _refuse_another_preset(name, shared["preset"], old)
+    record = merged(old, shared, entry)
     path = Path(RUNS) / f"{name}.json"
     write_json(path, record)
     differs = f", {len(shared['differs'])} values differ from it" if shared["differs"] else ""
