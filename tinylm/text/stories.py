@@ -11,7 +11,6 @@ from typing import Any
 from tinylm.base.config import InputError, setting
 from tinylm.base.files import check_sums, require
 
-
 STORYBOOK = "tinylm/text/storybook"
 
 
