@@ -15,10 +15,10 @@
 # make bench-gpu all figures of a CUDA card in one call of under 8 minutes
 # make growth    how cost grows, as pictures with the counted limits
 PYTHON ?= python3
-# quoted wherever a shell reads it: the folder may have a space in its name
-BIN := $(CURDIR)/.venv/bin
-export PATH := $(BIN):$(PATH)
-unexport PYTHONPATH PYTHONHOME
+# Relative in commands, since make parts words at spaces, which the path of this folder may hold.
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH
 
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
@@ -29,19 +29,23 @@ setup: .venv/.ready
 
 # $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
 step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
-PIP_INSTALL = "$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+SIZES = some 150, 0.4 GB to fetch and 2 GB on the disk (4 and 8 GB if torch comes with CUDA)
+INSTALL = $(BIN)/python -m tinylm.host.installing
+PIP_INSTALL = $(INSTALL) $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -c constraints.txt -e
 # uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails
-UV_INSTALL = uv pip install --quiet --python "$(BIN)/python" --torch-backend auto -c constraints.txt -e
+UV_INSTALL = $(INSTALL) uv pip install --quiet --python $(BIN)/python --torch-backend auto -c constraints.txt -e
 
 .venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
 	$(call step,setup 1/3: environment .venv,$(PYTHON) -m venv .venv)
 ifneq ($(shell command -v uv 2>/dev/null),)
-	$(call step,setup 2/3: packages by uv,{ $(UV_INSTALL) '.[dev]' || { printf 'not so; by pip ... '; $(PIP_INSTALL) '.[dev]'; }; })
+	@echo 'setup 2/3: packages by uv, $(SIZES)'
+	@$(UV_INSTALL) '.[dev]' || { echo 'setup 2/3: packages by pip instead'; $(PIP_INSTALL) '.[dev]'; }
 else
-	$(call step,setup 2/3: packages by pip (some minutes; uv would be faster),$(PIP_INSTALL) '.[dev]')
+	@echo 'setup 2/3: packages by pip, $(SIZES); 2 to 10 minutes (less where uv is installed)'
+	@$(PIP_INSTALL) '.[dev]'
 endif
-	$(call step,setup 3/3: offline page for dvc plots,{ "$(BIN)/python" -m tinylm.reporting.offline_page .dvc/plots_page.html && "$(BIN)/dvc" config --quiet --local plots.html_template plots_page.html; })
+	$(call step,setup 3/3: offline page for dvc plots,{ $(BIN)/python -m tinylm.reporting.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html; })
 	@touch $@
 
 repro: setup
@@ -67,8 +71,8 @@ cost: setup
 peers: .venv-peers/.ready
 
 .venv-peers/.ready: tinylm/benchmarks/requirements.txt .venv/.ready
-	"$(BIN)/python" -m venv .venv-peers
-	"$(BIN)/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
+	$(BIN)/python -m venv .venv-peers
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
 	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/benchmarks/requirements.txt
 	@touch $@
@@ -86,7 +90,7 @@ torture: setup
 	python -m tests.torture.run $(or $(KILLS),100)
 
 .venv/.measure: .venv/.ready
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
 	@touch $@
 
 coverage: export COVERAGE_FILE := $(CURDIR)/.coverage

@@ -1,6 +1,8 @@
 """Small valid files of every format that is read: what the fuzzer damages."""
 
+import csv
 import gzip
+import io
 import json
 import struct
 from pathlib import Path
@@ -65,13 +67,21 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def _csv(separator: str) -> bytes:
+    rows = io.StringIO()
+    csv.writer(rows, delimiter=separator).writerows(enumerate(STORIES))
+    return rows.getvalue().encode()
+
+
 def make_seeds(folder: Path) -> dict[str, list[dict[str, bytes]]]:
     """{target: valid inputs, each the files of a folder}."""
     jsonl = "".join(json.dumps({"text": story, "n": 1}, ensure_ascii=False) + "\n" for story in STORIES).encode()
+    comma, semicolon = (f"n{mark}text\n".encode() + _csv(mark) for mark in ",;")
     txt, marked = (mark.join(STORIES).encode() for mark in ("\n\n", "\n<|endoftext|>\n"))
     seeds = {
         "params": [{"params.yaml": SMALL_PARAMS.encode()}] * 3 + [{"params.yaml": preset_text(BASE).encode()}],
         "jsonl": [{"a.jsonl": jsonl}, {"a.jsonl.gz": gzip.compress(jsonl, mtime=0)}],
+        "csv": [{"a.csv": comma}, {"a.csv.gz": gzip.compress(semicolon, mtime=0)}],
         "txt": [{"a.txt": txt}, {"a.txt": marked}, {"a.txt.gz": gzip.compress(marked, mtime=0)}],
         "parquet": [{"a.parquet": _parquet(folder)}],
         "vec": [{"a.vec": _vec()}, {"a.vec.gz": gzip.compress(_vec(), mtime=0)}],

@@ -193,6 +193,7 @@ def _sign_matrix(path: Path) -> None:
 TARGETS: dict[str, tuple[Callable[[Path], None], int]] = {
     "params": (params, 16),
     "jsonl": (corpus, 8),
+    "csv": (corpus, 8),
     "txt": (corpus, 8),
     "parquet": (corpus, 4),
     "vec": (vectors, 12),

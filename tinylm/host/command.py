@@ -72,7 +72,7 @@ def _terminate(*_: object) -> None:
 
 _LONGEST_NAME = 255  # of a file, in a message
 _NO_MEMORY = (
-    *("out of memory", "not enough memory", "llocate memory", "bad_alloc"),
+    *("out of memory", "not enough memory", "llocate memory", "bad_alloc", "failed to map segment"),
     *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": unsupported
 )
 
@@ -105,6 +105,18 @@ def default_signals() -> None:
     """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
     if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def errors_in_one_line() -> None:
+    """Let what ends this process before `guard` takes over be one line too. For `python -m`, before slow imports."""
+
+    def show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if os.environ.get("TINYLM_DEBUG") == "1":
+            sys.__excepthook__(kind, error, trace)
+        print(f"error: {visible(one_line(error))}", file=sys.stderr)
+
+    if sys.argv[0] == "-m":
+        sys.excepthook = show
 
 
 _ESCAPED = "backslashreplace"  # a terminal without "é" is no reason to stop

@@ -1,8 +1,9 @@
-"""Checks before a command starts: held locks, unwritable folders."""
+"""Checks before a command starts: held locks, unwritable folders, names that are too long for a socket."""
 
 import contextlib
 import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,3 +55,30 @@ def check_writable(*folders: str | Path) -> None:
         except OSError as error:
             raise OSError(error.errno, f"no file can be made here ({error.strerror})", str(folder)) from None
         probe.unlink()
+
+
+LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")  # bytes; what a socket's name holds, and its end
+SHORT_FOLDERS = ("/tmp", "/var/tmp")
+
+
+def name_sockets() -> None:
+    """Choose where multiprocessing keeps its sockets: in TMPDIR, or where that is too long a name, in /tmp.
+
+    Raises InputError if there is no such folder to write to.
+    """
+    from multiprocessing import util
+
+    given = tempfile.gettempdir()
+    if len(os.fsencode(given)) <= LONGEST_TEMPORARY:
+        return
+    short = next((folder for folder in SHORT_FOLDERS if os.access(folder, os.W_OK | os.X_OK)), None)
+    if short is None:
+        raise InputError(
+            f"environment: TMPDIR = {given!r}: {len(os.fsencode(given))} bytes; allowed: at most {LONGEST_TEMPORARY}, "
+            f"since processes talk through sockets there ({' and '.join(SHORT_FOLDERS)} cannot be written to)"
+        )
+    tempfile.tempdir = short
+    try:
+        util.get_temp_dir()  # made once, and kept for this process
+    finally:
+        tempfile.tempdir = given

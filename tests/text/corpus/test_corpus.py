@@ -180,6 +180,14 @@ def test_too_small_a_corpus_is_refused_and_nothing_written(tmp_path, texts):
     assert not list((tmp_path / "stories").glob("*"))
 
 
+def test_a_text_of_one_story_a_line_is_told_what_separates_stories(tmp_path):
+    (tmp_path / "a.txt").write_text("".join(f"{story}\n" for story in STORIES))
+    with pytest.raises(
+        InputError, match=r"for three splits, 1; .*; in a text file a blank line or <\|endoftext\|> sep"
+    ):
+        write_stories(dataclasses.replace(LOCAL, path=str(tmp_path / "a.txt")), tmp_path / "stories")
+
+
 def test_train_within_evaluation_is_refused(tmp_path):
     with pytest.raises(InputError, match="too few different stories"):
         write_stories(dataset(tmp_path / "d", STORIES[:20], STORIES[:20]), tmp_path / "stories")
@@ -289,6 +297,7 @@ def test_settings_state_what_a_source_needs():
         read_section({"data": section | rules}, "data", DataSettings)
     assert "data.overlap = 3; allowed with held_out: hash: 0" in str(caught.value)
     assert "data.drop_first_line = True; allowed with source: storybook: false" in str(caught.value)
+    assert "data.path = 'x'; allowed with source: storybook: tinylm/text/storybook" in str(caught.value)
     with pytest.raises(InputError, match=r"data\.hub_revision is empty; needed with source: hub"):
         read_section({"data": section | {"source": "hub", "hub_revision": ""}}, "data", DataSettings)
 

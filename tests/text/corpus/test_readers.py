@@ -58,14 +58,14 @@ def test_parquet(tmp_path, home, monkeypatch):
 @pytest.mark.parametrize(("opener", "name"), [(open, "a.jsonl"), (gzip.open, "A.JSONL.gz")])
 def test_jsonl(tmp_path, opener, name):
     with opener(tmp_path / name, "wb") as handle:
-        handle.write(b'\xef\xbb\xbf{"text": "one\\u2028", "n": 1}\n\n{"text": "tw\xff"}\r\n{"text": "three"}')
-    assert read(tmp_path / name) == ["one\u2028", "tw\ufffd", "three"]
+        handle.write(b'\xef\xbb\xbf{"text": "one\\u2028", "n": 1}\n\n{"text": "two"}\r\n{"text": "three"}')
+    assert read(tmp_path / name) == ["one\u2028", "two", "three"]
 
 
 def test_txt_by_blank_lines_or_by_marks(tmp_path):
     path = tmp_path / "a.txt"
-    path.write_bytes(b"\n\none\nmore\n \t\n\ntwo\r\n\r\nthree\xff")
-    assert read(path) == ["one\nmore\n", "two\r\n", "three\ufffd"]
+    path.write_bytes(b"\n\none\nmore\n \t\n\ntwo\r\n\r\nthree")
+    assert read(path) == ["one\nmore\n", "two\r\n", "three"]
     path.write_text("one\n\nmore\n<|endoftext|>\n<|endoftext|>\ntwo\n<|endoftext|>\n")
     assert read(path) == ["one\n\nmore\n", "two\n"]
     path.write_text("One. <|endoftext|> Two.<|endoftext|>\nThree.<|endoftext|>\n")  # marks within a line part too
@@ -73,6 +73,67 @@ def test_txt_by_blank_lines_or_by_marks(tmp_path):
     path.write_bytes("the dog".encode("utf-16"))
     with pytest.raises(InputError, match="UTF-16; allowed: UTF-8"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.jsonl", '{"text": "a"}\n{"text": "café"}\n', ", line 2, byte 14"),
+        ("a.csv", "id,text\n1,café\n", ", line 2, byte 6"),
+        ("a.txt", "one\n\ntwo\na café\n", ", line 4, byte 6"),
+        ("b.txt", "one\n<|endoftext|>\ntwo\na café\n<|endoftext|>\n", ", line 4, byte 6"),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_named_and_never_replaced(tmp_path, name, content, place):
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    assert refused(tmp_path / name).startswith(f"{place}: 0xe9 is not UTF-8; save the file as UTF-8")
+    (tmp_path / name).write_bytes(content.encode())
+    assert "café" in read(tmp_path / name)[-1]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.txt"])
+def test_utf16_is_named(tmp_path, name):
+    (tmp_path / name).write_bytes("text\nthe dog".encode("utf-16"))
+    assert refused(tmp_path / name) == ": UTF-16; allowed: UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("content", "stories"),
+    [
+        ('id,text\n1,"One day, a ""dog""\nran."\n\n2,Two\n3,""\n', ['One day, a "dog"\nran.', "Two", ""]),
+        ("\ufeffid;text\r\n1;One day, a dog\r\n", ["One day, a dog"]),
+        ("text\tid\nOne; two, three\t1", ["One; two, three"]),
+        ("text\nOne day\nTwo days\n", ["One day", "Two days"]),
+    ],
+)
+def test_csv(tmp_path, content, stories):
+    (tmp_path / "a.csv").write_bytes(content.encode())
+    assert read(tmp_path / "a.csv") == stories
+    with gzip.open(tmp_path / "a.CSV.gz", "wb") as handle:
+        handle.write(content.encode())
+    assert read(tmp_path / "a.CSV.gz") == stories
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", ", line 1: no column 'text' (data.column); columns: none"),
+        ("id,story\n1,a\n", ", line 1: no column 'text' (data.column); columns: id, story"),
+        ("text\nOne day, a dog\n", ", line 2: 2 fields; the header has 1; a text with a ',' in it belongs in double"),
+        ("id,text\n1,a\n2\n", ", line 3: 1 fields; the header has 2"),
+        ('id,text\n1,"a\n2,b\n3,c\n', ", line 4: not CSV (unexpected end of data); is a double quote left open?"),
+        ('text\n"a"b\n', ", line 2: not CSV (',' expected after '\"')"),
+    ],
+)
+def test_bad_csv(tmp_path, content, message):
+    (tmp_path / "a.csv").write_text(content)
+    assert refused(tmp_path / "a.csv").startswith(message)
+
+
+def test_a_parquet_file_without_rows_is_read_as_no_stories(tmp_path):
+    path = parquet(tmp_path / "a.parquet", pa.array([], pa.string()))
+    assert read(path) == []
+    assert refused(path, "story") == ": no column 'story' (data.column); columns: text"
 
 
 def test_reading_is_lazy(tmp_path):
@@ -153,8 +214,8 @@ def test_line_and_story_without_end(tmp_path, monkeypatch):
 
 
 def test_other_formats_are_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("text\n")
-    assert "allowed: .parquet, .jsonl, .jsonl.gz, .txt" in refused(tmp_path / "a.csv")
+    (tmp_path / "a.xlsx").write_text("text\n")
+    assert "allowed: .parquet, .jsonl, .jsonl.gz, .csv, .csv.gz, .txt" in refused(tmp_path / "a.xlsx")
 
 
 def test_folder_by_file_names(tmp_path, home):
@@ -186,9 +247,9 @@ def test_folders_that_are_no_datasets(tmp_path):
     (tmp_path / "test.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(InputError, match="no split 'train'; splits: test"):
         local_splits(tmp_path)
-    (tmp_path / "train.csv").write_text("text\na\n")
+    (tmp_path / "train.json").write_text('{"text": "a"}')
     (tmp_path / "test.jsonl").unlink()
-    with pytest.raises(InputError, match=r"train\.csv: not a supported format"):
+    with pytest.raises(InputError, match=r"train\.json: not a supported format"):
         local_splits(tmp_path)
 
 

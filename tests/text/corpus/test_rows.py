@@ -118,13 +118,22 @@ def test_compiled_code_makes_the_same_blocks():
 
 def test_compiled_code_reads_marked_files_alike(tmp_path):
     chooser = random.Random(2)
-    pieces = [MARK.encode(), b"\n", b"\n\n", b" ", b"\t", b"\r\n", b"One day.", "é".encode(), b"\xff", b"\xef\xbb\xbf"]
+    pieces = [MARK.encode(), b"\n", b"\n\n", b" ", b"\t", b"\r\n", b"One day.", "é".encode(), b"\xef\xbb\xbf"]
     for number in range(40):
         path = tmp_path / f"{number}.txt"
         path.write_bytes(MARK.encode() + b"".join(chooser.choices(pieces, k=60)))
         for part in parts_of(path, chooser.randint(1, 200), 10_000):
             for chosen in (LOCAL, dataclasses.replace(LOCAL, drop_first_line=True)):
                 assert_equal(clean_block(part, chosen, compiled()), clean_block(part, chosen, False))
+
+
+@pytest.mark.parametrize("with_code", [True, False])
+def test_a_part_that_is_not_utf8_names_the_files_line(tmp_path, with_code):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"One day.\n" + END_OF_TEXT + b"\nTwo\ncaf\xe9s.\n" + END_OF_TEXT)
+    *_, last = parts_of(path, 1, 10_000)
+    with pytest.raises(InputError, match=r"a\.txt, line 4, byte 4: 0xe9 is not UTF-8"):
+        clean_block(last, LOCAL, with_code and compiled())
 
 
 def test_parts_of_a_file_are_all_of_it_and_end_behind_marks(tmp_path, monkeypatch):

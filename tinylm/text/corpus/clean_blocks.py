@@ -6,7 +6,7 @@ import numpy as np
 
 from tinylm.kernels.text.cleaning import library
 from tinylm.text.corpus.marked_text import TextPart
-from tinylm.text.corpus.readers import raw_stories, stories_of
+from tinylm.text.corpus.readers import raw_stories, refuse_bad_line, stories_of
 from tinylm.text.corpus.rows import CleanBlock, Part, block_of, clean_row
 from tinylm.text.stories import DataSettings
 
@@ -21,14 +21,18 @@ def clean_block(part: Part, settings: DataSettings, compiled: bool) -> CleanBloc
     """
     if isinstance(part, TextPart):
         if compiled and not settings.drop_first_line:
-            return _by_compiled_code([story for story in raw_stories(part) if story and not story.isspace()], settings)
+            stories = [story for story in raw_stories(part) if story and not story.isspace()]
+            try:
+                return _by_compiled_code(stories, settings)
+            except UnicodeDecodeError:
+                refuse_bad_line(part.path)
         part = [(text, None) for text in stories_of(part)]
     elif compiled and not settings.drop_first_line and all(log_prob is None for _, log_prob in part):
         return _by_compiled_code([text.encode("utf-8", "surrogatepass") for text, _ in part], settings, "surrogatepass")
     return block_of([clean_row(text, log_prob, settings) for text, log_prob in part])
 
 
-def _by_compiled_code(stories: list[bytes], settings: DataSettings, errors: str = "replace") -> CleanBlock:
+def _by_compiled_code(stories: list[bytes], settings: DataSettings, errors: str = "strict") -> CleanBlock:
     """errors: what becomes of bytes that are not UTF-8."""
     content, prefix, count = b"".join(stories), f"{settings.seed}\n".encode(), len(stories)
     borders = np.cumsum([0, *map(len, stories)], dtype=np.int64)

@@ -1,25 +1,27 @@
 """Story texts from files and from the hub, one at a time; every error names file and row or line.
 
-Parquet, the layout of dataset folders and the hub are read through Hugging Face `datasets`; JSON lines and text
-are read here, where line numbers are known.
+Parquet, the layout of dataset folders and the hub are read through Hugging Face `datasets`; JSON lines, CSV and text
+are read here, where line numbers are known. Bytes that are not UTF-8 are refused: what they should be is not known.
 """
 
 import codecs
 import contextlib
+import csv
 import glob
 import gzip
+import itertools
 import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from tinylm.base.config import InputError
 from tinylm.text.corpus.marked_text import END_OF_TEXT, TextPart, parts_of
 
-SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
+SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".txt", ".txt.gz")
 MAX_STORY_BYTES = 1 << 26
 PIECE = 1 << 22
 HUB_TIMEOUT_S = 10.0
@@ -48,6 +50,8 @@ def read_parts(path: Path, column: str) -> Iterator[str | TextPart]:
         return _read_parquet(path, column)
     if ".jsonl" in name:
         return _read_jsonl(path, column)
+    if ".csv" in name:
+        return _read_csv(path, column)
     return _read_txt(path)
 
 
@@ -59,7 +63,7 @@ def _checked(text: Any, column: str, place: str) -> str:
 
 
 def _missing_column(column: str, columns: Iterable[str], place: str) -> InputError:
-    return InputError(f"{place}: no column {column!r} (data.column); columns: {', '.join(map(str, columns))}")
+    return InputError(f"{place}: no column {column!r} (data.column); columns: {', '.join(map(str, columns)) or 'none'}")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -70,6 +74,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         with opened as handle:
             while line := handle.readline(MAX_STORY_BYTES + 1):
                 number += 1
+                if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    raise InputError(f"{path}: UTF-16; allowed: UTF-8")
                 if len(line) > MAX_STORY_BYTES:
                     raise InputError(f"{path}, line {number}: longer than {MAX_STORY_BYTES} bytes")
                 yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -79,13 +85,53 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    """A line's text. Raises InputError with line and byte, both counted from 1, if it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}, line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} is not UTF-8; save the file as "
+            "UTF-8 (from Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW)"
+        ) from None
+
+
+def _read_csv(path: Path, column: str) -> Iterator[str]:
+    """Rows under a header. The separator is the one of comma, semicolon and tab under which the header has the column.
+
+    Raises InputError for a row with other fields than the header, which is what a separator in an unquoted text gives.
+    """
+    csv.field_size_limit(MAX_STORY_BYTES)
+    lines = (_decoded(line, path, number) for number, line in _lines(path))
+    first = next(lines, "")
+    separator = next((mark for mark in ",;\t" if column in next(csv.reader([first], delimiter=mark), ())), ",")
+    rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
+    header: list[str] = []
+    try:
+        for row in rows:
+            place = f"{path}, line {rows.line_num}"
+            if not header:
+                header = row
+                if column not in header:
+                    raise _missing_column(column, header, place)
+            elif row and len(row) != len(header):
+                raise InputError(
+                    f"{place}: {len(row)} fields; the header has {len(header)}; a text with a {separator!r} in it "
+                    "belongs in double quotes"
+                )
+            elif row:
+                yield row[header.index(column)]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num}: not CSV ({error}); is a double quote left open?") from None
+
+
 def _read_jsonl(path: Path, column: str) -> Iterator[str]:
     for number, line in _lines(path):
         if not line.strip():
             continue
         place = f"{path}, line {number}"
         try:
-            row = json.loads(line.decode("utf-8", "replace"))
+            row = json.loads(_decoded(line, path, number))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{place}: not JSON ({str(error)[:80]}); allowed: one object per line") from None
         if not isinstance(row, dict):
@@ -97,9 +143,6 @@ def _read_jsonl(path: Path, column: str) -> Iterator[str]:
 
 def _read_txt(path: Path) -> Iterator[str | TextPart]:
     """Stories separated by `<|endoftext|>`, or by blank lines if the file has no such mark."""
-    with open(path, "rb") as handle:
-        if handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            raise InputError(f"{path}: UTF-16; allowed: UTF-8")
     marked = any(END_OF_TEXT in line for _, line in _lines(path))
     if marked and path.name.lower().endswith(".txt"):
         return parts_of(path, PIECE, MAX_STORY_BYTES)
@@ -110,6 +153,7 @@ def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
     story: list[bytes] = []
     size = 0
     for number, line in _lines(path):
+        _decoded(line, path, number)
         first, *others = line.split(END_OF_TEXT) if marked else ([b"", b""] if not line.strip() else [line])
         story.append(first)
         size += len(first)
@@ -117,10 +161,17 @@ def _read_by_lines(path: Path, marked: bool) -> Iterator[str]:
             raise InputError(f"{path}, line {number}: a story longer than {MAX_STORY_BYTES} bytes")
         for part in others:
             if b"".join(story).strip():
-                yield b"".join(story).decode("utf-8", "replace")
+                yield b"".join(story).decode()
             story, size = [part.lstrip()], len(part)
     if b"".join(story).strip():
-        yield b"".join(story).decode("utf-8", "replace")
+        yield b"".join(story).decode()
+
+
+def refuse_bad_line(path: Path) -> NoReturn:
+    """InputError with the line of a marked file that cannot be read as it is."""
+    for _ in _read_by_lines(path, True):
+        pass
+    raise InputError(f"{path}: changed while it was read; run again")
 
 
 def raw_stories(part: TextPart) -> list[bytes]:
@@ -129,8 +180,7 @@ def raw_stories(part: TextPart) -> list[bytes]:
         handle.seek(part.start)
         stories = handle.read(part.end - part.start).split(END_OF_TEXT)
     if max(map(len, stories)) > MAX_STORY_BYTES:
-        for _ in _read_by_lines(part.path, True):  # names the line
-            pass
+        refuse_bad_line(part.path)
     if part.start == 0:
         stories[0] = stories[0].removeprefix(codecs.BOM_UTF8)
     return stories
@@ -143,7 +193,10 @@ def stories_of(part: TextPart) -> Iterator[str]:
             head, line_end, tail = story.partition(b"\n")
             story = (head + line_end).lstrip() + tail
         if story.strip():
-            yield story.decode("utf-8", "replace")
+            try:
+                yield story.decode()
+            except UnicodeDecodeError:
+                refuse_bad_line(part.path)
 
 
 @contextlib.contextmanager
@@ -180,14 +233,21 @@ def _first_line(error: Exception) -> str:
 
 
 def _read_parquet(path: Path, column: str) -> Iterator[str]:
+    from pyarrow.parquet import ParquetFile
+
     with _datasets() as (datasets, cache):
         damaged = "damaged or truncated parquet file"
         try:
+            with ParquetFile(path) as opened:
+                columns, rows = opened.schema_arrow.names, opened.metadata.num_rows
             files = {"train": [glob.escape(str(path))]}
             dataset = datasets.load_dataset("parquet", data_files=files, split="train", streaming=True, cache_dir=cache)
         except Exception as error:
             raise InputError(f"{path}: {damaged} ({_first_line(error)})") from None
-        yield from _rows(dataset, column, str(path), damaged)
+        if column not in columns:
+            raise _missing_column(column, columns, str(path))
+        if rows:  # one of several files may have none, on which the library's streaming fails
+            yield from _rows(dataset, column, str(path), damaged)
 
 
 def local_splits(path: Path) -> dict[str, list[Path]]:

@@ -184,6 +184,17 @@ def _write(settings: DataSettings, source: Source, folder: Path, bounds: _Bounds
     return source.description | {"split": SPLIT_BY[settings.held_out], "splits": splits, "dropped": writer.dropped}
 
 
+def _too_few(settings: DataSettings, source: Source, found: int) -> InputError:
+    """The message for a corpus of fewer stories than splits."""
+    needed = 2 if source.evaluation else 3
+    is_text = settings.source == "local" and settings.path.lower().endswith((".txt", ".txt.gz"))
+    parted = "; in a text file a blank line or <|endoftext|> separates two stories" if is_text else ""
+    return InputError(
+        f"{source.name}: too few different stories with text for three splits, {found}; allowed: at least {needed} in "
+        f"train that do not occur in evaluation{parted}"
+    )
+
+
 def write_stories(
     settings: DataSettings, folder: str | Path = STORIES, workers: int = 1, every_s: float = 5.0
 ) -> dict[str, Any]:
@@ -203,11 +214,7 @@ def write_stories(
     try:
         return _write(settings, source, Path(folder), bounds, how)
     except _TooSmall as small:
-        needed = 2 if source.evaluation else 3
-        refused = InputError(
-            f"{source.name}: too few different stories with text for three splits; allowed: at least {needed} in train "
-            "that do not occur in evaluation"
-        )
+        refused = _too_few(settings, source, len(small.smallest))
         if len(small.smallest) < 2:
             raise refused from None
         first, second = small.smallest
