@@ -1,5 +1,6 @@
 """Work in pieces over several processes with results in order: any number of processes gives the same results."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
-from tinylm.host.command import CommandFailed
+from tinylm.host.command import CommandFailed, open_streams
 from tinylm.host.memory import note_workers, own_peak_mib
 
 Task = TypeVar("Task")
@@ -24,9 +25,20 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    """In a new process: leave Ctrl-C to the parent, and end when the parent is gone, however it ended."""
+@contextlib.contextmanager
+def ctrl_c_later() -> Iterator[None]:
+    """Let Ctrl-C wait until the end of the block; processes started in it never hear it, not even as they import."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begin_worker() -> None:
+    """In a new process: leave Ctrl-C to the parent, outlive the output's reader, and end when the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    open_streams()
     parent = parent_process()
 
     def watch() -> None:
@@ -35,6 +47,10 @@ def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> N
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    begin_worker()
     if prepare is not None:
         prepare(*arguments)
 
@@ -99,7 +115,8 @@ def map_in_order(
                 while waiting:
                     yield oldest()
                 raise task.error
-            waiting.append(pool.submit(_measured, function, task))
+            with ctrl_c_later():
+                waiting.append(pool.submit(_measured, function, task))
             if len(waiting) >= AHEAD * workers:
                 yield oldest()
         while waiting:
