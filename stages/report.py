@@ -21,6 +21,8 @@ def main() -> None:
     for path in (PAGE, PAPER):
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     print(f"{pictures} pictures in plots/pictures")
+    perplexity = run.found.get("evaluate", {}).get("perplexity")
+    print(f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}open {PAGE}")
 
 
 if __name__ == "__main__":
