@@ -1,7 +1,9 @@
 import os
 import sys
 
-from tinylm.host.starting import wrong_folder, wrong_python
+from tinylm.host.starting import default_signals, wrong_folder, wrong_python
+
+default_signals()
 
 # All of this is here, since `python -m stages.NAME` imports this file before anything slow, such as torch.
 if sys.argv[0] == "-m":
@@ -10,10 +12,9 @@ if sys.argv[0] == "-m":
         print(f"error: {wrong}", file=sys.stderr)
         sys.exit(2)
 
-from tinylm.host.command import default_signals, errors_in_one_line
-from tinylm.host.runtime import bound_kernel_caches, share_cores
+from tinylm.host.command import errors_in_one_line  # noqa: E402
+from tinylm.host.runtime import bound_kernel_caches, share_cores  # noqa: E402
 
-default_signals()
 errors_in_one_line()
 share_cores()
 bound_kernel_caches()

@@ -42,6 +42,8 @@ def main() -> None:
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")
     mark_current(".", params, pictures)
+    perplexity = run.found.get("evaluate", {}).get("perplexity")
+    print(f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}open {paths.REPORT_PAGE}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from tinylm.base.config import InputError
+from tinylm.compare.comparison import compare
 from tinylm.compare.runs import read_run
+from tinylm.compare.sections import sections
+from tinylm.compare.terminal import to_text
 
 
 @pytest.fixture
@@ -47,6 +50,14 @@ def test_what_is_missing_is_told_and_the_rest_read(revision, path, told):
     run = read_run(revision(**{path: None}))
     assert run.notes == [told]
     assert run.params["train.lr"] == 0.003
+
+
+@pytest.mark.parametrize("value", [[1, 2], "much", {"a": 1}, True])
+def test_a_perplexity_that_is_no_number_is_told_and_compared_with_nothing(revision, value):
+    strange = read_run(revision("old", **{"metrics/evaluate.json": {"perplexity": value, "bits_per_byte": 1.5}}))
+    assert strange.notes == ["metrics/evaluate.json: perplexity is no number"]
+    found = to_text(sections(compare([strange, read_run(revision("new"))])))
+    assert "old: metrics/evaluate.json: perplexity is no number." in found
 
 
 def test_no_parameters_are_no_run(revision):

@@ -101,3 +101,11 @@ def test_the_exit_code_says_whether_the_work_was_done(tmp_path, kind, output, co
 def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys):
     assert guard(raising(BrokenPipeError(errno.EPIPE, "Broken pipe", "the hub")), prints=True) == 1
     assert capsys.readouterr().err == "error: the hub: Broken pipe\n"
+
+
+def test_an_interpreter_that_drops_documentation_strings_is_refused():
+    code = "import sys\nfrom tinylm.host.command import guard\nsys.exit(guard(lambda: print('ran')))"
+    for level, expected in (("-O", (0, "ran\n")), ("-OO", (2, ""))):
+        done = subprocess.run([sys.executable, level, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == expected, done.stderr
+    assert done.stderr.startswith("error: PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need")

@@ -31,7 +31,7 @@ OF_HOST = {
     "processes": {"check_writable", "exclusive_lock"},
     "runtime": {"Progress", "RuntimeSettings", "conditions", "keep_freed_memory"},
     "tables": {"format_description"},
-    "workers": {"cores", "follow_parent"},
+    "workers": {"begin_worker", "cores", "ctrl_c_later"},
 }
 TIMES = "metrics/train_time.json"  # differs after every training
 # Imported by every Python process of a stage: notes each file of the repository that is opened, code or not.

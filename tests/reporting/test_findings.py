@@ -142,6 +142,14 @@ def test_copying_is_claimed_where_runs_are_longer_than_those_of_the_stories(own,
     assert finding.claim is claim
 
 
+@pytest.mark.parametrize("strange", [3, "many", [1, 2], {"4": 3}, {"4": [1]}, None])
+def test_damaged_figures_of_copying_leave_out_what_they_say(strange):
+    memorised = {"continuations": _copies((9.0, 8.0, 10.0)) | {"new": strange}, "references": _copies((9.0, 8.0, 10.0))}
+    assert "4-grams are new" not in _text(judge_memorised(_evaluate(memorised=memorised)))
+    memorised["continuations"]["longest_run"] = strange
+    judge_memorised(_evaluate(memorised=memorised))  # and raises nothing
+
+
 def test_texts_that_stand_in_train_word_for_word_are_named():
     memorised = {"continuations": _copies((9.0, 8.0, 10.0), whole=2), "references": _copies((9.0, 8.0, 10.0))}
     assert "2 of 50 continuations occur word for word" in _text(judge_memorised(_evaluate(memorised=memorised)))

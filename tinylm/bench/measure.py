@@ -18,7 +18,7 @@ from typing import Any
 from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
 from tinylm.host.processes import name_sockets
-from tinylm.host.workers import follow_parent
+from tinylm.host.workers import begin_worker, ctrl_c_later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,8 @@ def start_server(module: str) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         ["torch", module]
     )  # the server skips what it cannot import
-    forkserver.ensure_running()
+    with ctrl_c_later():
+        forkserver.ensure_running()
 
 
 def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def run_tasks(
 
 
 def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:
-    follow_parent()
+    begin_worker()
     try:
         answer: tuple[str, Any] = (_DONE, function(*args))
     except InputError as error:

@@ -12,9 +12,11 @@ import numpy as np
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
+from tinylm.bench.seeds import FIGURES
 from tinylm.compare.provenance import stale_stages
 from tinylm.compare.revisions import Absent, Revision
 from tinylm.presets.write import Values, flatten
+from tinylm.reporting.sources import as_number
 
 METRICS = ("train", "evaluate", "seeds")
 ABSENT = "(none)"  # a parameter that a run does not have
@@ -103,6 +105,9 @@ def read_run(revision: Revision) -> Run:
                 break
         if name == "seeds" and name not in metrics:  # seeds are run only if somebody wants them
             del notes[before:]
+    evaluated = metrics.get("evaluate", {})
+    strange = [key for key in FIGURES if evaluated.get(key) is not None and as_number(evaluated[key]) is None]
+    notes += [f"{paths.metrics('evaluate')}: {key} is no number" for key in strange]
     stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
     stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])

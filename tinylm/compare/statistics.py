@@ -116,7 +116,12 @@ class Noise:
             for other in self._groups[_settings(run)]
             if "evaluate" in other.metrics and isinstance(seed := other.params.get(SEED_KEY), int)
         }
-        return merge({seed: {name: other.value("evaluate", name) for name in FIGURES} for seed, other in group.items()})
+        return merge(
+            {
+                seed: {name: as_number(other.value("evaluate", name)) for name in FIGURES}
+                for seed, other in group.items()
+            }
+        )
 
 
 def _settings(run: Run) -> str:

@@ -101,12 +101,6 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} (TINYLM_DEBUG=1 shows where)"
 
 
-def default_signals() -> None:
-    """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
-    if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def errors_in_one_line() -> None:
     """Let what ends this process before `guard` takes over be one line too. For `python -m`, before slow imports."""
 
@@ -144,7 +138,7 @@ class _Stream(io.FileIO):
 
 
 def _raw(stream: Any) -> _Stream | None:
-    """The stream below a text stream that `_open_streams` has made; None for any other, such as a test's."""
+    """The stream below a text stream that `open_streams` has made; None for any other, such as a test's."""
     buffer = getattr(stream, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
     return raw if isinstance(raw, _Stream) else None
@@ -162,7 +156,7 @@ def _opened(number: int, old: io.TextIOWrapper | None) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffer, old.encoding, _ESCAPED, **kept)  # type: ignore[arg-type]
 
 
-def _open_streams() -> None:
+def open_streams() -> None:
     """Put a `_Stream` in place of standard output and error; and /dev/null below a standard stream that is closed.
 
     Otherwise a file that is opened later would take the number of the closed one.
@@ -202,8 +196,13 @@ def _unread(error: OSError) -> str:
     return f"standard output: {error.strerror}; not all was printed"
 
 
-def _refuse_no_folder() -> None:
-    """InputError if the current folder was removed: libraries would end the process with messages of their own."""
+def _refuse_surroundings() -> None:
+    """InputError where libraries would end the process with messages of their own.
+
+    That is in a folder that was removed, and under python -OO: some of them write to their documentation strings.
+    """
+    if sys.flags.optimize > 1:
+        raise InputError("PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need; allowed: 0, 1 or unset")
     try:
         os.getcwd()
     except OSError as error:
@@ -232,12 +231,12 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
     what it prints (| head, a full disk), and its exit code says how the work ended. Errors are single lines on
     standard error; TINYLM_DEBUG=1 adds the traceback.
     """
-    _open_streams()
+    open_streams()
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        _refuse_no_folder()
+        _refuse_surroundings()
         if (raw := _raw(sys.stdout)) is not None:
             raw.needed = prints
         main()

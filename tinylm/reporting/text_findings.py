@@ -83,13 +83,14 @@ def judge_bleu(run: Run) -> list[Finding]:
 
 def judge_memorised(run: Run) -> list[Finding]:
     """Does the model copy longer runs from train than the stories' own continuations share with train?"""
-    own, real = (run.mapping("evaluate", "memorised", key) for key in ("continuations", "references"))
+    sides = ("continuations", "references")
+    own, real = (run.mapping("evaluate", "memorised", key) for key in sides)
     a, b = interval(own.get("longest_run")), interval(real.get("longest_run"))
     if not a or not b:
         return []
-    mine, theirs = (figure(side["longest_run"].get("value")) for side in (own, real))
+    mine, theirs = (figure(run.get("evaluate", "memorised", key, "longest_run", "value")) for key in sides)
     text = f"{mine} words on average, against {theirs}"
-    fresh, true = (as_number((side.get("new") or {}).get("4", {}).get("value")) for side in (own, real))
+    fresh, true = (as_number(run.get("evaluate", "memorised", key, "new", "4", "value")) for key in sides)
     if fresh is not None and true is not None:
         text += f"; {share(fresh)} of its 4-grams are new, against {share(true)}"
     if a[0] <= b[1] and b[0] <= a[1]:

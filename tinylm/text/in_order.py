@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import note_workers, own_peak_mib
-from tinylm.host.workers import follow_parent
+from tinylm.host.workers import begin_worker, ctrl_c_later
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -22,7 +22,7 @@ AHEAD = 2  # tasks handed out per process: one in progress, one waiting
 
 
 def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    follow_parent()
+    begin_worker()
     if prepare is not None:
         prepare(*arguments)
 
@@ -87,7 +87,8 @@ def map_in_order(
                 while waiting:
                     yield oldest()
                 raise task.error
-            waiting.append(pool.submit(_measured, function, task))
+            with ctrl_c_later():
+                waiting.append(pool.submit(_measured, function, task))
             if len(waiting) >= AHEAD * workers:
                 yield oldest()
         while waiting:
