@@ -25,12 +25,13 @@ from tinylm.training.snapshot import Snapshots
 EACH = pytest.mark.parametrize(("file", "old", "new", "stages"), EDITS, ids=[row[0] for row in EDITS])
 # What a stage's closure takes of tinylm/host: names through which no result passes.
 OF_HOST = {
-    "command": {"CommandFailed", "Interrupted", "guard", "is_out_of_memory", "one_line", "signals_noted", "stage_time"},
+    "command": {"CommandFailed", "Interrupted", "guard", "is_out_of_memory", "one_line", "signals_noted"},
     "loggers": {"Logger", "open_logger"},
     "memory": {"note_workers", "own_peak_mib"},
     "processes": {"check_writable", "exclusive_lock"},
     "runtime": {"Progress", "RuntimeSettings", "conditions", "keep_freed_memory"},
     "tables": {"format_description"},
+    "times": {"read_times", "show_times", "stage_time", "write_times"},
     "workers": {"begin_worker", "cores", "ctrl_c_later"},
 }
 TIMES = "metrics/train_time.json"  # differs after every training

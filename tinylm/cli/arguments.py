@@ -132,6 +132,10 @@ def _add_describe(commands: Any) -> None:
     parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
 
 
+CHECK_NOTES = """\
+Stories are read, split and encoded as the stages will do it, and held against what each later stage needs. Of a large
+corpus only the beginning is read. `make repro` does this first; where nothing was wrong and nothing changed since,
+--quiet does it only once."""
 CHECK_EXAMPLES = """\
   tinylm check && dvc repro
 """
@@ -215,7 +219,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_generate(commands)
     _add_attention(commands)
     _add_describe(commands)
-    _command(commands, "check", CHECK_EXAMPLES)
+    check = _command(commands, "check", CHECK_EXAMPLES, CHECK_NOTES)
+    check.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
     _add_preset(commands)
     _add_record(commands)
     _add_study(commands)

@@ -1,63 +1,34 @@
 """tinylm check: everything that can be known before the first stage runs."""
 
 import argparse
-from collections.abc import Iterator
+import contextlib
+import hashlib
+import json
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.cli.machine import check_files, check_machine
-from tinylm.decoding.texts import encode_prompt
-from tinylm.presets.sections import Finding, Read, check_rules, read_sections, vocab_limit
-from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.base.files import read_json, write_json
+from tinylm.presets.sections import Finding, check_rules, read_sections, vocab_limit
 
-
-def _made(read: Read) -> Tokenizer | None:
-    """The vocabulary that the vocab stage made, if it is of the kind that section `vocab` names."""
-    made = open_tokenizer(paths.TOKENIZER) if Path(paths.TOKENIZER).exists() else None
-    vocab = read.get("vocab")
-    return None if made is None or (vocab is not None and made.kind != vocab.tokenizer) else made
-
-
-def known_vocab_size(read: Read) -> int | None:
-    """Ids of the vocabulary: as the vocab stage made it, but at most what section `vocab` allows; None if unknown."""
-    limit = vocab_limit(read)
-    made = _made(read)
-    if made is None:
-        return limit
-    return len(made) if limit is None else min(len(made), limit)
-
-
-def check_sample_prompt(read: Read) -> Iterator[Finding]:
-    """Whether training can begin a text with its sample prompt, once the vocabulary is made."""
-    made, train = _made(read), read.get("train")
-    if made is None or train is None:
-        return
-    key = "train.sample_prompt"
-    try:
-        yield Finding(key, f"{len(encode_prompt(made, train.sample_prompt, f'{PARAMS_FILE}: {key}'))} tokens")
-    except InputError as error:
-        yield Finding(key, repr(train.sample_prompt), str(error))
+CHECKED = f"{paths.RUNS}/checked.json"
 
 
 def find() -> list[Finding]:
     """All findings of the current folder; problems in one part do not hide those of another."""
+    from tinylm.cli.machine import check_files, check_machine  # these import torch
+    from tinylm.cli.rehearsal import Tried, rehearse
+
     try:
         read, findings = read_sections(load_params())
     except InputError as error:
         read, findings = {}, [Finding(PARAMS_FILE, "", str(error))]
-    try:
-        vocab_size = known_vocab_size(read)
-        findings += check_sample_prompt(read)
-    except InputError as error:
-        vocab_size = None
-        findings.append(Finding(paths.TOKENIZER, "", str(error)))
-    return [
-        *findings,
-        *check_rules(read, vocab_size),
-        *check_files(read),
-        *check_machine(read, vocab_size),
-    ]
+    files = list(check_files(read))
+    if any(finding.problem for finding in files):  # data that cannot be read is not read
+        tried = Tried(check_rules(read, vocab_limit(read)), vocab_limit(read), None)
+    else:
+        tried = rehearse(read)
+    return [*findings, *tried.findings, *files, *check_machine(read, tried.vocab_size, tried.tokens_per_epoch)]
 
 
 def table(findings: list[Finding]) -> str:
@@ -67,8 +38,41 @@ def table(findings: list[Finding]) -> str:
     return "\n".join(f"{f.what:{first}}  {f.value:{second}}  {f.verdict}" for f in findings)
 
 
+def _state() -> str:
+    """A hash of what was checked: params.yaml, and name, size and time of every file that it names."""
+    params = load_params()
+    digest = hashlib.sha256(json.dumps(params, default=str).encode())
+    for section in ("data", "vocab", "embedding"):
+        path = Path(str((params.get(section) or {}).get("path")))
+        for file in [path] if path.is_file() else sorted(path.rglob("[!_]*.*")):
+            found = file.stat()
+            digest.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _quiet() -> None:
+    """Notes and one line; nothing is tried again if all that is checked was in order last time and is the same."""
+    with contextlib.suppress(InputError, OSError, AttributeError):  # then the checks below say what is wrong
+        if read_json(CHECKED)["state"] == _state():
+            print("checked: params.yaml and the data are as they were when nothing was wrong with them")
+            return
+    findings = find()
+    problems = [f"{finding.what}: {finding.problem}" for finding in findings if finding.problem]
+    if problems:
+        raise InputError("\n".join(problems))
+    for finding in findings:
+        if finding.note:
+            print(f"note: {finding.what}: {finding.note}")
+    told = [f"{finding.what}: {finding.value}" for finding in findings if finding.what in ("stories", "training time")]
+    print("; ".join([f"checked: {len(findings)} points, no problem", *told]))
+    write_json(CHECKED, {"state": _state()})
+
+
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table. Raises InputError if it contains a problem."""
+    """Print the table, or only what is wrong or worth a note. Raises InputError if there is a problem."""
+    if arguments.quiet:
+        _quiet()
+        return
     findings = find()
     print(table(findings))
     problems = sum(bool(finding.problem) for finding in findings)

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
 from tinylm.cli.describe import blank_model
+from tinylm.cli.duration import training_seconds, training_tokens
 from tinylm.cost.describe import summary
+from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
-from tinylm.presets.sections import Finding, Read
-from tinylm.text.corpus.readers import local_splits
+from tinylm.presets.sections import Finding, Read, linked_outputs
 from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
@@ -23,6 +25,7 @@ FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 STORY_BYTES = 1000  # of an average story, for estimates
 HUB_STORIES = 2_140_000
 GIB, MIB = 2**30, 2**20
+GIT = "git init && git add . && git commit -m start"
 
 
 def _readable(key: str, name: str) -> Finding:
@@ -36,16 +39,10 @@ def _readable(key: str, name: str) -> Finding:
 
 
 def check_files(read: Read) -> Iterator[Finding]:
-    """The corpus and the vector file."""
+    """Whether the corpus and the vector file can be read; what they hold is the rehearsal's."""
     data, embedding = read.get("data"), read.get("embedding")
     if data is not None:
-        found = _readable("data.path", data.path)
-        if data.source == "local" and not found.problem:
-            try:
-                found = Finding(found.what, f"{found.value}: {', '.join(local_splits(Path(data.path)))}")
-            except InputError as error:
-                found = Finding(found.what, found.value, str(error))
-        yield found
+        yield _readable("data.path", data.path)
         if data.source == "hub":
             yield Finding("data.hub_id", data.hub_id, note="asked for when download runs")
     if embedding is not None:
@@ -120,20 +117,49 @@ def _above(name: str) -> Path | None:
 
 def _repository() -> Iterator[Finding]:
     git, dvc = _above(".git"), _above(".dvc")
-    yield Finding("git", str(git or "none"), "" if git else "no git repository here; git init, or run in the clone")
+    problem = "" if git else f"no git repository here (a ZIP holds none), which DVC needs; type: {GIT}"
+    yield Finding("git", str(git or "none"), problem)
     problem = ""
     if importlib.util.find_spec("dvc") is None:
         problem = "dvc is not installed in this Python"
     elif dvc is None:
         problem = "no .dvc folder here; dvc init, or run in the clone"
     yield Finding("dvc", str(dvc or "none"), problem)
+    yield from (Finding(line.split()[0], "a link", line) for line in linked_outputs())
     locked = [name for name in (".", *FOLDERS) if Path(name).exists() and not os.access(name, os.W_OK)]
     problem = f"no permission to write to {', '.join(locked)}" if locked else ""
     yield Finding("folders", "written to by the stages", problem)
 
 
-def check_machine(read: Read, vocab_size: int | None) -> Iterator[Finding]:
-    """Python, cores, device, disk, memory, git and DVC."""
+def _temporary() -> Iterator[Finding]:
+    """Whether the temporary folder can be written to, and sockets be made."""
+    folder = tempfile.gettempdir()
+    try:
+        sockets = name_sockets()
+    except InputError as error:
+        yield Finding("temporary folder", folder, str(error))
+    else:
+        note = "" if sockets == folder else f"too long a name for a socket; those of the benches go to {sockets}"
+        yield Finding("temporary folder", folder, note=note)
+
+
+def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> Iterator[Finding]:
+    """About how long the run will take."""
+    needed = {"model", "embedding", "train", "accum_sweep", "seeds", "runtime"}
+    if not vocab_size or not needed <= read.keys() or read["model"].problems_with_width(read["embedding"].width):
+        return
+    tokens = training_tokens(read, tokens_per_epoch)
+    if tokens is None:
+        yield Finding("training time", "not known before dvc repro vocab")
+        return
+    operations, seconds = training_seconds(read, vocab_size, tokens, pick_device(read["runtime"].device))
+    told = f"{seconds / 60:,.0f} min" if seconds >= 90 else f"{seconds:,.0f} s"
+    counted = f"{tokens:,} tokens, {operations:.1e} operations"
+    yield Finding("training time", f"about {told} if nothing else runs ({counted}; an estimate), benches not counted")
+
+
+def check_machine(read: Read, vocab_size: int | None, tokens_per_epoch: int | None = None) -> Iterator[Finding]:
+    """Python, cores, device, disk, memory, time, git and DVC. The sizes are estimates; without them less is said."""
     old = "" if sys.version_info >= OLDEST_PYTHON else "Python is too old; allowed: 3.11 or newer"
     yield Finding("python", platform.python_version(), old)
     runtime = read.get("runtime")
@@ -145,7 +171,11 @@ def check_machine(read: Read, vocab_size: int | None) -> Iterator[Finding]:
         yield Finding("threads", f"{runtime.threads} on {available} cores", note=note)
         try:
             yield Finding("device", f"{runtime.device}: {pick_device(runtime.device)}")
+            yield from _time(read, vocab_size, tokens_per_epoch)
         except InputError as error:
             yield Finding("device", runtime.device, str(error))
+        if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
+            yield Finding("runtime.logger", runtime.logger, f"not installed; pip install {runtime.logger}, or none")
     yield from _room(read, vocab_size)
+    yield from _temporary()
     yield from _repository()

@@ -61,7 +61,7 @@ LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")  # bytes; what
 SHORT_FOLDERS = ("/tmp", "/var/tmp")
 
 
-def name_sockets() -> None:
+def name_sockets() -> str:
     """Choose where multiprocessing keeps its sockets: in TMPDIR, or where that is too long a name, in /tmp.
 
     Raises InputError if there is no such folder to write to.
@@ -70,7 +70,7 @@ def name_sockets() -> None:
 
     given = tempfile.gettempdir()
     if len(os.fsencode(given)) <= LONGEST_TEMPORARY:
-        return
+        return given
     short = next((folder for folder in SHORT_FOLDERS if os.access(folder, os.W_OK | os.X_OK)), None)
     if short is None:
         raise InputError(
@@ -82,3 +82,4 @@ def name_sockets() -> None:
         util.get_temp_dir()  # made once, and kept for this process
     finally:
         tempfile.tempdir = given
+    return short

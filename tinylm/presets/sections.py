@@ -6,11 +6,13 @@ decides whether a stage runs but never what it computes, so no stage depends on 
 
 import dataclasses
 import difflib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section
 from tinylm.bench.measure import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
 from tinylm.decoding.settings import DecodeSettings
@@ -93,6 +95,16 @@ def vocab_limit(read: Read) -> int | None:
     return limit
 
 
+def linked_outputs() -> list[str]:
+    """One line for each folder of outputs that is a link: DVC runs the stage, and then refuses what it wrote."""
+    return [
+        f"{name} is a link to {os.readlink(name)}; allowed: a folder, since DVC keeps no output behind a link (dvc "
+        "cache dir moves what takes up the space)"
+        for name in paths.OUTPUTS
+        if os.path.islink(name)
+    ]
+
+
 def stage_params(vectors: bool = False) -> dict[str, Any]:
     """params.yaml for a stage, which then reads its own sections. `vectors`: also check a given file of vectors.
 
@@ -103,6 +115,7 @@ def stage_params(vectors: bool = False) -> dict[str, Any]:
     problems = [finding.problem for finding in [*findings, *check_rules(read, vocab_limit(read))] if finding.problem]
     lines = [line if line.startswith(PARAMS_FILE) else f"{PARAMS_FILE}: {line}" for line in problems]
     embedding = read.get("embedding")
+    lines += linked_outputs()
     if vectors and embedding is not None and embedding.source == "file" and embedding.hub_id is None:
         try:
             check_vectors(Path(embedding.path), embedding.width)

@@ -258,7 +258,7 @@ def train(
             tokens = sum(batch.tokens for batch in upcoming)
             if before + tokens > trainer.end:
                 if not trainer.updates:
-                    raise InputError(_budget_too_small(settings, trainer.end, tokens))
+                    raise InputError(budget_too_small(settings, trainer.end, tokens))
                 break
             loss = run.update(upcoming)
             progress.advance(tokens, f"loss {loss:.3f}")
@@ -271,7 +271,7 @@ def train(
     return run.result()
 
 
-def _budget_too_small(settings: TrainSettings, end: int, least: int) -> str:
+def budget_too_small(settings: TrainSettings, end: int, least: int) -> str:
     """The message if the budget does not allow a single update."""
     name = "stop_after" if settings.stop_after is not None else "tokens" if settings.tokens is not None else "epochs"
     value = getattr(settings, name) if name != "epochs" else f"{settings.epochs}: {end} tokens"
