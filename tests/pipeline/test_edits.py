@@ -28,7 +28,7 @@ OF_HOST = {
     "command": {"CommandFailed", "Interrupted", "guard", "is_out_of_memory", "one_line", "signals_noted"},
     "loggers": {"Logger", "open_logger"},
     "memory": {"note_workers", "own_peak_mib"},
-    "processes": {"check_writable", "exclusive_lock"},
+    "processes": {"check_writable", "exclusive_lock", "name_sockets"},
     "runtime": {"Progress", "RuntimeSettings", "conditions", "keep_freed_memory"},
     "tables": {"format_description"},
     "times": {"read_times", "show_times", "stage_time", "write_times"},
@@ -140,6 +140,7 @@ def test_every_file_that_a_stage_opens_is_one_it_depends_on(tmp_path, pipeline):
             path for path in files
             if not covers(named, path) and not path.endswith("__init__.py")
             and not path.startswith(closure.HOW_IT_RUNS) and path not in checking
+            and path != "dvc.yaml"  # which tells host/times.py the sections that a result is of
         }  # fmt: skip
         assert unknown == set(), command
         checked += len([path for path in files if covers(named, path)])
