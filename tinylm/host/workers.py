@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from typing import Any, TypeVar
 
 from tinylm.host.command import CommandFailed, open_streams
@@ -28,6 +28,7 @@ def cores() -> int:
 @contextlib.contextmanager
 def ctrl_c_later() -> Iterator[None]:
     """Let Ctrl-C wait until the end of the block; processes started in it never hear it, not even as they import."""
+    resource_tracker.ensure_running()  # when it is started, it lets Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
