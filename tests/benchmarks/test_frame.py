@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tinylm.benchmarks.options import Entry, Options, add_options, clone, option
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import TINY
 from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import Progress
 
 ONE = {"median": 2.0, "low": 1.0, "high": 3.0, "turns": 3}
 
@@ -62,7 +64,16 @@ def test_a_contender_that_cannot_be_prepared_says_why(target):
         Contender("peer", target, {"bad": True})
 
 
-def test_trials_are_interleaved():
+def test_who_waits_for_a_contender_is_told_what_for(target, monkeypatch, capsys):
+    """`make bench LINES=training` into a file said nothing for ten minutes."""
+    monkeypatch.setattr("tinylm.benchmarks.interleaved.SAID_EVERY_S", 0.0)
+    with Contender("peer", target, {"from": 4}) as contender:
+        assert "peer: being prepared for 0 s\n" in capsys.readouterr().out
+        while "peer: being measured for 0 s\n" not in capsys.readouterr().out:
+            assert contender.measure(again=1)["trials"] < 10_000
+
+
+def test_trials_are_interleaved_and_counted(monkeypatch, capsys):
     order = []
 
     class Named:
@@ -73,7 +84,11 @@ def test_trials_are_interleaved():
             order.append(self.name)
             return {"n": len(order), **request}
 
+    monkeypatch.setattr("tinylm.benchmarks.interleaved.Progress", partial(Progress, every_s=0.0))
     found = trials({name: Named(name) for name in "ab"}, 2, warm_up=1, asked=7)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "measuring:  17% of 6 trials, a"
+    assert told[-1] == "measuring: 100% of 6 trials, 0 s left, b"
     assert "".join(order) == "ababab"
     assert found == {name: [{"n": n, "asked": 7} for n in each] for name, each in (("a", (3, 5)), ("b", (4, 6)))}
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.faults.disk import Disk
 from tests.faults.finished import finished, outs, same_bytes, whole
 from tests.support.stages import ORDER, plant, run, small_params
 from tinylm.base.files import sha256
+
+SAID_EVERY_S = 30.0
 
 
 class Death(Disk):
@@ -73,7 +76,7 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
     Raises AssertionError where a file under a final name is not whole, or other bytes come out. Leaves the current
     folder as it was.
     """
-    kills, here = 0, Path.cwd()
+    kills, here, said_at = 0, Path.cwd(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         log, ready, folder = Path(name) / "log", Path(name) / "ready", Path(name) / "run"
         shutil.copytree(source, ready, symlinks=True)
@@ -103,6 +106,9 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
             same_bytes(folder, expected)
             shutil.rmtree(folder)
             number += every
+            if time.monotonic() - said_at >= SAID_EVERY_S:
+                said_at = time.monotonic()
+                print(f"{command}: {kills} kills so far", flush=True)
     assert Path.cwd() == here
     return kills
 
@@ -118,6 +124,7 @@ def main() -> int:
         folder = Path(name)
         os.chdir(folder)
         expected = undisturbed(folder)
+        print(f"an undisturbed run is done; now {len(chosen.stages or ORDER)} stages, each of some minutes", flush=True)
         print(f"{'stage':14} | kills | what came out", flush=True)
         total = 0
         for command in chosen.stages or ORDER:

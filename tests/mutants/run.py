@@ -29,6 +29,7 @@ from tests.mutants.mutate import Mutant, mutants
 from tests.mutants.plugin import Recorder
 from tests.mutants.targets import NOT_ASKED, TARGETS
 from tests.mutants.workers import OPTIONS, ROOT, Workers, forked
+from tinylm.host.runtime import Progress
 
 KEPT = Path(".mutants")
 PAGE, BEGIN, END = ROOT / "docs/reference/mutants.md", "<!-- mutants -->\n", "<!-- /mutants -->"
@@ -78,15 +79,20 @@ def measure(
     asked = [name for name, told in result.items() if name in drawn and told["outcome"] in again]
     if not asked or time.monotonic() > deadline:
         return result
+    print(f"{module}: {len(asked)} mutants; its tests are run once first", flush=True)
     recorded = record(workers.all[0], module, TARGETS[module])
     assert recorded["seconds"], f"{module}: no test of its rooms passes"
-    for name in asked:
-        tests = witnesses(found[name], recorded)
-        if not tests:
-            result[name]["outcome"] = "survived"  # no test comes here
-        elif time.monotonic() <= deadline:
-            seconds, source_of = sum(recorded["seconds"][test] for test in tests), found[name].source
-            workers.start(module, source_of, tests, seconds, lambda said, name=name: result[name].update(outcome=said))
+    with Progress(module, len(asked), "mutants", every_s=30.0) as progress:
+        for name in asked:
+            progress.advance(1)
+            tests = witnesses(found[name], recorded)
+            if not tests:
+                result[name]["outcome"] = "survived"  # no test comes here
+            elif time.monotonic() <= deadline:
+                seconds, source_of = sum(recorded["seconds"][test] for test in tests), found[name].source
+                workers.start(
+                    module, source_of, tests, seconds, lambda said, name=name: result[name].update(outcome=said)
+                )
     while workers.running:
         workers.wait()
     for copy in workers.all:

@@ -92,7 +92,8 @@ def measure(name: str, options: Options) -> dict[str, Any]:
     """{x, seconds, limit_s} of every value of an axis, and the fitted exponent."""
     axis, shape = AXES[name], of_size(options.size)
     values, points = axis.values(options.size), list[dict[str, Any]]()
-    for value in values:
+    for turn, value in enumerate(values, start=1):
+        print(f"{name} {value}: measuring, {turn} of {len(values)}", flush=True)
         entry = Entry(f"growth:{axis.target}", {"tiny": options.tiny} | axis.setup(shape, value))
         with options.contender(name, entry) as contender:
             contender.measure()  # so that it is compiled and in the cache

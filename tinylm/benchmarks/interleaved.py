@@ -2,18 +2,22 @@
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinylm.benchmarks.serve import prepare
 from tinylm.host.command import CommandFailed
+from tinylm.host.runtime import Progress, duration
 
 ROOT = Path(__file__).parents[2]
+SAID_EVERY_S = 60.0  # while one contender is waited for
 _SHOWN = 400  # characters of what a process that died said
 
 Trials = dict[str, list[dict[str, Any]]]
@@ -39,13 +43,16 @@ class Contender:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-        self._ask(setup)
+        self._ask(setup, "prepared")
 
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any], doing: str = "measured") -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             print(json.dumps(request), file=self._process.stdin, flush=True)
+            start = time.monotonic()
+            while not select.select([self._process.stdout], [], [], SAID_EVERY_S)[0]:
+                print(f"{self.name}: being {doing} for {duration(time.monotonic() - start)}", flush=True)
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -79,11 +86,13 @@ class Contender:
 def trials(contenders: Mapping[str, Contender], count: int, warm_up: int = 1, **request: Any) -> Trials:
     """Every contender once per round, `count` rounds after `warm_up` rounds that do not count; answers by name."""
     answers: Trials = {name: [] for name in contenders}
-    for number in range(warm_up + count):
-        for name, contender in contenders.items():
-            answer = contender.measure(**request)
-            if number >= warm_up:
-                answers[name].append(answer)
+    with Progress("measuring", (warm_up + count) * len(contenders), "trials") as progress:
+        for number in range(warm_up + count):
+            for name, contender in contenders.items():
+                answer = contender.measure(**request)
+                progress.advance(1, name)
+                if number >= warm_up:
+                    answers[name].append(answer)
     return answers
 
 

@@ -67,12 +67,13 @@ class Options:
         missing = {entry.needs for entry in entries.values()} - versions(self.python).keys() - {""}
         for peer in sorted(missing):
             print(f"{peer} is not installed for {self.python}: it was not measured", flush=True)
+        wanted = {name: entry for name, entry in entries.items() if entry.needs not in missing}
+        prepared = {}
         with contextlib.ExitStack() as stack:
-            yield {
-                name: stack.enter_context(self.contender(name, entry))
-                for name, entry in entries.items()
-                if entry.needs not in missing
-            }
+            for number, (name, entry) in enumerate(wanted.items(), start=1):
+                print(f"preparing {name} ({number} of {len(wanted)})", flush=True)
+                prepared[name] = stack.enter_context(self.contender(name, entry))
+            yield prepared
 
 
 _VERSIONS = """

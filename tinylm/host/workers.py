@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from multiprocessing import parent_process
+from multiprocessing import parent_process, resource_tracker
 
 from tinylm.host.command import open_streams
 
@@ -18,6 +18,7 @@ def cores() -> int:
 @contextlib.contextmanager
 def ctrl_c_later() -> Iterator[None]:
     """Let Ctrl-C wait until the end of the block; processes started in it never hear it, not even as they import."""
+    resource_tracker.ensure_running()  # when it is started, it lets Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
