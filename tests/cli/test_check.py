@@ -1,6 +1,7 @@
 """tinylm check: each planted problem is found, by its key path, before any work."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import namedtuple
@@ -10,11 +11,10 @@ import pytest
 import yaml
 
 from tinylm.base.config import load_params, parse_yaml
-from tinylm.cli import check, machine, main
-from tinylm.presets.sections import SECTIONS, Finding, check_rules, read_sections
+from tinylm.cli import check, machine, main, rehearsal
+from tinylm.presets import sections
+from tinylm.presets.sections import SECTIONS, Finding, check_rules, read_sections, vocab_limit
 from tinylm.presets.write import FOLDER, names, preset_text
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[2]
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -36,7 +36,8 @@ for _section, _values in {  # what the limits below are counted from, whatever t
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """A folder that has all a run needs."""
+    """A folder that has all a run needs; the data are tried in test_rehearsal.py."""
+    monkeypatch.setattr(rehearsal, "rehearse", lambda read: _only_rules(read))
     monkeypatch.chdir(tmp_path)
     for name in (".git", ".dvc", BASE["data"]["path"]):
         Path(name).mkdir(parents=True)
@@ -44,6 +45,11 @@ def folder(tmp_path, monkeypatch):
     plant({})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return tmp_path
+
+
+def _only_rules(read: dict) -> rehearsal.Tried:
+    size = vocab_limit(read)
+    return rehearsal.Tried(check_rules(read, size), size, None)
 
 
 def plant(changes: dict) -> None:
@@ -62,12 +68,6 @@ def problems() -> list[str]:
 
 def notes() -> list[str]:
     return [finding.note for finding in check.find() if finding.note]
-
-
-def write_vocabulary(count: int) -> None:
-    settings = VocabSettings(tokenizer="words")
-    tokenizer = build_tokenizer(count_words([" ".join(f"w{i}" for i in range(count))], settings), settings)
-    tokenizer.save("data/vocab/tokenizer.json")
 
 
 def test_sections_are_those_of_params():
@@ -164,7 +164,7 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
         ({"beam_bench.prompts": 501, "evaluate.stories": 502}, "evaluate.stories = 502, beam_bench.prompts = 501; al"),
         ({"kv_bench.batch": 501}, "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500"),
         ({"seeds.more": [2, 1]}, "seeds.more names 1; allowed: seeds other than train.seed"),
-        ({"data.path": "nowhere"}, "params.yaml: data.path = 'nowhere': no such file or folder"),
+        ({"data.path": "nowhere"}, "params.yaml: data.path = 'nowhere'; allowed with source: storybook: tinylm/text/s"),
         (
             {"data.path": "nowhere", "data.source": "local"},
             "params.yaml: data.path = 'nowhere': no such file or folder",
@@ -204,17 +204,6 @@ def test_the_last_allowed_value_is_no_problem(changes):
     assert problems() == []
 
 
-def test_the_vocabulary_that_was_made_counts():
-    plant({"decode.top_k": 30})
-    write_vocabulary(25)
-    assert problems() == ["decode.top_k = 30; allowed: at most the vocabulary's 29, or 0"]
-    write_vocabulary(26)
-    assert problems() == []
-    Path("data/vocab/tokenizer.json").write_text("{", encoding="utf-8")
-    (found,) = problems()
-    assert found.startswith("data/vocab/tokenizer.json: not a tokenizer file")
-
-
 def test_rules_between_sections_pass_over_one_that_cannot_be_read():
     params = {**BASE, "model": {}}
     read, findings = read_sections(params)
@@ -230,16 +219,6 @@ def test_the_width_of_a_vector_file_must_be_the_embeddings():
     assert problems() == ["v.vec, line 1: vectors of width 3; embedding.width = 128"]
     plant({"embedding.source": "file", "embedding.path": "v.vec", "embedding.width": 3, "model.heads": 3})
     assert problems() == []
-
-
-def test_a_local_corpus_is_looked_at():
-    Path("stories.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
-    plant({"data.source": "local", "data.path": "stories.jsonl"})
-    assert problems() == []
-    Path("stories").mkdir()
-    plant({"data.source": "local", "data.path": "stories"})
-    (found,) = problems()
-    assert found.startswith("stories: not laid out as a dataset")
 
 
 def test_the_hub_is_noted_and_not_asked():
@@ -303,7 +282,7 @@ def test_a_folder_outside_of_git_and_dvc(folder):
     (folder / ".git").rmdir()
     (folder / ".dvc").rmdir()
     assert problems() == [
-        "no git repository here; git init, or run in the clone",
+        f"no git repository here (a ZIP holds none), which DVC needs; type: {machine.GIT}",
         "no .dvc folder here; dvc init, or run in the clone",
     ]
 
@@ -334,6 +313,58 @@ def test_a_file_that_may_not_be_read(monkeypatch):
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: "storybook" not in str(path) and real(path, mode))
     assert problems() == ["params.yaml: data.path = 'tinylm/text/storybook': no permission to read it"]
+
+
+@pytest.mark.parametrize("name", ["data", "metrics"])
+def test_a_link_in_the_place_of_an_output_folder(name, folder, monkeypatch):
+    (folder / "elsewhere").mkdir()
+    Path(name).symlink_to(folder / "elsewhere")
+    (found,) = problems()
+    assert found.startswith(f"{name} is a link to {folder}/elsewhere; allowed: a folder")
+    monkeypatch.setattr(sections.os.path, "islink", lambda _: False)
+    assert problems() == []
+
+
+def test_a_logger_that_is_not_installed(monkeypatch):
+    real = machine.importlib.util.find_spec
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None if name == "wandb" else real(name))
+    plant({"runtime.logger": "wandb"})
+    assert problems() == ["not installed; pip install wandb, or none"]
+
+
+def test_quiet_prints_notes_and_one_line_and_tries_only_what_changed(capsys, monkeypatch):
+    plant({"runtime.threads": 3})
+    assert main(["check", "--quiet"]) == 0
+    noted, checked = capsys.readouterr().out.splitlines()
+    assert noted == "note: threads: runtime.threads = 3: more than the cores; slower"
+    assert re.match(r"checked: \d+ points, no problem", checked)
+    monkeypatch.setattr(check, "find", lambda: pytest.fail("tried again"))
+    assert main(["check", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("checked: params.yaml and the data are as they were when nothing was ")
+
+
+@pytest.mark.parametrize("change", ["params", "data", "vectors"])
+def test_quiet_tries_again_what_changed(change, monkeypatch):
+    assert main(["check", "--quiet"]) == 0
+    if change == "params":
+        plant({"train.seed": 9})
+    elif change == "data":
+        Path(BASE["data"]["path"], "new.py").touch()
+    else:
+        os.utime(BASE["embedding"]["path"], (1, 1))
+    asked = []
+    monkeypatch.setattr(check, "find", lambda: asked.append(1) or [Finding("data", "", "a line is wrong")])
+    assert main(["check", "--quiet"]) == 2
+    assert asked
+
+
+def test_quiet_gives_each_problem_a_line_and_forgets_none(capsys):
+    plant({"seeds.more": 2, "accum_sweep.settings": 4})
+    for _ in range(2):
+        assert main(["check", "--quiet"]) == 2
+        sweep, seeds = capsys.readouterr().err.splitlines()
+        assert sweep.startswith("error: params.yaml: accum_sweep.settings = 4; allowed: a list of whole numbers")
+        assert seeds == "error: params.yaml: seeds.more = 2; allowed: a list of whole numbers, each >= 0"
 
 
 def test_exit_code_of_the_process():
@@ -367,7 +398,7 @@ def test_random_vectors_that_are_unlike_their_model_get_a_note(changes, named):
 )
 def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size, size):
     plant({"vocab.tokenizer": tokenizer, "vocab.max_size": max_size})
-    assert check.known_vocab_size(read_sections(load_params())[0]) == size
+    assert vocab_limit(read_sections(load_params())[0]) == size
 
 
 def test_a_deviation_of_one_column_is_refused():

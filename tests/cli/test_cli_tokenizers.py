@@ -10,7 +10,6 @@ import yaml
 from stages import train
 from tinylm.base.config import load_params, read_section
 from tinylm.cli import main
-from tinylm.cli.check import find, known_vocab_size
 from tinylm.cli.generate import _Stream
 from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
@@ -74,13 +73,7 @@ def test_attention_shows_the_tokens(tokenizer, capsys):
     assert f"{shown} tokens" in capsys.readouterr().out
 
 
-def test_check_knows_the_size_of_the_vocabulary(tokenizer, capsys):
-    read = {"vocab": read_section(load_params(), "vocab", VocabSettings)}
-    assert known_vocab_size(read) == len(tokenizer)
-    other = "bpe" if tokenizer.kind == "longest_match" else "longest_match"
-    for kind, size in ((other, 400), ("words", 404), ("gpt2", 50_257)):
-        changed = {"vocab": VocabSettings(tokenizer=kind, max_size=400, path="x")}
-        assert known_vocab_size(changed) == size
+def test_describe_knows_the_size_of_the_vocabulary(tokenizer, capsys):
     assert main(["describe"]) == 0
     assert f"{len(tokenizer)} x 128" in capsys.readouterr().out
 
@@ -122,13 +115,11 @@ def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back
     assert capsys.readouterr().out == "😀"
 
 
-def test_check_and_training_refuse_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
+def test_training_refuses_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
     params = load_params()
     params["train"]["sample_prompt"] = " \n" if tokenizer.kind == "bpe" else ""
     Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
     named = "params.yaml: train.sample_prompt is empty, and this vocabulary has no token that opens a text"
     opens = tokenizer.sos_id is not None
-    found = [finding for finding in find() if finding.what == "train.sample_prompt"]
-    assert [named in finding.problem for finding in found] == [not opens]
     assert guard(train.main) == 2  # there are no ids to train on
     assert (named in capsys.readouterr().err) is not opens

@@ -57,7 +57,8 @@ def _quiet() -> None:
             print("checked: params.yaml and the data are as they were when nothing was wrong with them")
             return
     findings = find()
-    problems = [f"{finding.what}: {finding.problem}" for finding in findings if finding.problem]
+    named = [(finding.what, finding.problem) for finding in findings if finding.problem]
+    problems = [problem if what in problem else f"{what}: {problem}" for what, problem in named]
     if problems:
         raise InputError("\n".join(problems))
     for finding in findings:

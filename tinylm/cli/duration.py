@@ -10,7 +10,7 @@ from tinylm.presets.sections import Read
 from tinylm.training.precision import resolved
 
 SHARE = 0.35  # of the speed of the feed-forward layers' product that a whole update reaches
-MEASURED_S = 0.2
+MEASURED_S, MOST_ROWS = 0.2, 8192
 
 
 def products_per_s(rows: int, width: int, columns: int, precision: str, device: Any, threads: int) -> float:
@@ -44,6 +44,6 @@ def training_seconds(read: Read, vocab_size: int, tokens: int, device: Any) -> t
     model, width = read["model"], read["embedding"].width
     train = resolved(read["train"], device)
     count = tokens * summary(blank_model(model, vocab_size, width, train.recompute))["training_flop_per_token"]
-    shape = train.batch_size * model.context, width, model.feed_forward
+    shape = min(train.batch_size * model.context, MOST_ROWS), width, model.feed_forward
     speed = products_per_s(*shape, train.precision, device, read["runtime"].threads)
     return count, count / (SHARE * speed)
