@@ -171,7 +171,7 @@ def test_fault_17_a_folder_in_the_place_of_a_file_is_named(folder):
 
 def test_fault_17_a_loop_of_links_is_named(folder):
     (folder / "data").symlink_to("data")
-    one_line(stage(folder, "download"), 1, "data", "")
+    one_line(stage(folder, "download"), 2, "data is a link to data")
 
 
 def test_fault_17_a_folder_that_is_gone_is_one_line(folder):
@@ -213,7 +213,7 @@ def test_fault_43_a_terminal_without_the_characters_gets_escapes(folder, encodin
 
 def test_fault_44_a_damaged_or_missing_metrics_file_leaves_the_other_benches_alone(folder):
     """accum_sweep reads its own files only, and names the damaged one."""
-    (folder / "metrics").mkdir()
+    (folder / "data/figures").mkdir(parents=True)
     (folder / "data/figures/kv_bench.json").write_text('{"batch": ')
     assert stage(folder, "download").returncode == 0
     assert (folder / "data/figures/kv_bench.json").read_text() == '{"batch": '

@@ -50,7 +50,10 @@ def wrong_folder(stages: str) -> str:
 
     Where this folder has no stages, the caller chose those that run.
     """
-    here = os.path.realpath("stages")
+    try:
+        here = os.path.realpath("stages")
+    except FileNotFoundError:  # the current folder is gone, as `guard` will say
+        return ""
     if os.path.realpath(stages) == here or not os.path.isdir(here):
         return ""
     why = "unset PYTHONSAFEPATH" if os.environ.get("PYTHONSAFEPATH") else "unset PYTHONPATH"

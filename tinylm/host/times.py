@@ -22,11 +22,19 @@ TABLES = "tables"  # key of the plotted tables: path -> header and rows
 Tables = Mapping[str, Sequence[Sequence[object]]]
 
 
+def _sections(stage: str, params: dict[str, Any]) -> list[str]:
+    """The sections of params.yaml that dvc.yaml names for a stage; all of them if it does not have the stage."""
+    path = ROOT / "dvc.yaml"
+    stages = load_params(path).get("stages") if path.exists() else None
+    entry = stages.get(stage) if isinstance(stages, dict) else None
+    named = entry.get("params") if isinstance(entry, dict) else None
+    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else sorted(params)
+
+
 def result_sha256(stage: str, made: str, folder: str | Path = ".") -> str:
     """SHA-256 of a result below `folder`: of the file `made`, and of parameters and code of the stage that made it."""
-    sections = load_params(ROOT / "dvc.yaml")["stages"][stage]["params"]
     params = load_params(Path(folder) / PARAMS_FILE)
-    parts = [sha256(Path(folder) / made), {name: params.get(name) for name in sections}]
+    parts = [sha256(Path(folder) / made), {name: params.get(name) for name in _sections(stage, params)}]
     text = json.dumps([*parts, code_sha256(f"stages/{stage}.py")], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
