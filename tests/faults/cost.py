@@ -100,7 +100,7 @@ def commands(params: dict[str, Any]) -> Iterator[list[str]]:
 def plant(folder: Path, params: str) -> None:
     """What the stages need of the repository."""
     (folder / "params.yaml").write_text(params, "utf-8")
-    for name in ("stages", "tinylm", "docs", "tests", "dvc.yaml"):
+    for name in ("stages", "tinylm", "docs", "tests"):
         (folder / name).symlink_to(ROOT / name)
 
 

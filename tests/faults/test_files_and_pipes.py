@@ -49,7 +49,7 @@ def plant(place: Path) -> Path:
         yaml.dump(params, handle)
     rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
     (place / "stories.jsonl").write_text(rows, encoding="utf-8")
-    for name in ("stages", "tinylm", "docs", "dvc.yaml"):
+    for name in ("stages", "tinylm", "docs"):
         (place / name).symlink_to(ROOT / name)
     return place
 

@@ -1,4 +1,4 @@
-"""`make torture` with three kills and no more than the first three stages; the whole is a command of its own."""
+"""`make torture` with four kills and no more than the first three stages; the whole is a command of its own."""
 
 import pytest
 
@@ -22,11 +22,11 @@ def tortured(base, tmp_path):
     found.end()
 
 
-def test_fault_01_06_killed_three_times_and_then_the_bytes_of_an_undisturbed_run(tortured):
-    tortured.kills(3, 4.0)
+def test_fault_01_06_killed_four_times_and_then_the_bytes_of_an_undisturbed_run(tortured):
+    tortured.kills(4, 4.0)
     counts = tortured.table
     assert [counts[f"kill -9 of {kind}", "taken up again by the next `make repro`"] for kind in torture.KINDS] == [
         1
-    ] * 3
+    ] * 4
     ends = {outcome for fault, outcome in counts if fault == "a round of kills"}
     assert ends == {"the bytes of an undisturbed run"}, counts

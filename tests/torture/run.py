@@ -26,7 +26,8 @@ import psutil
 from tests.support.clone import SMALL, new_clone
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("the stage", "dvc", "the whole process group")
+KINDS = ("the stage", "dvc", "the whole process group", "make")
+ORPHANS = ("is already running here", "Unable to acquire lock", "is busy, it is being blocked by")  # ours; DVC's two
 REMEDY = re.compile(r"rm (?P<file>\S+) and run dvc repro -f -s (?P<stage>[\w@]+)")
 AGAIN = "run make repro again"
 NAMESPACES = (
@@ -77,8 +78,8 @@ class Torture:
         """Leave nothing running, however this script ends."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.running.pid, signal.SIGKILL)
-        for stage in self.stages():
-            stage.kill()
+        for orphan in self.stages("dvc"):
+            orphan.kill()
 
     def log(self) -> str:
         return (self.path.parent / "last.log").read_text(encoding="utf-8", errors="replace")
@@ -99,8 +100,8 @@ class Torture:
     def finish(self, fault: str) -> None:
         """`make repro` to its end; then the bytes."""
         code = self.start().wait()
-        if "is already running here" in self.log():  # an orphan: refused, until it has ended
-            self.table["an orphan still trains", "a second trainer is refused, with pid and start time"] += 1
+        if code and any(words in self.log() for words in ORPHANS):  # refused, until what was left alone has ended
+            self.table["an orphaned stage or dvc still works", "a second one is refused"] += 1
             self.wait_for_orphans()
             code = self.start().wait()
         code = self.heed(fault, code)
@@ -113,11 +114,13 @@ class Torture:
             print(f"{fault}: {sorted(differing)}\n{self.log()[-3000:]}")
         self.table[fault, "the bytes of an undisturbed run" if same else f"OTHER BYTES (exit code {code})"] += 1
 
-    def stages(self) -> list[psutil.Process]:
+    def stages(self, *others: str) -> list[psutil.Process]:
+        """Processes of stages here, and of the commands named."""
         found = []
         for process in psutil.process_iter(["cmdline", "cwd"]):
             words = process.info["cmdline"] or []
-            if process.info["cwd"] == str(self.path) and any(word.startswith("stages.") for word in words):
+            ours = any(word.startswith("stages.") or Path(word).name in others for word in words)
+            if process.info["cwd"] == str(self.path) and ours:
                 found.append(process)
         return found
 
@@ -131,7 +134,9 @@ class Torture:
         return found
 
     def wait_for_orphans(self) -> None:
-        psutil.wait_procs(self.stages(), timeout=120)
+        while orphans := self.stages("dvc"):  # dvc starts one stage after the other
+            if psutil.wait_procs(orphans, timeout=240)[1]:
+                break
 
     def redate(self) -> None:
         """Give what is in runs/ random dates: a clock may jump."""
@@ -148,6 +153,8 @@ class Torture:
             return False
         if kind == "the whole process group":
             os.killpg(process.pid, signal.SIGKILL)
+        elif kind == "make":  # dvc goes on without it
+            process.kill()
         else:
             while not (found := self.dvc(process) if kind == "dvc" else self.stages()):  # before it, or between two
                 if process.poll() is not None:
