@@ -57,7 +57,9 @@ def _quiet() -> None:
             return
     findings = find()
     named = [(finding.what, finding.problem) for finding in findings if finding.problem]
-    problems = [problem if what in problem else f"{what}: {problem}" for what, problem in named]
+    problems = [
+        problem if what in problem or PARAMS_FILE in problem else f"{what}: {problem}" for what, problem in named
+    ]
     if problems:
         raise InputError("\n".join(problems))
     for finding in findings:
