@@ -49,7 +49,7 @@ endif
 	@touch $@
 
 repro: setup
-	@tinylm check --quiet
+	@python -m tinylm.cli check --quiet
 	@python -m tinylm.cli.mend_lock
 	dvc repro $(STAGE); code=$$?; python -m tinylm.cli.verify && exit $$code
 

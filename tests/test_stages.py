@@ -282,6 +282,15 @@ def test_a_stage_as_a_command_of_its_own(empty):
     assert len(failed.stderr.splitlines()) == 1
 
 
+def test_outputs_behind_a_link_are_refused_before_any_work(empty, capsys):
+    """DVC would run the stage, and then refuse what it wrote."""
+    (empty / "elsewhere").mkdir()
+    Path("data").symlink_to("elsewhere")
+    assert run("download") == 2
+    assert capsys.readouterr().err.startswith("error: data is a link to elsewhere; allowed: a folder")
+    assert not list(Path("elsewhere").iterdir())
+
+
 def test_a_run_is_known_by_the_borders_of_its_stories_too():
     """A vocabulary without marks gives other stories the same ids: their borders must part the runs."""
     from tinylm.training.preparation import DATA

@@ -139,9 +139,10 @@ ROWS: dict[int, tuple[str, str, str]] = {
         "test_line_and_story_without_end test_long_word_goes_on_in_further_words",
     ),
     27: (
-        "not UTF-8, NUL, marks, surrogates, emoji",
-        "normalised by rule; normalising again changes nothing",
-        "test_cleaning_twice_changes_nothing_and_the_result_is_utf8",
+        "NUL, marks, surrogates, emoji; bytes that are not UTF-8",
+        "normalised by rule, and normalising again changes nothing; refused with line and byte",
+        "test_cleaning_twice_changes_nothing_and_the_result_is_utf8 "
+        "test_bytes_that_are_not_utf8_are_named_and_never_replaced test_a_part_that_is_not_utf8_names_the_files_line",
     ),
     28: (
         "text of a special token in the corpus",
@@ -324,6 +325,73 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "the run deleted its own folder, with the weights of `train.keep_epochs`, and exited with 0",
         "runs are numbered, not dated; a run never deletes its own folder",
         "training/test_snapshot.py::test_fault_46_a_clock_that_jumps_deletes_no_run_of_its_own",
+    ),
+    (
+        "a file in Latin-1",
+        "87 replacement characters in the stories, without a word",
+        "`a.txt, line 4, byte 6: 0xe9 is not UTF-8; save the file as UTF-8`, exit 2",
+        "text/corpus/test_readers.py::test_bytes_that_are_not_utf8_are_named_and_never_replaced",
+    ),
+    (
+        "a valid parquet file without rows among those of a dataset",
+        "`damaged or truncated`: the whole dataset was refused",
+        "read as no stories",
+        "text/corpus/test_readers.py::test_a_parquet_file_without_rows_is_read_as_no_stories",
+    ),
+    (
+        "data.source: storybook with another data.path",
+        "an edit of the generator reran nothing: stale stories",
+        "`data.path = 'x'; allowed with source: storybook: tinylm/text/storybook`",
+        "text/corpus/test_corpus.py::test_settings_state_what_a_source_needs",
+    ),
+    (
+        "data or settings that a later stage refuses",
+        "`tinylm check` said ok, and stages ran before the refusal",
+        "check makes the stories and the vocabulary in a temporary folder and asks each stage's own functions; `make "
+        "repro` runs it first",
+        "cli/test_rehearsal.py::test_a_demand_that_a_later_stage_would_refuse",
+    ),
+    (
+        "seeds.more or accum_sweep.settings that are no list",
+        "`make repro`: DVC's `unexpected error - 'Value' object is not iterable`",
+        "a line each, exit 2, before DVC reads it",
+        "cli/test_check.py::test_quiet_gives_each_problem_a_line_and_forgets_none",
+    ),
+    (
+        "params.yaml with aliases that multiply",
+        "`make repro` and `tinylm compare` hang in DVC, which writes each copy out",
+        "refused at once, exit 2",
+        "compare/test_revisions.py::test_aliases_that_multiply_are_never_handed_to_dvc",
+    ),
+    (
+        "the environment not activated; a Python that is too old",
+        "a run to 61 %, then `No package metadata was found for torch`",
+        "the first stage: `PYTHON lacks torch and 19 more packages; type source .venv/bin/activate`, exit 2",
+        "host/test_starting.py::test_a_python_without_the_packages_says_what_to_type",
+    ),
+    (
+        "PYTHONSAFEPATH=1",
+        "`No module named stages`",
+        "the stages of the environment's own folder run; in another folder they are refused",
+        "host/test_starting.py::test_stages_of_another_folder_are_refused",
+    ),
+    (
+        "`ulimit -v 600000`: too little memory to import torch",
+        "a traceback",
+        "`out of memory`, exit 1",
+        "host/test_starting.py::test_too_little_memory_to_import_torch_is_one_line",
+    ),
+    (
+        "TMPDIR of 76 characters or more",
+        "the benches: `AF_UNIX path too long`",
+        "their sockets go to /tmp",
+        "host/test_processes.py::test_sockets_go_elsewhere_where_their_names_would_be_too_long",
+    ),
+    (
+        "data/ (or another folder of outputs) is a link",
+        "the stage ran, then DVC refused what it wrote",
+        "`data is a link to X; allowed: a folder`, before any work",
+        "test_stages.py::test_outputs_behind_a_link_are_refused_before_any_work",
     ),
 ]
 

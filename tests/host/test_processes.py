@@ -12,6 +12,7 @@ import pytest
 
 from tinylm.base.config import InputError
 from tinylm.base.files import is_alive, sweep
+from tinylm.host import processes
 from tinylm.host.processes import check_writable, exclusive_lock
 
 
@@ -163,3 +164,28 @@ def test_the_first_folder_that_refuses_is_named(tmp_path, monkeypatch):
     assert caught.value.strerror == "no file can be made here (Permission denied)"
     assert [path.name for path in tried] == [f".probe.{os.getpid()}.tmp"] * 2  # a name that `sweep` knows
     assert names(tmp_path) == []
+
+
+def test_sockets_go_elsewhere_where_their_names_would_be_too_long(tmp_path):
+    """In a process of its own, which then really makes one; a bench's forkserver names its socket in the same way."""
+    long = tmp_path / ("x" * (processes.LONGEST_TEMPORARY + 1))
+    long.mkdir()
+    code = (
+        "import tempfile; from multiprocessing.connection import Listener\n"
+        "from tinylm.host.processes import name_sockets\n"
+        "where = name_sockets(); listener = Listener(family='AF_UNIX')\n"
+        "print(where, listener.address.startswith(where))\n"
+        "print(tempfile.gettempdir()); listener.close()"
+    )
+    environment = {**os.environ, "TMPDIR": str(long), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["/tmp True", str(long)]
+
+
+def test_a_temporary_folder_of_any_allowed_length_is_used(monkeypatch):
+    monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: "/" + "x" * (processes.LONGEST_TEMPORARY - 1))
+    assert processes.name_sockets() == processes.tempfile.gettempdir()
+    monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: "/" + "x" * processes.LONGEST_TEMPORARY)
+    monkeypatch.setattr(processes, "SHORT_FOLDERS", ("/nowhere", "/none"))
+    with pytest.raises(InputError, match=r"TMPDIR = '/x+': 76 bytes; allowed: at most 75, .*/nowhere and /none cannot"):
+        processes.name_sockets()

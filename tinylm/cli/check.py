@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import hashlib
-import json
 from pathlib import Path
 
 from tinylm.base import paths
@@ -41,7 +40,7 @@ def table(findings: list[Finding]) -> str:
 def _state() -> str:
     """A hash of what was checked: params.yaml, and name, size and time of every file that it names."""
     params = load_params()
-    digest = hashlib.sha256(json.dumps(params, default=str).encode())
+    digest = hashlib.sha256(Path(PARAMS_FILE).read_bytes())  # not of the values: aliases may multiply without end
     for section in ("data", "vocab", "embedding"):
         path = Path(str((params.get(section) or {}).get("path")))
         for file in [path] if path.is_file() else sorted(path.rglob("[!_]*.*")):
@@ -58,7 +57,9 @@ def _quiet() -> None:
             return
     findings = find()
     named = [(finding.what, finding.problem) for finding in findings if finding.problem]
-    problems = [problem if what in problem else f"{what}: {problem}" for what, problem in named]
+    problems = [
+        problem if what in problem or PARAMS_FILE in problem else f"{what}: {problem}" for what, problem in named
+    ]
     if problems:
         raise InputError("\n".join(problems))
     for finding in findings:

@@ -5,13 +5,16 @@ The only module of the package that imports DVC; files that DVC keeps come from 
 
 import contextlib
 import logging
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import InputError
+from tinylm.base.config import MAX_PARAMS_BYTES, PARAMS_FILE, InputError, load_params, parse_yaml
 
 WORKSPACE = "workspace"
+MOST_VALUES = 100_000  # of a params.yaml; ours have some 200
 _LOST = "{}: DVC's cache lacks it; dvc fetch, or check the revision out and run dvc repro"
 _NEVER = "{}: this revision has none; check it out and run dvc repro"
 
@@ -65,6 +68,34 @@ def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Rev
         yield list(found.values())
 
 
+def _written_out(value: Any, room: int) -> int:
+    """How much of `room` is left when each value, and each copy that an alias makes of one, takes up 1 of it."""
+    room -= 1
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inside:
+        if room < 0:
+            break
+        room = _written_out(item, room)
+    return room
+
+
+def _refuse_bomb(name: str, target: str) -> None:
+    """InputError for a params.yaml whose aliases multiply: DVC would write each of them out. What git lacks passes."""
+    if target == WORKSPACE:
+        params = load_params() if Path(PARAMS_FILE).exists() else {}
+    else:
+        shown = subprocess.run(["git", "show", f"{target}:./{PARAMS_FILE}"], capture_output=True)
+        params = {}
+        if shown.returncode == 0 and len(shown.stdout) <= MAX_PARAMS_BYTES:
+            with contextlib.suppress(InputError):  # DVC says what it cannot read in a revision
+                params = parse_yaml(shown.stdout.decode("utf-8", "replace"), PARAMS_FILE)
+    if _written_out(params, MOST_VALUES) < 0:
+        raise InputError(
+            f"revision {name!r}: {PARAMS_FILE}: more than {MOST_VALUES} values when its aliases are written out; "
+            "tinylm check says where"
+        )
+
+
 def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException, NotDvcRepoError
@@ -75,6 +106,7 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
         Repo.find_root()  # otherwise DVC would try to clone the folder
         if not target:
             raise RevError("no name")
+        _refuse_bomb(name, target)
         files = DVCFileSystem(".", rev=None if target == WORKSPACE else target)
         stack.callback(files.repo.close)
         return Revision(name, None if target == WORKSPACE else files.repo.get_rev(), files)
