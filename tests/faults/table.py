@@ -308,6 +308,46 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "faults/test_further.py::test_a_path_that_is_too_long",
     ),
     (
+        "`tinylm publish ... \\| true`, `tinylm compare --html x.html ... \\| head -1`",
+        "exit 0, nothing sent, no file written",
+        "the work is done without its reader; the exit code and one line say how it ended",
+        "pipeline/test_exit_codes.py::test_a_lost_standard_output_stops_no_work "
+        "host/test_command.py::test_the_exit_code_says_whether_the_work_was_done",
+    ),
+    (
+        "Ctrl-C while a bench's server or a worker imports",
+        "a traceback of multiprocessing beside `interrupted`",
+        "`interrupted`, exit 130; children hear no Ctrl-C, and end when their parent is gone",
+        "pipeline/test_exit_codes.py::test_ctrl_c_leaves_whole_files_and_says_so",
+    ),
+    (
+        "an unfinished `.NAME.tmp` of DVC's in its cache, or `make repro` beside a running DVC",
+        "taken for damage: good files of the same bytes, and what had just been written, were removed",
+        "only complete names are judged; where a DVC is at work one line says so and nothing is touched",
+        "faults/test_verify.py::test_a_file_of_dvcs_that_is_still_written_condemns_nothing "
+        "faults/test_verify.py::test_beside_a_dvc_that_holds_its_lock_nothing_is_removed "
+        "faults/test_verify.py::test_beside_a_dvc_whose_stage_is_running_nothing_is_removed "
+        "faults/test_mend_lock.py::test_beside_a_living_dvc_nothing_is_mended",
+    ),
+    (
+        "`tinylm record word-50k` after a run of another preset",
+        "the published comparison was replaced, exit 0",
+        "refused with both presets, exit 2; nothing is written",
+        "studies/test_record.py::test_a_name_of_another_preset_is_refused_and_its_record_stays",
+    ),
+    (
+        "a perplexity that is a list, a text or an object in metrics/evaluate.json",
+        "`tinylm compare`: `TypeError: must be real number`",
+        "named in the notes, compared with nothing",
+        "compare/test_runs.py::test_a_perplexity_that_is_no_number_is_told_and_compared_with_nothing",
+    ),
+    (
+        "`PYTHONOPTIMIZE=2`",
+        "stage evaluate: a TypeError inside a library",
+        "one line, exit 2",
+        "host/test_command.py::test_an_interpreter_that_drops_documentation_strings_is_refused",
+    ),
+    (
         "`make repro` after a file of DVC's cache was truncated or changed and the outputs were removed",
         "DVC restored the damaged bytes, recorded them in dvc.lock and ended with 0",
         "after dvc, `make repro` checks the restored files, removes what is damaged, here and in the cache, and says "
