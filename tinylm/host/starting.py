@@ -48,8 +48,8 @@ def wrong_folder(stages: str) -> str:
 
     Where this folder has no stages, the caller chose those that run.
     """
-    here = os.path.realpath("stages")
-    if os.path.realpath(stages) == here or not os.path.isdir(here):
+    if not os.path.isdir("stages") or os.path.samefile(stages, "stages"):
         return ""
+    here = os.path.realpath("stages")
     why = "unset PYTHONSAFEPATH" if os.environ.get("PYTHONSAFEPATH") else "unset PYTHONPATH"
     return f"{stages} would run, not {here}; {why}, and run it again"
