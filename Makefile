@@ -17,7 +17,7 @@
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH := $(if $(filter /%,$(BIN)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
 unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH
 
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.

@@ -1,5 +1,4 @@
-"""What must be known before the slow imports of a stage: that this is the Python, and the code, that the folder wants;
-and what Ctrl-C does until then.
+"""What must be known before the slow imports of a stage: that this is the Python, and the code, that the folder wants.
 
 Old versions of Python read this file too, only to be told that they are old.
 """
@@ -8,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 
 OLDEST = (3, 11)
@@ -50,17 +48,8 @@ def wrong_folder(stages: str) -> str:
 
     Where this folder has no stages, the caller chose those that run.
     """
-    try:
-        here = os.path.realpath("stages")
-    except FileNotFoundError:  # the current folder is gone, as `guard` will say
+    if not os.path.isdir("stages") or os.path.samefile(stages, "stages"):
         return ""
-    if os.path.realpath(stages) == here or not os.path.isdir(here):
-        return ""
+    here = os.path.realpath("stages")
     why = "unset PYTHONSAFEPATH" if os.environ.get("PYTHONSAFEPATH") else "unset PYTHONPATH"
     return f"{stages} would run, not {here}; {why}, and run it again"
-
-
-def default_signals() -> None:
-    """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
-    if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
