@@ -1,4 +1,5 @@
-"""What must be known before the slow imports of a stage: that this is the Python, and the code, that the folder wants.
+"""What must be known before the slow imports of a stage: that this is the Python, and the code, that the folder wants;
+and what Ctrl-C does until then.
 
 Old versions of Python read this file too, only to be told that they are old.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 
 OLDEST = (3, 11)
@@ -53,3 +55,9 @@ def wrong_folder(stages: str) -> str:
     here = os.path.realpath("stages")
     why = "unset PYTHONSAFEPATH" if os.environ.get("PYTHONSAFEPATH") else "unset PYTHONPATH"
     return f"{stages} would run, not {here}; {why}, and run it again"
+
+
+def default_signals() -> None:
+    """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
+    if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
