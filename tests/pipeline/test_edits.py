@@ -158,7 +158,7 @@ def killed(base, clone):
     return clone
 
 
-@EACH
+@pytest.mark.parametrize(("file", "old", "new", "stages"), EDITS[::3], ids=[row[0] for row in EDITS[::3]])
 def test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refused(killed, base, file, old, new, stages):
     """As it is done: `dvc status`, and stage train started again."""
     before = edited(killed.path / file, old, new)
