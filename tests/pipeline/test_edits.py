@@ -39,8 +39,15 @@ TIMES = "metrics/train_time.json"  # differs after every training
 NOTING = """
 import os, sys
 handle = os.open(os.environ["OPENED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def hashed():
+    frame = sys._getframe()
+    while frame:
+        if frame.f_code.co_name in ("code_sha256", "result_sha256"):  # they only ask what a result is of
+            return True
+        frame = frame.f_back
+    return False
 def note(event, arguments):
-    if event == "open" and isinstance(arguments[0], str):
+    if event == "open" and isinstance(arguments[0], str) and not hashed():
         os.write(handle, (os.path.realpath(arguments[0]) + "\\n").encode())
 sys.addaudithook(note)
 """
@@ -140,7 +147,6 @@ def test_every_file_that_a_stage_opens_is_one_it_depends_on(tmp_path, pipeline):
             path for path in files
             if not covers(named, path) and not path.endswith("__init__.py")
             and not path.startswith(closure.HOW_IT_RUNS) and path not in checking
-            and path != "dvc.yaml"  # which tells host/times.py the sections that a result is of
         }  # fmt: skip
         assert unknown == set(), command
         checked += len([path for path in files if covers(named, path)])
