@@ -2,7 +2,6 @@
 
 import sys
 import time
-from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
@@ -30,9 +29,8 @@ def main() -> None:
     timed = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
     costs, missing = sweep.costs({number: found or {} for number, found in timed.items()})
     known = {"settings": costs, "not_measured": failed + missing, "measured": sweep.MEASURED}
-    none: dict[str, Any] = {}
-    measured_on = next((found["conditions"] for found in timed.values() if found), none)
-    stage_time("accum_sweep", start, measured_on, known)
+    measured_on = [found["conditions"] for found in timed.values() if found]
+    stage_time("accum_sweep", start, measured_on[0] if measured_on else {}, known)
     for answer in merged["answers"]:
         print(answer)
 

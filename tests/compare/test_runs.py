@@ -131,3 +131,13 @@ def test_a_text_as_long_as_a_book_is_read(revision):
 def test_a_lock_of_another_schema_names_no_inputs(revision, lock, stage):
     lock["stages"]["vocab"] = stage
     assert read_run(revision(**{"dvc.lock": lock})).inputs["tinylm/model"] == "m1.dir"
+
+
+def test_all_figures_are_preferred_to_the_few_in_git(revision, lock):
+    lock["stages"]["evaluate"]["outs"].append({"path": "data/figures/evaluate.json"})
+    whole = {"perplexity": 2.5, "samples": {"bleu4": 0.1}, "sha256_of_the_rest": "x"}
+    run = read_run(revision(**{"dvc.lock": lock, "data/figures/evaluate.json": whole}))
+    assert run.metrics["evaluate"] == {"perplexity": 2.5, "samples": {"bleu4": 0.1}}
+    lost = read_run(revision(**{"dvc.lock": lock}))
+    assert lost.value("evaluate", "perplexity") == 2.5
+    assert lost.notes == ["data/figures/evaluate.json: not here"]

@@ -46,11 +46,11 @@ def test_times_of_another_result_are_not_shown_and_come_back_with_theirs(folder,
     stage_time("kv_bench", 0.0, {}, {"tokens_per_s": 3.0}, TABLE)
     result(**changed)
     assert times() is None
-    assert not show_times("kv_bench", "kv_bench", MADE, [PLOT])
+    show_times("kv_bench", "kv_bench", MADE, [PLOT])
     assert not Path(paths.times("kv_bench")).exists()
     assert not Path(PLOT).exists()
     result("a")
-    assert show_times("kv_bench", "kv_bench", MADE, [PLOT])
+    show_times("kv_bench", "kv_bench", MADE, [PLOT])
     assert json.loads(Path(paths.times("kv_bench")).read_text())["tokens_per_s"] == 3.0
     assert Path(PLOT).read_text().endswith("32,cache,2.5\n")
 
@@ -70,9 +70,12 @@ def test_no_result_has_no_times(folder):
     assert times() is None
 
 
-def test_damaged_times_are_named(folder):
+@pytest.mark.parametrize("damage", ["[1]", "{}", '{"seconds": '])
+def test_damaged_times_are_named_and_not_shown(folder, damage):
     stage_time("kv_bench", 0.0, {})
     (path,) = Path(paths.TIMES, "kv_bench").iterdir()
-    path.write_text("[1]")
-    with pytest.raises(InputError, match=r"runs/times/kv_bench/\w+\.json: holds list"):
+    path.write_text(damage)
+    with pytest.raises(InputError, match=r"runs/times/kv_bench/\w+\.json: "):
         times()
+    show_times("kv_bench", "kv_bench", MADE)  # the report names what is damaged, and shows the rest
+    assert not Path(paths.times("kv_bench")).exists()

@@ -5,6 +5,7 @@ the result that it was measured with: when DVC brings an earlier result back fro
 metrics/NAME_time.json and plots/*_time.csv are copies of those of the present result.
 """
 
+import contextlib
 import hashlib
 import json
 import time
@@ -55,27 +56,33 @@ def _show(name: str, figures: dict[str, Any], tables: Tables) -> None:
         write_csv(path, [str(cell) for cell in header], rows)
 
 
-def show_times(name: str, stage: str, made: str, tables: Iterable[str] = ()) -> bool:
-    """Make metrics/NAME_time.json and the tables those of the present result; remove them if it was not measured here.
+def show_times(name: str, stage: str, made: str, tables: Iterable[str] = ()) -> None:
+    """Make metrics/NAME_time.json and the tables those of the present result.
 
-    Returns whether it was.
+    They are removed if it was not measured here, or if what was kept is damaged, which `read_times` then names.
     """
-    found = read_times(name, stage, made)
+    found = None
+    with contextlib.suppress(InputError):
+        found = _read(name, stage, made, ".")
     if found is None:
         discard(paths.times(name), *tables)
-        return False
-    _show(name, found, read_json(_kept(name, stage, made))[TABLES])
-    return True
+    else:
+        _show(name, *found)
 
 
 def read_times(name: str, stage: str, made: str, folder: str | Path = ".") -> dict[str, Any] | None:
     """The times of the present result below `folder`; None if it was not measured here. InputError if damaged."""
+    found = _read(name, stage, made, folder)
+    return None if found is None else found[0]
+
+
+def _read(name: str, stage: str, made: str, folder: str | Path) -> tuple[dict[str, Any], Tables] | None:
     if not (Path(folder) / made).exists() or not (path := _kept(name, stage, made, folder)).exists():
         return None
     found = read_json(path, stage)
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: holds {type(found).__name__}; allowed: an object; remove it")
-    return {key: value for key, value in found.items() if key != TABLES}
+    if not isinstance(found, dict) or not isinstance(tables := found.pop(TABLES, None), dict):
+        raise InputError(f"{path}: holds no times; remove it and run dvc repro -f -s {stage}")
+    return found, tables
 
 
 def stage_time(

@@ -204,13 +204,14 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     run = Run(params, {}, {})
     for name, (path, stage) in FILES.items():
         try:
-            if not name.endswith("_time") and not (Path(folder) / path).exists():
-                if run.asks_for(name):
-                    run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
-                continue
-            found = _read_times(folder, path, stage) if name.endswith("_time") else _read(Path(folder) / path)
-            check_sums(Path(folder) / path, stage)
-            run.found[name] = found
+            if name.endswith("_time"):
+                run.found[name] = _read_times(folder, path, stage)
+            elif (Path(folder) / path).exists():
+                found = _read(Path(folder) / path)
+                check_sums(Path(folder) / path, stage)
+                run.found[name] = found
+            elif run.asks_for(name):
+                run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
         except (OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile) as error:
