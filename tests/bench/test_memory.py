@@ -77,10 +77,12 @@ def test_fault_19_beam_bench_goes_on_with_the_next_width(folder, params, change,
 def test_fault_19_the_sweep_of_accumulation_goes_on(folder, params, change, monkeypatch, limit):
     monkeypatch.setattr("sys.argv", ["accum_run", "1"])
     accum_run.main()
+    narrow = params["model"]["feed_forward"]
     change(params, "model", feed_forward=WIDE)
     limit(100)
     monkeypatch.setattr("sys.argv", ["accum_run", "2"])
     accum_run.main()
+    change(params, "model", feed_forward=narrow)  # the times of the first are kept by its parameters
     accum_sweep.main()
     assert not_measured(folder, "accum_sweep") == [("accumulation 2", "oom")]
     assert list(json.loads((folder / "data/figures/accum_sweep.json").read_text())["settings"]) == ["1"]

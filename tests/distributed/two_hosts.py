@@ -59,7 +59,8 @@ def prepare(folder: Path) -> None:
     (folder / "host1").mkdir()
     stages.plant(folder / "host1", params)
     run("host1", "download", "vocab")
-    shutil.rmtree(folder / "host1/metrics")
+    for written in ("metrics", "runs"):
+        shutil.rmtree(folder / "host1" / written)
     for name in ("host2", "alone"):
         shutil.copytree(folder / "host1", folder / name, symlinks=True)
     params["train"]["processes"] = 2

@@ -260,7 +260,7 @@ def mounted(folder: Path, mount: str, command: str) -> subprocess.CompletedProce
 
 
 def test_fault_13_a_disk_of_one_megabyte(folder):
-    (folder / "runs").mkdir()
+    (folder / "runs").mkdir(exist_ok=True)
     mount = "mount -t tmpfs -o size=64k none runs"
     done = mounted(folder, mount, f"{sys.executable} -m stages.train")
     assert done.returncode == 1
