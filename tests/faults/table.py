@@ -308,7 +308,7 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "faults/test_further.py::test_a_path_that_is_too_long",
     ),
     (
-        "`tinylm publish` piped into `true`, `tinylm compare --html` into `head -1`",
+        "`tinylm publish` and `tinylm compare` (with `--html`) piped into `true` or `head -1`",
         "exit 0, nothing sent, no file written",
         "the work is done without its reader; the exit code and one line say how it ended",
         "pipeline/test_exit_codes.py::test_a_lost_standard_output_stops_no_work "
