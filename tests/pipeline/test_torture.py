@@ -5,7 +5,7 @@ import pytest
 from tests.torture import run as torture
 
 MADE = ("data/stories/", "data/vocab/", "data/tokens/", "models/")
-FILES = {f"metrics/{name}.json" for name in ("download", "vocab", "train")}
+FILES = {f"{place}/{name}.json" for place in ("metrics", "data/figures") for name in ("download", "vocab", "train")}
 FILES |= {f"plots/{name}.csv" for name in ("loss", "perplexity", "learning_rate", "grad_norm")}
 
 
