@@ -8,46 +8,23 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
-from tests.support.small import DECODE as SMALL_DECODE
-from tests.support.small import model_settings
+import tinylm
+from tests.support.random_run import CONTEXT, DECODE, TEXT, make_run
 from tinylm.base.config import load_params
 from tinylm.cli import main
 from tinylm.cli.arguments import PURPOSES
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.model.checkpoint import load_model, save_model
-from tinylm.model.transformer import TinyLM
-from tinylm.presets.write import BASE, FOLDER, preset_values
+from tinylm.model.checkpoint import load_model
+from tinylm.presets.write import BASE, preset_values
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.text.tokens.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[2]
-CONTEXT = 17
-DECODE = SMALL_DECODE | {"top_k": 50}
-TEXT = 'Once upon a time the cat said, "hello, dog!" and the dog sat down. It\'s (quite) fun.'
-
-
-def make_run(folder: Path, punctuation: str) -> None:
-    """models/ and data/vocab/ of a random model, params.yaml of the storybook."""
-    settings = VocabSettings(tokenizer="words", punctuation=punctuation)
-    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
-    tokenizer.save(folder / "data/vocab/tokenizer.json")
-    torch.manual_seed(1)
-    shape = model_settings(context=CONTEXT, tied_output=False)
-    model = TinyLM(shape, torch.randn(len(tokenizer), 20))
-    with torch.no_grad():  # <eos> scores less, so that texts grow
-        end = model.output.weight[tokenizer.eos_id]
-        model.final_norm.bias.sub_(3.0 * end / end.square().sum())
-    save_model(folder / "models", model, layout="stories")
-    params = load_params(FOLDER / "storybook.yaml")
-    params["runtime"]["threads"] = 1
-    params["decode"] = DECODE
-    (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 
 @pytest.fixture(params=["keep"])
@@ -226,14 +203,33 @@ def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
     assert named in captured.err
 
 
-@pytest.mark.parametrize(
-    "words", [[], ["speak"], ["generate", "a", "--greedy", "--beams", "2"], ["generate", "--temp"]]
-)
+@pytest.mark.parametrize("words", [["speak"], ["generate", "a", "--greedy", "--beams", "2"], ["generate", "--temp"]])
 def test_unknown_words_exit_2(words, capsys):
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
     assert "usage: tinylm" in capsys.readouterr().err
+
+
+def test_without_a_command_it_prints_its_help(capsys):
+    assert main([]) == 0
+    assert "usage: tinylm" in capsys.readouterr().out
+
+
+def test_it_says_its_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"tinylm {tinylm.__version__}\n"
+
+
+def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monkeypatch, capsys):
+    Path("dvc.yaml").touch()
+    (run_folder / "docs").mkdir()
+    monkeypatch.chdir(run_folder / "docs")
+    assert main(["check"]) == 2
+    assert f"tinylm check works in the pipeline's folder: cd {run_folder}" in capsys.readouterr().err
+    assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
 def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
@@ -401,7 +397,7 @@ def test_attention_draws_the_chosen_heads(run_folder, capsys, options, size, pan
 def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
     assert main(["attention", "the cat " * 40, "-o", "a.PNG", "--head", "1", "--layer", "1"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == f"warning: the text has 81 tokens; the first {CONTEXT} are drawn\n"
+    assert captured.err == f"warning: the text has 81 tokens; the first {CONTEXT} are shown\n"
     assert captured.out == f"a.PNG: 1 head, {CONTEXT} tokens\n"
     assert Path("a.PNG").read_bytes().startswith(b"\x89PNG")
 

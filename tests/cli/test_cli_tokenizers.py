@@ -8,9 +8,10 @@ import torch
 import yaml
 
 from stages import train
+from tinylm.api.language_model import _Writer
 from tinylm.base.config import load_params, read_section
+from tinylm.base.printable import visible
 from tinylm.cli import main
-from tinylm.cli.generate import _Stream
 from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
@@ -78,20 +79,20 @@ def test_describe_knows_the_size_of_the_vocabulary(tokenizer, capsys):
     assert f"{len(tokenizer)} x 128" in capsys.readouterr().out
 
 
-def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer, capsys):
+def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
     ids = tokenizer.encode_story("a😀c日")
-    stream = _Stream(tokenizer, ids[:1])
-    seen = [capsys.readouterr().out]
+    pieces: list[str] = []
+    writer = _Writer(tokenizer, ids[:1], pieces.append)
     for token in ids[1:]:
-        stream.add(0, token)
-        seen.append(capsys.readouterr().out)
-    stream.end()
-    assert "\ufffd" not in "".join(seen)
-    assert "".join(seen) + capsys.readouterr().out == "a😀c日\n"
-    stream = _Stream(tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1])
-    assert capsys.readouterr().out == "a😀c"
-    stream.end()
-    assert capsys.readouterr().out == "\ufffd\n"
+        writer.add(token)
+    assert "\ufffd" not in "".join(pieces)
+    writer.end()
+    assert "".join(pieces) == "a😀c日"
+    pieces.clear()
+    writer = _Writer(tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1], pieces.append)
+    assert pieces == ["a😀c"]
+    writer.end()
+    assert pieces == ["a😀c", "\ufffd"]
 
 
 @pytest.mark.parametrize("prompts", [["a"], ["a", "c"]])
@@ -105,14 +106,15 @@ def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, monkeyp
 
 
 @pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
-def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back(tokenizer, capsys):
+def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back(tokenizer):
     ids = tokenizer.encode_story("a\x1b\u202e😀")
-    stream = _Stream(tokenizer, ids[:1])
+    pieces: list[str] = []
+    writer = _Writer(tokenizer, ids[:1], pieces.append)
     for token in ids[1:-2]:
-        stream.add(0, token)
-    assert capsys.readouterr().out == "a⟨U+001B⟩⟨U+202E⟩"
-    stream.add(0, ids[-2])
-    assert capsys.readouterr().out == "😀"
+        writer.add(token)
+    assert visible("".join(pieces)) == "a⟨U+001B⟩⟨U+202E⟩"
+    writer.add(ids[-2])
+    assert pieces[-1] == "😀"
 
 
 def test_training_refuses_a_sample_prompt_that_opens_no_text(tokenizer, capsys):

@@ -12,7 +12,7 @@ from tinylm.base.files import sha256
 from tinylm.cli import main
 from tinylm.exchange import export as module
 from tinylm.exchange.export import Trained, export_folder
-from tinylm.exchange.loading import load
+from tinylm.exchange.loading import load_parts
 from tinylm.model.checkpoint import save_model
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.words import build_tokenizer, count_words
@@ -31,7 +31,7 @@ def new_trained(random_model, tmp_path, monkeypatch):
         tokenizer = build_tokenizer(count_words([TEXT], vocab), vocab)
         tokenizer.save("data/vocab/tokenizer.json")
         save_model("models", random_model(vocab=len(tokenizer), **settings))
-        return Trained("models", "data/vocab/tokenizer.json", *load("models", "data/vocab/tokenizer.json"))
+        return Trained("models", "data/vocab/tokenizer.json", *load_parts("models", "data/vocab/tokenizer.json"))
 
     return make
 
@@ -131,7 +131,9 @@ def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path):
 
 def test_the_working_folder_itself_can_be_named(new_trained, tmp_path, monkeypatch):
     trained = new_trained()
-    trained = Trained(tmp_path / "models", tmp_path / "data/vocab/tokenizer.json", *load("models", str(trained.vocab)))
+    trained = Trained(
+        tmp_path / "models", tmp_path / "data/vocab/tokenizer.json", *load_parts("models", str(trained.vocab))
+    )
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     export_folder(module.Path("."), trained, "transformers")

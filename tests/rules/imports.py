@@ -17,6 +17,7 @@ LIGHT = (
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
 )
 LOADS_TORCH = {"tinylm.text.tokens.batches"}
+ENTRY_POINTS = {"tinylm", "tinylm.__main__"}  # in no room: the names of `import tinylm`, and python -m tinylm
 READS_REVISIONS = "tinylm.compare.revisions"
 
 
@@ -24,15 +25,22 @@ def module_name(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+_LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def _for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 def imported(node: ast.AST, lazy: bool = True) -> Iterator[str]:
-    """Names of all that is imported below a node; lazy: inside functions as well."""
+    """Names of all that is imported below a node; lazy: inside functions, and for type checkers, as well."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
             module = "." * child.level + (child.module or "")
             yield from (module, *(f"{module}.{alias.name}" for alias in child.names))
-        elif lazy or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        elif lazy or not (isinstance(child, _LATER) or _for_types(child)):
             yield from imported(child, lazy)
 
 
@@ -72,6 +80,8 @@ def outside_the_table(sources: Sources, table: Table) -> list[str]:
     rooms = {module: room_of(module, table) for module in modules}
     unused = {(room, other) for room, below in table.items() for other in below}
     for module, room in rooms.items():
+        if module in ENTRY_POINTS:
+            continue
         if room is None:
             found.append(f"{module} is in no room of the table")
             continue

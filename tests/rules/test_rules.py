@@ -17,7 +17,7 @@ SOURCES = {
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 TABLE = imports.import_table((ROOT / "ARCHITECTURE.md").read_text("utf-8"))
-ENTRY_POINTS = ("tinylm/cli/__init__.py", "stages/__init__.py")
+ENTRY_POINTS = ("tinylm/__init__.py", "tinylm/cli/__init__.py", "stages/__init__.py")
 Rule = Callable[[dict[str, str]], list[str]]
 
 

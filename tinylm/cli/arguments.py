@@ -6,9 +6,12 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+import tinylm
 from tinylm.base import paths
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.printable import visible
 from tinylm.cli import compare, export, publish, standin
 from tinylm.host.command import guard, printing_is_all
@@ -20,6 +23,12 @@ Arguments = argparse.Namespace
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(visible(message))  # it repeats what was typed, control characters and all
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        print(f"tinylm {tinylm.__version__}")
+        parser.exit()
 
 
 def _runner(name: str) -> Callable[[Arguments], None]:
@@ -40,11 +49,17 @@ def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.Ar
     return parser
 
 
-def _add_model_options(parser: argparse.ArgumentParser) -> None:
+def _add_model_options(parser: argparse.ArgumentParser, uses: bool = False) -> None:
+    """Where the model is; `uses`: it is only read, and may be an export, which has its own tokenizer."""
+    models = "the trained model, or an export" if uses else "the trained model"
+    parser.add_argument("--models", default=paths.MODELS, metavar="FOLDER", help=f"{models} (default %(default)s)")
+    beside = "the export's, or data/vocab/tokenizer.json beside FOLDER"
     parser.add_argument(
-        "--models", default=paths.MODELS, metavar="FOLDER", help="the trained model (default %(default)s)"
+        "--vocab",
+        default=None if uses else paths.TOKENIZER,
+        metavar="FILE",
+        help=f"its tokenizer (default {beside if uses else '%(default)s'})",
     )
-    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="its tokenizer (default %(default)s)")
 
 
 PURPOSES = {
@@ -61,6 +76,7 @@ PURPOSES = {
     "import": "read an export back, to the same bytes",
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
+ANYWHERE = ("generate", "attention", "export", "import", "standin")  # they need no pipeline
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
 input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
@@ -75,7 +91,7 @@ GENERATE_EXAMPLES = """\
 def _add_generate(commands: Any) -> None:
     parser = _command(commands, "generate", GENERATE_EXAMPLES, GENERATE_NOTES)
     parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
-    _add_model_options(parser)
+    _add_model_options(parser, uses=True)
     parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--temperature", type=float, metavar="T", help="0 is greedy, above 1 is bolder")
@@ -114,7 +130,7 @@ def _add_attention(commands: Any) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
     parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
     parser.add_argument("--head", type=int, metavar="N", help="one head, counted from 1 (default: all)")
-    _add_model_options(parser)
+    _add_model_options(parser, uses=True)
 
 
 DESCRIBE_EXAMPLES = """\
@@ -215,7 +231,8 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, help="one of those below")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
+    commands = parser.add_subparsers(metavar="COMMAND", help="one of those below")
     _add_generate(commands)
     _add_attention(commands)
     _add_describe(commands)
@@ -241,6 +258,18 @@ def only_prints(arguments: Arguments) -> bool:
     return arguments.command == "generate" or bool(asked.get("list") or asked.get("table"))
 
 
+def _check_folder(command: str) -> None:
+    """Raise InputError if the command is about the pipeline and was started below its folder."""
+    here = Path.cwd()
+    if command in ANYWHERE or Path(PARAMS_FILE).exists():
+        return
+    for above in here.parents:
+        if (above / PARAMS_FILE).is_file() and (above / "dvc.yaml").is_file():
+            raise InputError(
+                f"{here}: no {PARAMS_FILE} here; tinylm {command} works in the pipeline's folder: cd {above}"
+            )
+
+
 def _open_streams() -> None:
     """Replace undecodable input, so it stops no command."""
     if isinstance(sys.stdin, io.TextIOWrapper):
@@ -264,6 +293,10 @@ def _run(words: Sequence[str] | None) -> None:
         arguments = make_parser().parse_args(words)
     finally:
         sys.stdout.flush()  # of --help: here a closed pipe is still seen by `guard`
+    if "command" not in arguments:
+        make_parser().print_help()
+        return
+    _check_folder(arguments.command)
     printing_is_all(only_prints(arguments))
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

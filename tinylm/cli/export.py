@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture, what it leaves out and how to use it."""
     from tinylm.exchange.export import Trained, export_folder
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load
+    from tinylm.exchange.loading import load_parts
 
-    trained = Trained(arguments.models, arguments.vocab, *load(arguments.models, arguments.vocab))
+    trained = Trained(arguments.models, arguments.vocab, *load_parts(arguments.models, arguments.vocab))
     made = export_folder(Path(arguments.folder), trained, arguments.format)
     own = arguments.format == "tinylm"
     ours = sum(parameter.numel() for parameter in trained.model.parameters())

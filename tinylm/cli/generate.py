@@ -1,27 +1,21 @@
 """tinylm generate: prompts in, texts out."""
 
 import argparse
+import dataclasses
 import sys
-import warnings
 from collections.abc import Sequence
-from itertools import islice
+from typing import Any
 
-from tinylm.base.config import InputError, read_section
+from tinylm.api.language_model import MAX_TOKENS, LanguageModel, load
+from tinylm.api.results import Text
+from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.beam.search import beam_search
-from tinylm.bench.precision_changes import changes
-from tinylm.decoding.sampling import generate
+from tinylm.bench.precision_changes import changes as changes_of
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.decoding.texts import banned_ids, encode_prompts
-from tinylm.exchange.loading import load
-from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
-from tinylm.model.transformer import TinyLM
-from tinylm.scoring.continuations import token_log_probs
+from tinylm.exchange.loading import use_threads
 from tinylm.text.tokens.tokenizer import Tokenizer
 
-MAX_TOKENS = 1_000_000
 MAX_PIPED = 1 << 24  # characters
-NAMED = 5  # unknown words of a prompt
 SAMPLING = (
     "temperature",
     "temperature_end",
@@ -54,19 +48,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--n-best {n_best}; allowed: 1 to the beams' {beams}")
 
 
-def _settings(arguments: argparse.Namespace, decode: DecodeSettings) -> DecodeSettings:
-    """Section `decode` with the options given. Raises InputError for a value out of range."""
-    values = vars(decode).copy()
-    if arguments.greedy or arguments.temperature is not None:
-        values["temperature_end"] = None
-    for name in values:
-        if getattr(arguments, name) is not None:
-            values[name] = getattr(arguments, name)
-    if arguments.greedy:
-        values["temperature"] = 0.0
-    return read_section({"decode": values}, "decode", DecodeSettings, "options")
-
-
 def read_prompts(words: Sequence[str]) -> list[str]:
     """The prompts given; '-', or none at all, is standard input as one prompt. Raises InputError at a terminal."""
     if words and "-" not in words:
@@ -79,133 +60,66 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     return [piped if word == "-" else word for word in words or ["-"]]
 
 
-def warn_of_unknown_words(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
-    """Name the words that the model does not see; where it sees none, `encode_prompts` says so."""
-    for number, text in enumerate(texts, start=1):
-        unknown = dict.fromkeys(tokenizer.unknown_words(text))
-        if not unknown or set(tokenizer.encode(text)) == {tokenizer.unk_id}:
-            continue
-        named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
-        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-        warnings.warn(f"prompt {number}: not in the vocabulary, seen as <unk>: {named}{more}", stacklevel=2)
-
-
-class _Stream:
-    """One text on its way to the terminal: each new token prints what it adds to the text."""
-
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
-        self.tokenizer, self.ids, self.shown = tokenizer, list(prompt), 0
-        self._show()
-
-    def _show(self) -> None:
-        self._print(self.tokenizer.decode(self.ids).rstrip("\ufffd"))  # the next token may complete a character
-
-    def _print(self, text: str) -> None:
-        print(visible(text[self.shown :]), end="", flush=True)
-        self.shown = len(text)
-
-    def end(self) -> None:
-        """End the line; for when no token will follow."""
-        self._print(self.tokenizer.decode(self.ids))
-        print()
-
-    def add(self, _: int, token: int) -> None:
-        """Take the next token; for `generate(on_token=...)`."""
-        self.ids.append(token)
-        self._show()
-
-
-def _print_log_probs(tokenizer: Tokenizer, ids: Sequence[int], log_probs: Sequence[float]) -> None:
-    for token, log_prob in zip(ids, log_probs, strict=True):
+def _print_log_probs(tokenizer: Tokenizer, text: Text) -> None:
+    for token, log_prob in zip(text.new_ids, text.log_probs or [], strict=True):
         print(f"{log_prob:10.4f}  {visible(tokenizer.tokens[token])}")
-    print(f"{sum(log_probs):10.4f}  nats in all, {len(ids)} tokens")
+    print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 
-def _sample(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: list[list[int]],
-    settings: DecodeSettings,
-    arguments: argparse.Namespace,
-    decoder: ModelDecoder,
-) -> list[list[int]]:
-    """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts' ids."""
-    stream = _Stream(tokenizer, prompts[0]) if len(prompts) == 1 else None
-    found = generate(
-        model,
-        prompts,
-        settings,
-        max_new_tokens=arguments.max_tokens,
-        eos_id=tokenizer.eos_id,
-        banned=banned_ids(tokenizer),
-        on_token=stream.add if stream else None,
-        with_log_probs=arguments.log_probs,
-        use_cache=not arguments.no_cache,
-        decoder=decoder,
-    )
-    for number, (prompt, new) in enumerate(zip(prompts, found, strict=True)):
+def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> list[Text]:
+    """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts."""
+    if len(prompts) == 1:
+        texts = [lm.generate(prompts[0], on_text=lambda piece: print(visible(piece), end="", flush=True), **options)]
+        print()
+    else:
+        texts = lm.generate(prompts, **options)
+    for number, text in enumerate(texts):
+        if len(prompts) > 1:
+            print(("\n" if number else "") + visible(text))
+        if options["log_probs"]:
+            _print_log_probs(lm.tokenizer, text)
+    return texts
+
+
+def _search(lm: LanguageModel, prompts: list[str], options: dict[str, Any], width: int, ranked: bool) -> list[Text]:
+    """Print the best continuations of each prompt, with their scores if `ranked`. Returns the best texts."""
+    found = lm.beams(prompts, width, **options)
+    for number, best in enumerate(found):
         print("\n" if number else "", end="")
-        if stream:
-            stream.end()
-        else:
-            print(visible(tokenizer.decode([*prompt, *new.ids])))
-        if arguments.log_probs:
-            _print_log_probs(tokenizer, new.ids, new.log_probs)
-    return [[*prompt, *new.ids] for prompt, new in zip(prompts, found, strict=True)]
-
-
-def _search(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: list[list[int]],
-    settings: DecodeSettings,
-    arguments: argparse.Namespace,
-    decoder: ModelDecoder,
-) -> list[list[int]]:
-    """Print the n best continuations of each prompt that the beams found, with their scores if there are several.
-
-    Returns the best texts' ids.
-    """
-    found = beam_search(
-        model,
-        prompts,
-        width=arguments.beams,
-        max_new_tokens=arguments.max_tokens,
-        length_penalty=settings.length_penalty,
-        eos_id=tokenizer.eos_id,
-        banned=banned_ids(tokenizer),
-        n_best=arguments.n_best or 1,
-        slide=settings.slide,
-        use_cache=not arguments.no_cache,
-        decoder=decoder,
-    )
-    for number, (prompt, hypotheses) in enumerate(zip(prompts, found, strict=True)):
-        print("\n" if number else "", end="")
-        for rank, hypothesis in enumerate(hypotheses, start=1):
-            ids = [*prompt, *hypothesis.ids]
-            several = f"{rank}. score {hypothesis.score:.4f}: " if arguments.n_best else ""
-            print(several + visible(tokenizer.decode(ids)))
-            if arguments.log_probs:
-                log_probs = token_log_probs(model, ids, len(prompt), settings.slide).tolist()
-                _print_log_probs(tokenizer, hypothesis.ids, log_probs)
-    return [[*prompt, *best.ids] for prompt, (best, *_) in zip(prompts, found, strict=True)]
+        for rank, text in enumerate(best, start=1):
+            print((f"{rank}. score {text.score:.4f}: " if ranked else "") + visible(text))
+            if options["log_probs"]:
+                _print_log_probs(lm.tokenizer, text)
+    return [best[0] for best in found]
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
     _check(arguments)
-    texts = read_prompts(arguments.prompts)
-    model, tokenizer, decode = load(arguments.models, arguments.vocab)
-    settings = _settings(arguments, decode)
-    if arguments.beams is not None and arguments.beams > model.vocab_size:
-        raise InputError(f"--beams {arguments.beams}; allowed: 1 to the vocabulary's {model.vocab_size}")
-    warn_of_unknown_words(tokenizer, texts)
-    prompts = encode_prompts(tokenizer, texts, model.settings.context, settings.slide)
-    decoder = decoder_of(model, settings, wait=False)
-    write = _sample if arguments.beams is None else _search
-    texts_ids = write(model, tokenizer, prompts, settings, arguments, decoder)
+    prompts, width = read_prompts(arguments.prompts), arguments.beams
+    lm = load(arguments.models, arguments.vocab)
+    use_threads()
+    names = [field.name for field in dataclasses.fields(DecodeSettings)]
+    changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    if arguments.greedy:
+        changes["temperature"] = 0.0
+    options = changes | {
+        "max_tokens": arguments.max_tokens,
+        "log_probs": arguments.log_probs,
+        "use_cache": not arguments.no_cache,
+    }
+    if width is None:
+        texts = _sample(lm, prompts, options)
+    else:
+        if width > lm.model.vocab_size:
+            raise InputError(f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}")
+        ranked = arguments.n_best is not None
+        texts = _search(lm, prompts, options | {"n_best": arguments.n_best or 1}, width, ranked)
+    settings = lm.with_changes(**changes)
     if settings.step != "plain" or settings.precision != "fp32":
+        decoder = lm.decoder(settings)
         sys.stdout.flush()
         print(f"decoded in {decoder.said}", file=sys.stderr)
-    if decoder.precision != "fp32":
-        print(changes(model, decoder, texts_ids).in_words(), file=sys.stderr)
+        if decoder.precision != "fp32":
+            ids = ([*text.prompt_ids, *text.new_ids] for text in texts)
+            print(changes_of(lm.model, decoder, ids).in_words(), file=sys.stderr)

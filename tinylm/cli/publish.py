@@ -100,10 +100,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     from tinylm.exchange.export import Trained, export
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load
+    from tinylm.exchange.loading import load_parts
     from tinylm.exchange.publishing import EXPORTS, build
 
-    trained = Trained(paths.MODELS, paths.TOKENIZER, *load(paths.MODELS, paths.TOKENIZER))
+    trained = Trained(paths.MODELS, paths.TOKENIZER, *load_parts(paths.MODELS, paths.TOKENIZER))
     lacks = tuple(untranslated(trained.decode))
     publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
     folder = EXPORTS / arguments.repo

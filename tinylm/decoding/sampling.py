@@ -85,41 +85,58 @@ def generate(
     streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt,
     stream and `max_new_tokens` (along which the temperature may change), not on what else is in the batch.
     """
-    check_banned(banned, model.vocab_size)
-    streams = range(len(prompts)) if streams is None else streams
-    if len(streams) != len(prompts):
-        raise ValueError(f"{len(streams)} streams for {len(prompts)} prompts")
     if not prompts or max_new_tokens <= 0:
+        check_banned(banned, model.vocab_size)
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
+        run = Sampling(
+            model, prompts, settings, max_new_tokens=max_new_tokens, eos_id=eos_id, banned=banned,
+            use_cache=use_cache, streams=streams, decoder=decoder,
+        )  # fmt: skip
+        for step in range(max_new_tokens):
+            tokens = run.step(step, with_log_probs)
+            if on_token is not None:
+                for row, token in zip(run.alive.tolist(), tokens.tolist(), strict=True):
+                    on_token(row, token)
+            if end is not None and not run.leave(tokens != end):
+                break
+    return run.generations(end, with_log_probs)
+
+
+class Sampling:
+    """Tables of one run: one row per prompt, one column per step; `alive` are the prompts still in the session.
+
+    Made and stepped inside `decoding_mode`; `generate` explains the arguments.
+    """
+
+    def __init__(
+        self,
+        model: TinyLM,
+        prompts: Sequence[Sequence[int]],
+        settings: DecodeSettings,
+        *,
+        max_new_tokens: int,
+        eos_id: int | None,
+        banned: Sequence[int],
+        use_cache: bool = True,
+        streams: Sequence[int] | None = None,
+        decoder: Decoder | None = None,
+    ) -> None:
+        check_banned(banned, model.vocab_size)
+        streams = range(len(prompts)) if streams is None else streams
+        if len(streams) != len(prompts):
+            raise ValueError(f"{len(streams)} streams for {len(prompts)} prompts")
         session = (decoder or Decoder(model)).session(
             prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens
         )
-        state = _Run(session, settings, banned, uniforms(settings.seed, streams, max_new_tokens), eos_id)
-        for step in range(max_new_tokens):
-            tokens = state.step(step, with_log_probs)
-            if on_token is not None:
-                for row, token in zip(state.alive.tolist(), tokens.tolist(), strict=True):
-                    on_token(row, token)
-            if end is not None and not state.leave(tokens != end):
-                break
-    return state.generations(end, with_log_probs)
-
-
-class _Run:
-    """Tables of one run: one row per prompt, one column per step; `alive` are the prompts still in the session."""
-
-    def __init__(
-        self, session: Session, settings: DecodeSettings, banned: Sequence[int], u: Tensor, eos_id: int | None
-    ) -> None:
         device = session.lengths.device
         self.session, self.settings, self.banned, self.eos_id = session, settings, banned, eos_id
-        self.u = u.to(device)  # (B, steps)
+        self.u = uniforms(settings.seed, streams, max_new_tokens).to(device)  # (B, steps)
         self.alive = torch.arange(session.rows, device=device)
         self.counts = torch.zeros_like(self.alive)
-        self.tokens = torch.zeros(u.shape, dtype=torch.int64, device=device)
-        self.log_probs = torch.zeros(u.shape, dtype=torch.float64, device=device)
+        self.tokens = torch.zeros(self.u.shape, dtype=torch.int64, device=device)
+        self.log_probs = torch.zeros(self.u.shape, dtype=torch.float64, device=device)
 
     def step(self, column: int, with_log_probs: bool) -> Tensor:
         """Choose and append one token for each live row.  -> (B,)"""

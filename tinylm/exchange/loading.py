@@ -1,11 +1,14 @@
-"""What the commands that use a trained model share."""
+"""A trained model read from its folder: what the commands and the Python interface share."""
 
 from pathlib import Path
 from typing import Any
 
+from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
 from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.exchange.originals import is_export, verified
+from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model
 from tinylm.model.transformer import TinyLM
@@ -20,20 +23,39 @@ def read_params() -> dict[str, Any]:
     return parse_yaml(preset_text(BASE), f"preset {BASE}")
 
 
-def load(models: str, vocab: str) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
-    """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError."""
-    import torch
+def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Path]:
+    """(folder of the weights, tokenizer.json) of a run's models/ or of an export, whose originals are verified.
 
+    Without `vocab` the tokenizer is the export's, or data/vocab/tokenizer.json beside models/.
+    """
+    models = Path(folder)
+    if is_export(models):
+        models = verified(models)
+        beside = models / TOKENIZER
+    else:
+        beside = models.parent / paths.TOKENIZER
+    return models, beside if vocab is None else Path(vocab)
+
+
+def load_parts(folder: str | Path, vocab: str | Path | None = None) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
+    """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError."""
     params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    torch.set_num_threads(runtime.threads)
+    models, vocab = find(folder, vocab)
     model, _ = load_model(models, pick_device(runtime.device))
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
         raise InputError(
-            f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}: they belong to different "
+            f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong to different "
             "runs; run dvc repro train"
         )
     return model, tokenizer, decode
+
+
+def use_threads() -> None:
+    """Let PyTorch compute with `runtime.threads` of params.yaml."""
+    import torch
+
+    torch.set_num_threads(read_section(read_params(), "runtime", RuntimeSettings).threads)

@@ -38,6 +38,14 @@ def is_export(folder: str | Path) -> bool:
     return (Path(folder) / FOLDER / SUMS).is_file()
 
 
+def verified(folder: str | Path) -> Path:
+    """The folder of an export's originals, all of which are what was exported. Raises InputError, as `restore` does."""
+    _checked_sums(Path(folder))
+    source = Path(folder) / FOLDER
+    _open(source)
+    return source
+
+
 def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: bool) -> tuple[int, Tokenizer]:
     """Copy an export's originals to where `save_model` and `Tokenizer.save` wrote them: (parameters, tokenizer).
 

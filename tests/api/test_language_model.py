@@ -1,0 +1,265 @@
+"""A trained model from Python: the texts of the command, probabilities that add up, and nothing loaded too early."""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tinylm
+from tests.support.random_run import CONTEXT, make_run
+from tinylm.base.config import InputError
+from tinylm.beam.search import beam_search
+from tinylm.cli import main
+from tinylm.decoding.texts import banned_ids
+from tinylm.scoring.continuations import token_log_probs
+
+ROOT = Path(__file__).parents[2]
+PROMPT = "the cat sat"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("run")
+    make_run(made, "keep")
+    return made
+
+
+@pytest.fixture
+def lm(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return tinylm.load("models")
+
+
+def ids_of(lm, text):
+    return [lm.tokenizer.sos_id, *lm.tokenizer.encode(text)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options"),
+    [
+        ({}, []),
+        ({"temperature": 0.7, "seed": 3}, ["--temperature", "0.7", "--seed", "3"]),
+        ({"temperature": 0, "repetition_penalty": 1.3}, ["--greedy", "--repetition-penalty", "1.3"]),
+    ],
+)
+def test_a_text_is_the_command_s(lm, capsys, changes, options):
+    text = lm.generate(PROMPT, max_tokens=25, **changes)
+    assert main(["generate", PROMPT, "--max-tokens", "25", *options]) == 0
+    assert capsys.readouterr().out == f"{text}\n"
+    assert text == lm.tokenizer.decode([*text.prompt_ids, *text.new_ids])
+    assert text.prompt_ids == ids_of(lm, PROMPT)
+    assert text.finished == (text.new_ids[-1] == lm.tokenizer.eos_id)
+    assert (text.log_probs, text.log_prob, text.score) == (None, None, None)
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 40])
+@pytest.mark.parametrize("prompt", ["", PROMPT])
+def test_the_pieces_of_a_stream_are_the_text(lm, prompt, max_tokens):
+    text = lm.generate(prompt, max_tokens=max_tokens, seed=5)
+    pieces = list(lm.stream(prompt, max_tokens=max_tokens, seed=5))
+    assert "".join(pieces) == text
+    assert len(pieces) <= 1 + max_tokens
+    seen = []
+    lm.generate(prompt, max_tokens=max_tokens, seed=5, on_text=seen.append)
+    assert seen == pieces
+
+
+def test_a_stream_computes_only_what_is_asked_for_and_leaves_gradients_on(lm, monkeypatch):
+    steps = []
+    real = tinylm.api.language_model.Sampling.step
+    monkeypatch.setattr(
+        tinylm.api.language_model.Sampling, "step", lambda *given, **named: steps.append(0) or real(*given, **named)
+    )
+    lm.model.train()
+    stream = lm.stream(PROMPT, max_tokens=30)
+    assert next(stream) == PROMPT
+    assert steps == []
+    next(stream)
+    assert len(steps) == 1
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+    assert lm.model.training
+    lm.model.eval()
+
+
+def test_several_texts_side_by_side(lm):
+    texts = lm.generate([PROMPT, "the dog", ""], max_tokens=12, temperature=0)
+    assert texts == [lm.generate(prompt, max_tokens=12, temperature=0) for prompt in (PROMPT, "the dog", "")]
+
+
+def test_log_probabilities_are_the_model_s_own(lm):
+    text = lm.generate(PROMPT, max_tokens=12, temperature=0.3, log_probs=True)
+    expected = token_log_probs(lm.model, [*text.prompt_ids, *text.new_ids], len(text.prompt_ids), "half")
+    assert text.log_probs == pytest.approx(expected.tolist(), abs=1e-5)
+    assert text.log_prob == pytest.approx(expected.sum(), abs=1e-4)
+
+
+def test_beams_are_those_of_the_search_best_first(lm):
+    texts = lm.beams(PROMPT, 4, max_tokens=9, log_probs=True)
+    (found,) = beam_search(
+        lm.model, [ids_of(lm, PROMPT)], width=4, max_new_tokens=9, length_penalty=lm.settings.length_penalty,
+        eos_id=lm.tokenizer.eos_id, banned=banned_ids(lm.tokenizer), n_best=4,
+    )  # fmt: skip
+    assert [text.new_ids for text in texts] == [one.ids for one in found]
+    assert [text.score for text in texts] == [one.score for one in found]
+    assert [text.log_prob for text in texts] == pytest.approx([one.log_prob for one in found], abs=1e-4)
+    assert len(lm.beams(PROMPT, 4, n_best=2, max_tokens=9)) == 2
+    assert [len(best) for best in lm.beams([PROMPT, "the"], 3, max_tokens=2)] == [3, 3]
+
+
+def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
+    words = lm.next_words(PROMPT, 5)
+    with torch.no_grad():
+        expected = lm.model(torch.tensor([ids_of(lm, PROMPT)]))[0, -1].double().softmax(-1)
+    assert [word.probability for word in words] == pytest.approx(expected.topk(5).values.tolist(), abs=1e-6)
+    assert words[0].word == lm.tokenizer.tokens[int(expected.argmax())]
+    assert sum(word.probability for word in words) + words.rest == pytest.approx(1.0)
+    assert len(lm.next_words(PROMPT, 10**6)) == lm.model.vocab_size
+    assert repr(words).splitlines()[-1].startswith("(others)")
+
+
+def test_log_prob_adds_up_word_by_word(lm):
+    whole = lm.log_prob("the cat sat")
+    parts = lm.log_prob("the"), lm.log_prob("cat", given="the"), lm.log_prob("sat", given="the cat")
+    assert whole == pytest.approx(math.fsum(parts), abs=1e-5)
+    assert lm.log_prob("cat", given="the") == pytest.approx(
+        math.log(next(word.probability for word in lm.next_words("the", 10**6) if word.word == "cat")), abs=1e-5
+    )
+
+
+def test_perplexity_counts_every_token_and_the_end(lm):
+    texts = ["the cat sat", "the dog"]
+    nats, tokens = 0.0, 0
+    for text in texts:
+        ids = [*ids_of(lm, text), lm.tokenizer.eos_id]
+        with torch.no_grad():
+            scores = lm.model(torch.tensor([ids]))[0].double().log_softmax(-1)
+        nats -= sum(float(scores[n, token]) for n, token in enumerate(ids[1:]))
+        tokens += len(ids) - 1
+    assert lm.perplexity(texts) == pytest.approx(math.exp(nats / tokens), rel=1e-5)
+    assert lm.perplexity("the dog") == pytest.approx(lm.perplexity(["the dog"]))
+
+
+def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
+    seen = lm.attention(PROMPT)
+    assert seen.words == ["<sos>", "the", "cat", "sat"]
+    assert seen.weights.shape == (2, 3, 4, 4)
+    np.testing.assert_allclose(seen.weights.sum(-1), 1.0, atol=1e-5)
+    assert seen.next == lm.next_words(PROMPT, 1)[0]
+    assert [axes.get_title(loc="left") for axes in seen.plot(layer=2, head=1).axes] == ["layer 2, head 1"]
+    assert len(seen.plot().axes) == 6
+    with pytest.warns(UserWarning, match=f"the first {CONTEXT} are shown"):
+        assert len(lm.attention("the cat " * 40).words) == CONTEXT
+
+
+def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
+    assert lm.attention(PROMPT)._repr_png_().startswith(b"\x89PNG")
+    words = tinylm.NextWords([tinylm.NextWord("<script>", 0.5), tinylm.NextWord("\x1b", 0.25)])
+    shown = words._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "\x1b" not in shown
+    assert "\x1b" not in repr(words)
+    assert "width:100px" in shown
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda lm: lm.generate(PROMPT, temperature=-1), "options: decode.temperature = -1"),
+        (lambda lm: lm.generate(PROMPT, heat=1), "heat"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens -1; allowed: 0 to"),
+        (lambda lm: lm.beams(PROMPT, 0), "width 0; allowed: 1 to"),
+        (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best 4; allowed: 1 to the width's 3"),
+        (lambda lm: lm.next_words(PROMPT, 0), "count 0; allowed"),
+        (lambda lm: lm.log_prob(" "), "has no token; allowed"),
+        (lambda lm: lm.perplexity([]), "of no token"),
+        (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer 3; allowed: 1 to 2"),
+        (lambda lm: tinylm.load("nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_values_are_named(lm, call, said):
+    with pytest.raises(InputError, match=said):
+        call(lm)
+
+
+def test_unknown_words_are_named(lm):
+    with pytest.warns(UserWarning, match="prompt 1: not in the vocabulary, seen as <unk>: 'zorp'"):
+        lm.generate("the zorp", max_tokens=1)
+
+
+@pytest.mark.parametrize("form", ["transformers", "tinylm"])
+def test_an_export_is_loaded_from_anywhere(folder, lm, tmp_path, monkeypatch, capsys, form):
+    assert main(["export", str(tmp_path / "out"), "--format", form]) == 0
+    expected = lm.generate(PROMPT, max_tokens=12, temperature=0, repetition_penalty=1.0)
+    monkeypatch.chdir(tmp_path)
+    for there in (tmp_path / "out", folder / "models"):
+        assert tinylm.load(there).generate(PROMPT, max_tokens=12, temperature=0) == expected
+    capsys.readouterr()
+    assert main(["generate", PROMPT, "--max-tokens", "12", "--greedy", "--models", "out"]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+    weights = tmp_path / "out/tinylm/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(InputError, match="not the file that was exported"):
+        tinylm.load(tmp_path / "out")
+
+
+def test_changed_weights_change_the_text(lm):
+    before = lm.log_prob(PROMPT)
+    with torch.no_grad():
+        lm.model.embedding.mul_(0.5)
+    assert lm.log_prob(PROMPT) != before
+
+
+def test_importing_it_loads_neither_torch_nor_dvc(tmp_path):
+    code = (
+        "import sys, tinylm; tinylm.__version__; assert not {'torch', 'dvc'} & set(sys.modules); "
+        "tinylm.load; assert 'torch' in sys.modules and 'dvc' not in sys.modules"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, env=env)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/python.md"])
+def test_the_page_s_code_runs(page, folder, tmp_path, monkeypatch, capsys):
+    shutil.copytree(folder, tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = [block for block in blocks if "transformers" not in block]
+    assert blocks
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # this vocabulary has few of the words
+        exec("\n".join(blocks), {})
+    assert capsys.readouterr().out
+
+
+def test_its_names_are_those_it_lists():
+    assert all(hasattr(tinylm, name) for name in tinylm.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        tinylm.lode  # noqa: B018
+
+
+def test_the_perplexity_of_a_run_is_that_of_stage_evaluate(tmp_path):
+    from tests.support import stages
+
+    params = stages.small_params()
+    stages.plant(tmp_path, params)
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        patch.chdir(tmp_path)
+        assert [stages.run(name) for name in ("download", "vocab", "train", "evaluate")] == [0] * 4
+        lm = tinylm.load("models")
+        lines = Path("data/stories/evaluation.jsonl").read_text("utf-8").splitlines()
+        figures = json.loads(Path("data/figures/evaluate.json").read_text("utf-8"))
+        texts = [json.loads(line)["text"] for line in lines]
+        assert all(len(lm.tokenizer.encode(text)) < lm.model.settings.context for text in texts)
+        assert lm.perplexity(texts) == pytest.approx(figures["perplexity"], rel=1e-5)

@@ -1,0 +1,295 @@
+"""A trained model as an object: text in, text, probabilities and attention out. The command tinylm uses it too."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+
+from tinylm.api.results import Attention, NextWord, NextWords, Text
+from tinylm.base.config import InputError, read_section
+from tinylm.base.printable import visible
+from tinylm.beam.search import beam_search
+from tinylm.decoding.sampling import Sampling, generate
+from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
+from tinylm.exchange.loading import load_parts
+from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.model.transformer import TinyLM
+from tinylm.scoring.attention_maps import look
+from tinylm.scoring.continuations import token_log_probs
+from tinylm.scoring.perplexity import perplexity
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+MAX_TOKENS = 1_000_000
+NAMED = 5  # unknown words of a prompt
+
+
+def load(folder: str | Path = "models", vocab: str | Path | None = None) -> LanguageModel:
+    """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
+
+    vocab: its tokenizer.json; if it is not given, data/vocab/tokenizer.json beside the folder, or the export's own.
+    Section `decode` of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the
+    device; without that file, those of the preset storybook do. Raises InputError, which names the file.
+    """
+    return LanguageModel(*load_parts(folder, vocab))
+
+
+class LanguageModel:
+    """A trained model with its tokenizer.
+
+    model: the torch module; tokenizer: text to ids and back; settings: the defaults of decoding, section `decode`.
+    Keyword arguments called `changes` replace some of these settings for one call, as in `temperature=0.7, seed=3`.
+    """
+
+    def __init__(self, model: TinyLM, tokenizer: Tokenizer, settings: DecodeSettings) -> None:
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
+
+    def __repr__(self) -> str:
+        shape, parameters = self.model.settings, sum(p.numel() for p in self.model.parameters())
+        return (
+            f"LanguageModel: {shape.layers} layers of {shape.heads} heads, width {self.model.width}, "
+            f"{len(self.tokenizer):,} {self.tokenizer.kind}, context {shape.context}, {parameters:,} parameters"
+        )
+
+    @overload
+    def generate(self, prompt: str = "", **options: Any) -> Text: ...
+
+    @overload
+    def generate(self, prompt: list[str], **options: Any) -> list[Text]: ...
+
+    def generate(
+        self,
+        prompt: str | list[str] = "",
+        *,
+        max_tokens: int = 200,
+        log_probs: bool = False,
+        use_cache: bool = True,
+        on_text: Callable[[str], None] | None = None,
+        **changes: Any,
+    ) -> Text | list[Text]:
+        """Continue a text, or several side by side, by at most `max_tokens` tokens; "" starts a story.
+
+        temperature=0 is greedy. on_text is called with each piece of a single text as it is made, the prompt first.
+        Raises InputError for a value out of range.
+        """
+        prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
+        writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
+        found = generate(
+            self.model,
+            prompts,
+            settings,
+            max_new_tokens=max_tokens,
+            eos_id=self.tokenizer.eos_id,
+            banned=banned_ids(self.tokenizer),
+            on_token=None if writer is None else lambda _, token: writer.add(token),
+            with_log_probs=log_probs,
+            use_cache=use_cache,
+            decoder=self.decoder(settings),
+        )
+        if writer is not None:
+            writer.end()
+        texts = [
+            self._text(ids, new.ids, finished=new.finished, log_probs=new.log_probs if log_probs else None)
+            for ids, new in zip(prompts, found, strict=True)
+        ]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
+        """The pieces of the text that `generate` would give, each as soon as it is made, the prompt first."""
+        (ids,), settings = self._ids(prompt), self._settings(max_tokens, changes)
+        return self._stream(ids, max_tokens, settings)
+
+    def _stream(self, ids: list[int], max_tokens: int, settings: DecodeSettings) -> Iterator[str]:
+        pieces: list[str] = []
+        writer = _Writer(self.tokenizer, ids, pieces.append)
+        run = None
+        for step in range(max_tokens):
+            yield from pieces
+            pieces.clear()
+            with decoding_mode(self.model):  # not around a yield: the caller's own code is not in this mode
+                run = run or Sampling(
+                    self.model, [ids], settings, max_new_tokens=max_tokens, eos_id=self.tokenizer.eos_id,
+                    banned=banned_ids(self.tokenizer), decoder=self.decoder(settings),
+                )  # fmt: skip
+                token = int(run.step(step, with_log_probs=False))
+            writer.add(token)
+            if token == self.tokenizer.eos_id:
+                break
+        writer.end()
+        yield from pieces
+
+    @overload
+    def beams(self, prompt: str = "", width: int = 5, **options: Any) -> list[Text]: ...
+
+    @overload
+    def beams(self, prompt: list[str], width: int = 5, **options: Any) -> list[list[Text]]: ...
+
+    def beams(
+        self,
+        prompt: str | list[str] = "",
+        width: int = 5,
+        *,
+        n_best: int | None = None,
+        max_tokens: int = 200,
+        log_probs: bool = False,
+        use_cache: bool = True,
+        **changes: Any,
+    ) -> list[Text] | list[list[Text]]:
+        """The `n_best` likeliest continuations that beam search of this width finds, best first (all if not given).
+
+        Raises InputError for a value out of range.
+        """
+        prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
+        if not 1 <= width <= self.model.vocab_size:
+            raise InputError(f"width {width}; allowed: 1 to the vocabulary's {self.model.vocab_size}")
+        if n_best is not None and not 1 <= n_best <= width:
+            raise InputError(f"n_best {n_best}; allowed: 1 to the width's {width}")
+        found = beam_search(
+            self.model,
+            prompts,
+            width=width,
+            max_new_tokens=max_tokens,
+            length_penalty=settings.length_penalty,
+            eos_id=self.tokenizer.eos_id,
+            banned=banned_ids(self.tokenizer),
+            n_best=width if n_best is None else n_best,
+            slide=settings.slide,
+            use_cache=use_cache,
+            decoder=self.decoder(settings),
+        )
+        texts = [
+            [
+                self._text(
+                    ids,
+                    one.ids,
+                    finished=bool(one.ids) and one.ids[-1] == self.tokenizer.eos_id,
+                    log_probs=self._log_probs([*ids, *one.ids], len(ids)) if log_probs else None,
+                    score=one.score,
+                )
+                for one in best
+            ]
+            for ids, best in zip(prompts, found, strict=True)
+        ]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
+        """The `count` likeliest next tokens and their probabilities, before temperature and filters."""
+        if count < 1:
+            raise InputError(f"count {count}; allowed: a whole number >= 1")
+        with decoding_mode(self.model):
+            logits = Session(self.model, self._ids(prompt), slide=self.settings.slide).next_logits()[0]
+            top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
+        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        return NextWords(NextWord(self.tokenizer.tokens[token], value) for token, value in pairs)
+
+    def log_prob(self, text: str, given: str = "") -> float:
+        """ln P of a text in nats, after `given` or as the start of a story; that it ends there is not counted."""
+        start = self._scored(given)
+        ids = [*start, *self.tokenizer.encode(f" {text}" if given else text)]
+        if len(ids) == len(start):
+            raise InputError(f"text {visible(text)!r} has no token; allowed: one or more words")
+        return float(self._log_probs(ids, len(start)).sum())
+
+    def perplexity(self, texts: str | Iterable[str]) -> float:
+        """exp of the mean loss per token of whole stories, each from its start, <eos> counted where there is one.
+
+        It is the perplexity of stage evaluate where a row is a story and fits the context. Raises InputError without a
+        token to predict.
+        """
+        nats, tokens = 0.0, 0
+        end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
+        for text in [texts] if isinstance(texts, str) else texts:
+            start, ids = len(self._scored("")), [*self._scored(text), *end]
+            found = self._log_probs(ids, max(start, 1))
+            nats, tokens = nats - math.fsum(found), tokens + len(found)
+        if not tokens:
+            raise InputError("perplexity of no token is not defined; allowed: at least one text")
+        return perplexity(nats, tokens)
+
+    def attention(self, text: str, max_tokens: int | None = None) -> Attention:
+        """What each head attends to in a text, in its first `max_tokens` tokens, at most the context."""
+        ids = encode_prompt(self.tokenizer, text, "the text")
+        context = self.model.settings.context
+        room = context if max_tokens is None else min(max_tokens, context)
+        if len(ids) > room:
+            warnings.warn(f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2)
+        with decoding_mode(self.model):
+            seen = look(self.model, ids[:room])
+        tokens = self.tokenizer.tokens
+        return Attention(
+            [tokens[token] for token in ids[:room]], seen.maps, NextWord(tokens[seen.next_id], seen.next_prob)
+        )
+
+    def decoder(self, settings: DecodeSettings | None = None) -> ModelDecoder:
+        """How a decoding step is computed with the present weights: plain, or compiled once that is ready."""
+        return decoder_of(self.model, settings or self.settings, wait=False)
+
+    def with_changes(self, **changes: Any) -> DecodeSettings:
+        """The defaults of decoding with some of them replaced. Raises InputError for a value out of range."""
+        if changes.get("temperature") is not None:  # a constant one, unless the end is given too
+            changes = {"temperature_end": None, **changes}
+        values = vars(self.settings) | changes
+        return read_section({"decode": values}, "decode", DecodeSettings, "options")
+
+    def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
+        if not 0 <= max_tokens <= MAX_TOKENS:
+            raise InputError(f"max_tokens {max_tokens}; allowed: 0 to {MAX_TOKENS}")
+        return self.with_changes(**changes)
+
+    def _ids(self, prompt: str | list[str]) -> list[list[int]]:
+        """Ids of one prompt or several; warns of words that the model does not know."""
+        texts = [prompt] if isinstance(prompt, str) else list(prompt)
+        for number, text in enumerate(texts, start=1):
+            unknown = dict.fromkeys(self.tokenizer.unknown_words(text))
+            if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
+                continue  # no word at all is known: `encode_prompts` says so
+            named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
+            more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+            warnings.warn(f"prompt {number}: not in the vocabulary, seen as <unk>: {named}{more}", stacklevel=3)
+        return encode_prompts(self.tokenizer, texts, self.model.settings.context, self.settings.slide)
+
+    def _scored(self, text: str) -> list[int]:
+        """Ids of a text after what opens one, if anything does."""
+        start = [] if self.tokenizer.sos_id is None else [self.tokenizer.sos_id]
+        return [*start, *self.tokenizer.encode(text)]
+
+    def _log_probs(self, ids: Sequence[int], first: int) -> np.ndarray:
+        """ln P of ids[first:], each given all before it in the context; the very first token has none."""
+        with decoding_mode(self.model):
+            return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
+
+    def _text(self, ids: list[int], new: list[int], **known: Any) -> Text:
+        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **known)
+
+
+class _Writer:
+    """One text as it grows: passes on what each new token adds to it."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], write: Callable[[str], None]) -> None:
+        self.tokenizer, self.ids, self.write, self.shown = tokenizer, list(prompt), write, 0
+        self._pass_on(self._text().rstrip("\ufffd"))
+
+    def _text(self) -> str:
+        return self.tokenizer.decode(self.ids)
+
+    def _pass_on(self, text: str) -> None:
+        if len(text) > self.shown:
+            self.write(text[self.shown :])
+            self.shown = len(text)
+
+    def add(self, token: int) -> None:
+        """Take the next token. Bytes that do not make a character yet wait for the next one."""
+        self.ids.append(token)
+        self._pass_on(self._text().rstrip("\ufffd"))
+
+    def end(self) -> None:
+        """Pass on what waited; for when no token will follow."""
+        self._pass_on(self._text())

@@ -1,0 +1,133 @@
+"""What a language model answers in Python: texts, next words, attention. Each shows itself in a notebook."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tinylm.base.config import InputError
+from tinylm.base.printable import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BAR = 30  # characters of a probability of 1
+
+
+class Text(str):
+    """A prompt and its continuation: a string that knows its tokens.
+
+    prompt_ids, new_ids: token ids of the prompt, with what opens a text, and of the continuation, with <eos> if it
+    ended; finished: whether it did; log_prob: ln P(continuation | prompt) under the model's own distribution, before
+    temperature and filters, and log_probs: of each new token, in nats (None unless asked for); score: by which beam
+    search ranked it (None of a sample).
+    """
+
+    prompt_ids: list[int]
+    new_ids: list[int]
+    finished: bool
+    log_probs: list[float] | None
+    score: float | None
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        prompt_ids: Sequence[int],
+        new_ids: Sequence[int],
+        finished: bool,
+        log_probs: Sequence[float] | None = None,
+        score: float | None = None,
+    ) -> Text:
+        made = super().__new__(cls, text)
+        made.prompt_ids, made.new_ids = list(prompt_ids), list(new_ids)
+        made.finished, made.score = finished, score
+        made.log_probs = None if log_probs is None else [float(value) for value in log_probs]
+        return made
+
+    @property
+    def log_prob(self) -> float | None:
+        return None if self.log_probs is None else sum(self.log_probs)
+
+
+class NextWord(NamedTuple):
+    """A token that may come next and its probability, before temperature and filters."""
+
+    word: str
+    probability: float
+
+
+class NextWords(tuple[NextWord, ...]):
+    """The likeliest next tokens, likeliest first. Printed and in a notebook: a bar for each."""
+
+    @property
+    def rest(self) -> float:
+        """Probability of all other tokens."""
+        return max(0.0, 1.0 - sum(word.probability for word in self))
+
+    def __repr__(self) -> str:
+        width = max((len(visible(word)) for word, _ in self), default=0)
+        rows = [f"{visible(word):{width}}  {p:7.2%}  {'#' * round(_BAR * p)}".rstrip() for word, p in self]
+        return "\n".join([*rows, f"{'(others)':{width}}  {self.rest:7.2%}"])
+
+    def _repr_html_(self) -> str:
+        bar = '<span style="display:inline-block;height:0.8em;width:{:.0f}px;background:#4c78a8"></span>'
+        rows = "".join(
+            f"<tr><td>{html.escape(visible(word))}</td><td>{p:.2%}</td><td>{bar.format(200 * p)}</td></tr>"
+            for word, p in (*self, ("(others)", self.rest))
+        )
+        return f"<table>{rows}</table>"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Attention:
+    """What each head attends to in a text.
+
+    words: the T tokens; weights (layers, heads, T, T) float32: row q of a head is what token q attends to, and adds up
+    to 1; next: the likeliest token after the last one.
+    """
+
+    words: list[str]
+    weights: np.ndarray
+    next: NextWord
+
+    def __repr__(self) -> str:
+        layers, heads = self.weights.shape[:2]
+        return f"Attention of {layers} layers of {heads} heads over {len(self.words)} tokens; next: {self.next.word!r}"
+
+    def plot(self, layer: int | None = None, head: int | None = None) -> Figure:
+        """Heat maps, one for each head, of one layer or one head if given (counted from 1).
+
+        Raises InputError for a layer or head that is not there.
+        """
+        from matplotlib import rc_context
+
+        from tinylm.reporting.drawing import STYLE
+        from tinylm.reporting.heatmaps import draw_sentence
+
+        layers, heads = (_chosen(*asked) for asked in zip(("layer", "head"), (layer, head), self.weights.shape))
+        after = f"next: {visible(self.next.word)} ({self.next.probability:.0%})"
+        with rc_context(STYLE):
+            drawing = draw_sentence(self.words, self.weights[layers][:, heads], after)
+            panels = [(layer, head) for layer in layers for head in heads]
+            for axes, (row, column) in zip(drawing.axes, panels, strict=True):
+                axes.set_title(f"layer {row + 1}, head {column + 1}", fontsize=8, pad=3)
+        return drawing
+
+    def _repr_png_(self) -> bytes:
+        from tinylm.reporting.drawing import to_png
+
+        return to_png(self.plot())
+
+
+def _chosen(name: str, number: int | None, count: int) -> list[int]:
+    """Indices of the chosen layer or head, or of all."""
+    if number is None:
+        return list(range(count))
+    if not 1 <= number <= count:
+        raise InputError(f"{name} {number}; allowed: 1 to {count}")
+    return [number - 1]
