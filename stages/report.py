@@ -2,16 +2,17 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import read_section
-from tinylm.base.files import keep_only
+from tinylm.base.files import keep_only, read_json
 from tinylm.host.command import guard
 from tinylm.host.times import show_times
 from tinylm.presets.sections import stage_params
 from tinylm.reporting.current import is_current, mark_current
 from tinylm.reporting.settings import ReportSettings
-from tinylm.reporting.sources import STAGES, read_run
+from tinylm.reporting.sources import STAGES, as_number, read_run
 
 TIMED = {
     "beam_bench": [paths.plot("beam_bench_time")],
@@ -20,13 +21,21 @@ TIMED = {
 }
 
 
+def closing(figures: Any) -> str:
+    """What a run ends with: its first figure, if stage evaluate measured it, and where to look."""
+    perplexity = as_number(figures.get("perplexity")) if isinstance(figures, dict) else None
+    return f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}open {paths.REPORT_PAGE}"
+
+
 def main() -> None:
     params = stage_params()
     settings = read_section(params, "report", ReportSettings)
     for stage in STAGES:
         show_times(stage, stage, paths.figures(stage), TIMED.get(stage, ()))
     if is_current(".", params):
+        figures = paths.figures("evaluate")
         print(f"{paths.REPORT_PAGE} shows this run already")
+        print(closing(read_json(figures) if Path(figures).exists() else None))
         return
 
     # seconds of imports, for those who need them
@@ -42,8 +51,7 @@ def main() -> None:
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")
     mark_current(".", params, pictures)
-    perplexity = run.found.get("evaluate", {}).get("perplexity")
-    print(f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}open {paths.REPORT_PAGE}")
+    print(closing(run.found.get("evaluate")))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What `dvc repro` runs and what it leaves alone: from nothing, unchanged, one edit of each section, and back again."""
 
+import re
 import shutil
 
 import pytest
@@ -43,6 +44,7 @@ def test_unchanged_nothing_runs(clone):
     again = clone.repro()
     assert again.commands == ["report"]
     assert "report/index.html shows this run already" in again.text
+    assert re.search(r"^evaluation perplexity [\d.]+; open report/index.html$", again.text, flags=re.MULTILINE)
     assert again.restored == set()
     assert again.unchanged == set(STAGES) - {"report"}
     assert list((clone.path / "tinylm/model").rglob("*.pyc"))  # made by the run, inside a dependency
