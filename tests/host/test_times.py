@@ -55,6 +55,25 @@ def test_times_of_another_result_are_not_shown_and_come_back_with_theirs(folder,
     assert Path(PLOT).read_text().endswith("32,cache,2.5\n")
 
 
+def test_times_of_the_same_figures_from_other_data_are_not_shown(folder):
+    """The figures of a bench may be the same bytes for every width and vocabulary."""
+    for width, speed in (("16", 3.0), ("512", 4.0)):
+        write_json("data/vocab/sha256.json", {"embedding.safetensors": width})
+        stage_time("kv_bench", 0.0, {}, {"tokens_per_s": speed})
+    assert times()["tokens_per_s"] == 4.0
+    write_json("data/vocab/sha256.json", {"embedding.safetensors": "16"})
+    assert times()["tokens_per_s"] == 3.0
+
+
+def test_only_the_stage_s_own_tables_are_written(folder):
+    stage_time("kv_bench", 0.0, {}, {}, {"params.yaml": [["a"], ["b"]]} | TABLE)
+    before = json.dumps({"decode": {"temperature": 0.8}, "train": {"lr": 1.0}})
+    result("a")
+    show_times("kv_bench", "kv_bench", MADE, [PLOT])
+    assert yaml.safe_load(Path("params.yaml").read_text()) == json.loads(before)
+    assert not Path(PLOT).exists()
+
+
 def test_other_sections_and_the_last_run_of_several_do_not_matter(folder):
     for speed in (3.0, 4.0):
         stage_time("kv_bench", 0.0, {}, {"tokens_per_s": speed})
@@ -70,7 +89,9 @@ def test_no_result_has_no_times(folder):
     assert times() is None
 
 
-@pytest.mark.parametrize("damage", ["[1]", "{}", '{"seconds": '])
+@pytest.mark.parametrize(
+    "damage", ["[1]", "{}", '{"seconds": ', '{"tables": {"a.csv": 5}}', '{"tables": {"a.csv": []}}']
+)
 def test_damaged_times_are_named_and_not_shown(folder, damage):
     stage_time("kv_bench", 0.0, {})
     (path,) = Path(paths.TIMES, "kv_bench").iterdir()
@@ -79,3 +100,12 @@ def test_damaged_times_are_named_and_not_shown(folder, damage):
         times()
     show_times("kv_bench", "kv_bench", MADE)  # the report names what is damaged, and shows the rest
     assert not Path(paths.times("kv_bench")).exists()
+
+
+def test_a_folder_in_the_place_of_times_is_named(folder):
+    stage_time("kv_bench", 0.0, {})
+    (path,) = Path(paths.TIMES, "kv_bench").iterdir()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="holds no times"):
+        times()

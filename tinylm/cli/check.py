@@ -51,7 +51,9 @@ def _state() -> str:
 
 def _quiet() -> None:
     """Notes and one line; nothing is tried again if all that is checked was in order last time and is the same."""
-    with contextlib.suppress(InputError, OSError, AttributeError):  # then the checks below say what is wrong
+    with contextlib.suppress(
+        InputError, OSError, AttributeError, LookupError, TypeError
+    ):  # then the checks below say what is wrong
         if read_json(CHECKED)["state"] == _state():
             print("checked: params.yaml and the data are as they were when nothing was wrong with them")
             return

@@ -236,7 +236,8 @@ def rehearse(read: Read) -> Tried:
         sound = not any(finding.problem for finding in rules)  # else the same cause would be named twice
         later = list(use(read, made)) if sound else []
         epoch = None
-        if made.whole and made.stores and sound and not any(finding.problem for finding in later):
+        readable = all(name in read for name in NEEDED)
+        if made.whole and made.stores and readable and sound and not any(finding.problem for finding in later):
             epoch = _batches(made, read, read["train"].batch_size).tokens_per_epoch
     size = vocab_limit(read) if made.tokenizer is None else len(made.tokenizer)
     return Tried([*rules, *made.findings, *later], size, epoch)

@@ -224,6 +224,14 @@ def _warn_of_lost_output() -> None:
         print(f"warning: {_unread(raw.lost)}; the work itself was done", file=sys.stderr)
 
 
+_at_end: list[Callable[[], None]] = []
+
+
+def check_at_end(check: Callable[[], None]) -> None:
+    """Have `guard` call this when the command has done its work; the command fails if it raises."""
+    _at_end.append(check)
+
+
 def guard(main: Callable[[], None], prints: bool = False) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad input, 130 or 143 interrupted.
 
@@ -239,7 +247,10 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
         _refuse_surroundings()
         if (raw := _raw(sys.stdout)) is not None:
             raw.needed = prints
+        _at_end.clear()
         main()
+        for check in _at_end:
+            check()
         sys.stdout.flush()
         _warn_of_lost_output()
         return DONE

@@ -18,24 +18,17 @@ from tinylm.base.closure import ROOT, code_sha256
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import discard, read_json, sha256, write_csv, write_json
 from tinylm.host.memory import peak_figures
+from tinylm.host.stage_inputs import made_before, sections
 
 TABLES = "tables"  # key of the plotted tables: path -> header and rows
 Tables = Mapping[str, Sequence[Sequence[object]]]
 
 
-def _sections(stage: str, params: dict[str, Any]) -> list[str]:
-    """The sections of params.yaml that dvc.yaml names for a stage; all of them if it does not have the stage."""
-    path = ROOT / "dvc.yaml"
-    stages = load_params(path).get("stages") if path.exists() else None
-    entry = stages.get(stage) if isinstance(stages, dict) else None
-    named = entry.get("params") if isinstance(entry, dict) else None
-    return [name for name in named if isinstance(name, str)] if isinstance(named, list) else sorted(params)
-
-
 def result_sha256(stage: str, made: str, folder: str | Path = ".") -> str:
-    """SHA-256 of a result below `folder`: of the file `made`, and of parameters and code of the stage that made it."""
-    params = load_params(Path(folder) / PARAMS_FILE)
-    parts = [sha256(Path(folder) / made), {name: params.get(name) for name in _sections(stage, params)}]
+    """SHA-256 of a result below `folder`: the file `made`; parameters, code and data of the stage that made it."""
+    here = Path(folder)
+    given = sections(stage, load_params(here / PARAMS_FILE), ROOT)
+    parts = [sha256(here / made), given, made_before(stage, ROOT, here)]
     text = json.dumps([*parts, code_sha256(f"stages/{stage}.py")], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -61,11 +54,11 @@ def show_times(name: str, stage: str, made: str, tables: Iterable[str] = ()) -> 
 
     They are removed if it was not measured here, or if what was kept is damaged, which `read_times` then names.
     """
-    found = None
+    found, own = None, set(tables)
     with contextlib.suppress(InputError):
         found = _read(name, stage, made, ".")
-    if found is None:
-        discard(paths.times(name), *tables)
+    if found is None or not found[1].keys() <= own:
+        discard(paths.times(name), *own)
     else:
         _show(name, *found)
 
@@ -79,10 +72,16 @@ def read_times(name: str, stage: str, made: str, folder: str | Path = ".") -> di
 def _read(name: str, stage: str, made: str, folder: str | Path) -> tuple[dict[str, Any], Tables] | None:
     if not (Path(folder) / made).exists() or not (path := _kept(name, stage, made, folder)).exists():
         return None
-    found = read_json(path, stage)
-    if not isinstance(found, dict) or not isinstance(tables := found.pop(TABLES, None), dict):
+    found = read_json(path, stage) if path.is_file() else None
+    if not isinstance(found, dict) or not _are_tables(tables := found.pop(TABLES, None)):
         raise InputError(f"{path}: holds no times; remove it and run dvc repro -f -s {stage}")
     return found, tables
+
+
+def _are_tables(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows) for rows in value.values()
+    )
 
 
 def stage_time(

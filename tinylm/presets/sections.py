@@ -17,6 +17,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_sectio
 from tinylm.bench.measure import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.runtime import RuntimeSettings
+from tinylm.host.stage_inputs import refuse_edits
 from tinylm.model.settings import ModelSettings
 from tinylm.reporting.settings import ReportSettings
 from tinylm.scoring.settings import EvaluateSettings
@@ -108,7 +109,8 @@ def linked_outputs() -> list[str]:
 def stage_params(vectors: bool = False) -> dict[str, Any]:
     """params.yaml for a stage, which then reads its own sections. `vectors`: also check a given file of vectors.
 
-    Raises InputError with a line for each error in any section, and for each rule between sections that is broken.
+    Raises InputError with a line for each error in any section, and for each rule between sections that is broken. From
+    here on the stage's inputs may not change: see `refuse_edits`.
     """
     params = load_params()
     read, findings = read_sections(params)
@@ -123,6 +125,7 @@ def stage_params(vectors: bool = False) -> dict[str, Any]:
             lines.append(str(error))
     if lines:
         raise InputError("\n".join(lines))
+    refuse_edits(params)
     return params
 
 
