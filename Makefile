@@ -18,7 +18,7 @@ PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
 export PATH := $(if $(filter /%,$(BIN)),$(BIN),$(CURDIR)/$(BIN)):$(PATH)
-unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH
+unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX
 
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15

@@ -404,3 +404,23 @@ def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size
 def test_a_deviation_of_one_column_is_refused():
     plant({"model.norm_kind": "std", "model.heads": 1, "embedding.width": 1})
     assert problems() == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]
+
+
+def test_a_user_without_a_home_folder_is_told_before_dvc_looks_for_it(monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(machine.Path, "home", home)
+    (found,) = (finding for finding in machine.check_machine({}, None) if finding.what == "home folder")
+    assert "HOME is not set" in found.problem
+
+
+@pytest.mark.parametrize("content", ["[]", '"x"', "3", "null", "{", '{"state": 5}'])
+def test_a_damaged_record_of_the_last_check_is_no_record(tmp_path, monkeypatch, content, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / check.CHECKED).write_text(content)
+    (tmp_path / "params.yaml").write_text("data: {}\n")
+    (tmp_path / "dvc.yaml").touch()
+    assert main(["check", "--quiet"]) == 2
+    assert "Error" not in capsys.readouterr().err

@@ -473,3 +473,12 @@ def test_describe_refuses_in_one_line(run_folder, capsys, words, named):
     err = capsys.readouterr().err
     assert named in err
     assert err.count("\n") == 1
+
+
+def test_git_s_own_variables_name_no_other_repository(run_folder):
+    """As in a git hook, or in git rebase --exec."""
+    code = "import os, tinylm.cli; print(sorted(name for name in os.environ if name.startswith('GIT_')))"
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "GIT_DIR": "/nonexistent", "GIT_INDEX_FILE": "x"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert "GIT_DIR" not in done.stdout
+    assert "GIT_INDEX_FILE" not in done.stdout

@@ -172,3 +172,15 @@ def test_nothing_is_left_in_the_folder():
     before = sorted(Path.cwd().rglob("*"))
     tried()
     assert sorted(set(Path.cwd().rglob("*")) - {Path.cwd() / "params.yaml"}) == before
+
+
+@pytest.mark.parametrize("section", ["model", "train"])
+def test_a_section_with_an_error_does_not_end_the_check(section):
+    """The whole of a small corpus is read, and then no batch can be made without these settings."""
+    plant()
+    tried()
+    params = load_params()
+    params[section]["no_such_key"] = 1
+    read, _ = read_sections(params)
+    assert section not in read
+    assert rehearse(read).tokens_per_epoch is None

@@ -1,8 +1,9 @@
 """The command `tinylm`."""
 
-from tinylm.host.starting import default_signals
+from tinylm.host.starting import default_signals, own_repository
 
 default_signals()
+own_repository()
 
 from tinylm.cli.arguments import main  # noqa: E402
 

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from tinylm.base.printable import visible
+
 EXPORT_NOTES = """\
 Format transformers: an architecture that stock transformers ships, GPT-2 or OPT, which needs no code of ours. Format
 tinylm: the weights as they are and a small modelling file, which is run with trust_remote_code=True."""
@@ -53,12 +55,13 @@ def run(arguments: argparse.Namespace) -> None:
     own = arguments.format == "tinylm"
     ours = sum(parameter.numel() for parameter in trained.model.parameters())
     size = "" if own or made.parameters == ours else f", {made.parameters:,} parameters for {ours:,}"
-    print(f"{arguments.folder}: {made.architecture}{size}")
+    folder = visible(arguments.folder)
+    print(f"{folder}: {made.architecture}{size}")
     if own:
         print("it runs the code in its modeling_tinylm.py: transformers asks for trust_remote_code=True")
     for line in untranslated(trained.decode):
         print(f"generate() of transformers lacks {line}")
-    print(_use(arguments.folder, own))
+    print(_use(folder, own))
     if trained.tokenizer.kind == "words":
         print("pipeline('text-generation') puts new words right behind the prompt: end it with a space")
 

@@ -125,6 +125,12 @@ def _repository() -> Iterator[Finding]:
     elif dvc is None:
         problem = "no .dvc folder here; dvc init, or run in the clone"
     yield Finding("dvc", str(dvc or "none"), problem)
+    try:
+        yield Finding("home folder", str(Path.home()))  # where DVC and git look for their settings
+    except RuntimeError:
+        yield Finding(
+            "home folder", "none", "HOME is not set, and this user has no entry in passwd; type: export HOME=/tmp"
+        )
     yield from (Finding(line.split()[0], "a link", line) for line in linked_outputs())
     locked = [name for name in (".", *FOLDERS) if Path(name).exists() and not os.access(name, os.W_OK)]
     problem = f"no permission to write to {', '.join(locked)}" if locked else ""

@@ -5,6 +5,7 @@ The only module of the package that imports DVC; files that DVC keeps come from 
 
 import contextlib
 import logging
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,13 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
         ) from None
     except AttributeError:  # what git knows by that name is a tree or a file
         raise InputError(f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment") from None
-    except DvcException as error:
+    except Exception as error:
+        if "not owned by" in str(error):  # of git's libraries, each with a class of its own
+            raise InputError(
+                f"this clone belongs to another user; type: git config --global --add safe.directory {os.getcwd()}"
+            ) from None
+        if not isinstance(error, DvcException):
+            raise
         raise InputError(f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}") from None
 
 

@@ -15,6 +15,7 @@ from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
 
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by us
+ANSWER_S = 120.0  # a hub that is silent for so long does not answer
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,38}/[A-Za-z0-9_][\w.-]{0,55}", re.ASCII)
 _PLACES = ("tinylm/", "report/", "pipeline/", "pictures/")
 _NAMES = {
@@ -89,12 +90,13 @@ def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> 
     Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the hub or the way to
     it failed. No message contains the token.
     """
-    from huggingface_hub import HfApi, logging
+    from huggingface_hub import HfApi, get_session, logging
     from huggingface_hub.utils import disable_progress_bars
 
     logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
     if not sys.stderr.isatty():
         disable_progress_bars()
+    get_session().timeout = ANSWER_S  # by default it waits without end
     host = endpoint()
     api = HfApi(token=token)
     try:

@@ -57,6 +57,12 @@ def wrong_folder(stages: str) -> str:
     return f"{stages} would run, not {here}; {why}, and run it again"
 
 
+def own_repository() -> None:
+    """Let git find the repository of this folder, not the one whose hook started this process."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"):
+        os.environ.pop(name, None)
+
+
 def default_signals() -> None:
     """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
     if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

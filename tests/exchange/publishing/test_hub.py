@@ -1,14 +1,16 @@
 """Uploading against a stand-in of the hub on loopback: one commit or none, whatever goes wrong in between."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from huggingface_hub import logging
+from huggingface_hub import constants, logging
 
 from tinylm.base.config import InputError
+from tinylm.exchange import hub as hub_module
 from tinylm.exchange.hub import endpoint, find_token, upload
 from tinylm.host.command import CommandFailed
 
@@ -221,3 +223,12 @@ def test_what_is_no_address_of_a_hub(monkeypatch, address):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     with pytest.raises(InputError, match="HF_ENDPOINT is no address"):
         endpoint()
+
+
+def test_a_hub_that_never_answers_is_named(hub, folder, monkeypatch):
+    """It accepts, and is silent: huggingface_hub itself would wait without end."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr(hub_module, "ANSWER_S", 0.3)
+        with pytest.raises(CommandFailed, match=r"http://127.0.0.1:\d+: ReadTimeout: .* is as it was"):
+            upload(folder, REPO, False, "a", TOKEN)
