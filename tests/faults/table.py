@@ -290,6 +290,48 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "faults/test_further.py::test_a_full_disk_behind_standard_output",
     ),
     (
+        "params.yaml, a script or the data edited while a stage runs",
+        "exit 0, and dvc.lock credited the edited values with the result of the earlier ones, for good",
+        "`params.yaml: section train changed while stage train ran`, exit 1: nothing is recorded",
+        "host/test_stage_inputs.py::test_an_edit_of_an_input_while_the_stage_runs_is_refused",
+    ),
+    (
+        "another vocabulary or width, then back: benches whose figures are the same bytes",
+        "the times of the one were shown as those of the other",
+        "times are kept by what earlier stages made, too",
+        "host/test_times.py::test_times_of_the_same_figures_from_other_data_are_not_shown",
+    ),
+    (
+        "a damaged file in runs/times whose tables name other paths",
+        "stage report wrote over params.yaml, exit 0",
+        "only the stage's own tables are written; the damage is named and the rest shown",
+        "host/test_times.py::test_only_the_stage_s_own_tables_are_written",
+    ),
+    (
+        "`tinylm publish` to a hub that accepts and never answers",
+        "a hang without end",
+        "after 120 s one line, exit 1",
+        "exchange/publishing/test_hub.py::test_a_hub_that_never_answers_is_named",
+    ),
+    (
+        "a mistake in section model or train, and a small corpus",
+        "`KeyError: 'model'` in place of check's table",
+        "the mistake is named, exit 2",
+        "cli/test_rehearsal.py::test_a_section_with_an_error_does_not_end_the_check",
+    ),
+    (
+        "`GIT_DIR` set, as in a git hook",
+        "`tinylm record` wrote another repository's revision",
+        "git's own variables are left out",
+        "cli/test_cli.py::test_git_s_own_variables_name_no_other_repository",
+    ),
+    (
+        "a user without HOME and without an entry in passwd",
+        "`tinylm check` said ok; DVC ended with a traceback",
+        "check names it and says what to type",
+        "cli/test_check.py::test_a_user_without_a_home_folder_is_told_before_dvc_looks_for_it",
+    ),
+    (
         "the current folder was removed",
         "`Intel oneMKL FATAL ERROR: Cannot load libtorch_cpu.so`: the process ends",
         "`the current folder is gone; cd into one that is there`, exit 2",

@@ -31,7 +31,7 @@ def test_a_pulled_pipeline_runs_nothing(clone, colleague):
     assert found.restored == set()
     for path in ("models/model.safetensors", "data/vocab/tokenizer.json", "data/figures/train.json"):
         assert (colleague.path / path).read_bytes() == (clone.path / path).read_bytes()
-    assert "metrics/train_time.json: this result was not measured here" in found.text
+    assert "metrics/train_time.json: this result was not measured in this folder" in found.text
     assert colleague.run("git", "status", "--porcelain").stdout == ""
 
 

@@ -235,7 +235,7 @@ def _lacking(name: str) -> str:
     """What the page says where a file of FILES is not there: times are not made by a stage, they are measured."""
     path, stage = FILES[name]
     if name.endswith("_time"):
-        return f"{path}: this result was not measured here; dvc repro -f -s {stage} measures it"
+        return f"{path}: this result was not measured in this folder; dvc repro -f -s {stage} measures it"
     return f"{path} is missing; dvc repro {stage} makes it"
 
 

@@ -180,7 +180,7 @@ def _read_moments(arrays: Mapping[str, np.ndarray]) -> list[Moment]:
 def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
     found = read_times(stage, stage, paths.figures(stage), folder)
     if found is None:
-        raise InputError(f"{path}: this result was not measured here; dvc repro -f -s {stage} measures it")
+        raise InputError(f"{path}: this result was not measured in this folder; dvc repro -f -s {stage} measures it")
     return found
 
 
