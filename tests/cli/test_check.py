@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch):
     for name in (".git", ".dvc", BASE["data"]["path"]):
         Path(name).mkdir(parents=True)
     Path(BASE["embedding"]["path"]).touch()
+    Path("dvc.yaml").touch()
     plant({})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return tmp_path

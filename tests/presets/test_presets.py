@@ -28,6 +28,7 @@ train:        # stage train
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("dvc.yaml").touch()
     return tmp_path
 
 
