@@ -170,6 +170,11 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
             {"data.path": "nowhere", "data.source": "local"},
             "params.yaml: data.path = 'nowhere': no such file or folder",
         ),
+        (
+            {"data.path": "../shared/tinystories", "data.source": "local"},
+            "params.yaml: data.path = '../shared/tinystories': no such file or folder; set it, or "
+            "tinylm preset NAME --hub, with data from the Hugging Face hub",
+        ),
         ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
         (
             {"embedding.path": ".git", "embedding.source": "file"},
