@@ -23,7 +23,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup repro story test test-all lint deps golden fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+.PHONY: setup unmoved repro story test test-all lint deps golden fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -35,7 +35,13 @@ PIP_INSTALL = $(INSTALL) $(BIN)/python -m pip install --progress-bar off --disab
 # uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails
 UV_INSTALL = $(INSTALL) uv pip install --quiet --python $(BIN)/python --torch-backend auto -c constraints.txt -e
 
-.venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py
+# The commands in .venv/bin name the folder that they were installed in: in a copy they would run the code over there.
+MOVED = the folder was moved or copied: rm -r .venv, then make setup
+MADE_IN = sed -n 's|^command = .* -m venv [^/]*/|/|p' .venv/pyvenv.cfg 2>/dev/null
+unmoved:
+	@made=$$($(MADE_IN)); test -z "$$made" || test "$$made" -ef .venv || { echo '$(MOVED)' >&2; exit 2; }
+
+.venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
 	$(call step,setup 1/3: environment .venv,$(PYTHON) -m venv .venv)
 ifneq ($(shell command -v uv 2>/dev/null),)

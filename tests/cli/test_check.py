@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch):
     for name in (".git", ".dvc", BASE["data"]["path"]):
         Path(name).mkdir(parents=True)
     Path(BASE["embedding"]["path"]).touch()
+    Path("dvc.yaml").touch()
     plant({})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return tmp_path
@@ -168,6 +169,11 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
         (
             {"data.path": "nowhere", "data.source": "local"},
             "params.yaml: data.path = 'nowhere': no such file or folder",
+        ),
+        (
+            {"data.path": "../shared/tinystories", "data.source": "local"},
+            "params.yaml: data.path = '../shared/tinystories': no such file or folder; set it, or "
+            "tinylm preset NAME --hub, with data from the Hugging Face hub",
         ),
         ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
         (

@@ -232,6 +232,19 @@ def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monke
     assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
+@pytest.mark.parametrize("words", [["check"], ["check", "--quiet"], ["preset", "storybook"]])
+def test_far_from_any_clone_nothing_is_proposed_or_written(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"error: {tmp_path}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone\n"
+    )
+    assert not list(tmp_path.iterdir())
+    assert main(["preset", "--list"]) == 0
+
+
 def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
     settings = VocabSettings(tokenizer="words", punctuation="keep")
     build_tokenizer(count_words(["one word more"], settings), settings).save("other.json")

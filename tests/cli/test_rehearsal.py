@@ -120,6 +120,16 @@ def test_a_demand_that_a_later_stage_would_refuse(changes, named):
     assert found.startswith(named)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "note"),
+    [("the zorp", "not in the vocabulary, seen as <unk>: 'zorp'"), ("the", "")],
+)
+def test_words_of_the_sample_prompt_that_the_vocabulary_lacks_get_a_note(prompt, note):
+    plant()
+    (found,) = [one for one in tried({"train.sample_prompt": prompt}).findings if one.what == "train.sample_prompt"]
+    assert (found.problem, found.note) == ("", note)
+
+
 def test_vectors_of_none_of_the_words():
     plant()
     Path("v.vec").write_text("1 8\nzorp 1 2 3 4 5 6 7 8\n")

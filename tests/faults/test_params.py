@@ -155,6 +155,7 @@ def test_fault_22_a_file_that_is_no_yaml_of_ours(folder, capsys, command, conten
 
 def test_fault_23_a_preset_over_a_file_edited_by_hand(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    Path("dvc.yaml").touch()
     edited = preset_text(BASE).replace("layers: 4", "layers: 5")
     Path("params.yaml").write_text(edited)
     assert main(["preset", "word-50k"]) == 2

@@ -28,6 +28,10 @@ train:        # stage train
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    Path("dvc.yaml").touch()
+    for name in ("data", "vocab"):  # what the complete preset reads
+        Path(preset_values("storybook")[f"{name}.path"]).parent.mkdir(parents=True, exist_ok=True)
+        Path(preset_values("storybook")[f"{name}.path"]).touch()
     return tmp_path
 
 
@@ -195,6 +199,27 @@ def test_hub_form_is_valid_differs_in_its_data_alone_and_is_the_presets_own(name
     assert preset_text(name, True).count(f"# {name}: ") == 1
     write_preset(name)
     assert Path("params.yaml").read_text("utf-8") == preset_text(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["word-50k"],
+            "before dvc repro: data.path = '../shared/tinystories': no such file or folder; set data.path, or tinylm "
+            "preset word-50k --hub, with data from the Hugging Face hub",
+        ),
+        (["word-50k", "--hub"], "dvc repro runs it"),
+        (
+            ["shakespeare-bpe"],
+            "before dvc repro: data.path = '../shared/tinyshakespeare/input.txt': no such file or folder; set "
+            "data.path",
+        ),
+    ],
+)
+def test_a_preset_whose_data_are_absent_says_where_they_come_from(words, told, capsys):
+    assert main(["preset", *words]) == 0
+    assert capsys.readouterr().out == f"params.yaml: preset {words[0]} written; {told}\n"
 
 
 def test_a_preset_without_hub_data_refuses_the_option(folder, capsys):

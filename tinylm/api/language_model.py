@@ -32,6 +32,16 @@ MAX_TOKENS = 1_000_000
 NAMED = 5  # unknown words of a prompt
 
 
+def unknown_words(tokenizer: Tokenizer, text: str) -> str:
+    """A remark that names the text's first words that the vocabulary lacks; "" if it has them all."""
+    unknown = dict.fromkeys(tokenizer.unknown_words(text))
+    if not unknown:
+        return ""
+    named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
+    more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+    return f"not in the vocabulary, seen as <unk>: {named}{more}"
+
+
 def load(folder: str | Path = "models", vocab: str | Path | None = None) -> LanguageModel:
     """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
 
@@ -248,12 +258,10 @@ class LanguageModel:
         """Ids of one prompt or several; warns of words that the model does not know."""
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
-            unknown = dict.fromkeys(self.tokenizer.unknown_words(text))
+            unknown = unknown_words(self.tokenizer, text)
             if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
                 continue  # no word at all is known: `encode_prompts` says so
-            named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
-            more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-            warnings.warn(f"prompt {number}: not in the vocabulary, seen as <unk>: {named}{more}", stacklevel=3)
+            warnings.warn(f"prompt {number}: {unknown}", stacklevel=3)
         return encode_prompts(self.tokenizer, texts, self.model.settings.context, self.settings.slide)
 
     def _scored(self, text: str) -> list[int]:

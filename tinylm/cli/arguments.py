@@ -77,6 +77,7 @@ PURPOSES = {
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
 ANYWHERE = ("generate", "attention", "export", "import", "standin")  # they need no pipeline
+IN_A_CLONE = ("check", "preset")  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
 input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
@@ -258,16 +259,19 @@ def only_prints(arguments: Arguments) -> bool:
     return arguments.command == "generate" or bool(asked.get("list") or asked.get("table"))
 
 
-def _check_folder(command: str) -> None:
-    """Raise InputError if the command is about the pipeline and was started below its folder."""
-    here = Path.cwd()
-    if command in ANYWHERE or Path(PARAMS_FILE).exists():
+def _check_folder(arguments: Arguments) -> None:
+    """Raise InputError if the command is about the pipeline and was started below its folder, or far from any."""
+    here, command = Path.cwd(), arguments.command
+    if command in ANYWHERE:
         return
-    for above in here.parents:
-        if (above / PARAMS_FILE).is_file() and (above / "dvc.yaml").is_file():
-            raise InputError(
-                f"{here}: no {PARAMS_FILE} here; tinylm {command} works in the pipeline's folder: cd {above}"
-            )
+    if not Path(PARAMS_FILE).exists():
+        for above in here.parents:
+            if (above / PARAMS_FILE).is_file() and (above / "dvc.yaml").is_file():
+                raise InputError(
+                    f"{here}: no {PARAMS_FILE} here; tinylm {command} works in the pipeline's folder: cd {above}"
+                )
+    if command in IN_A_CLONE and not vars(arguments).get("list") and not Path("dvc.yaml").is_file():
+        raise InputError(f"{here}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone")
 
 
 def _open_streams() -> None:
@@ -296,7 +300,7 @@ def _run(words: Sequence[str] | None) -> None:
     if "command" not in arguments:
         make_parser().print_help()
         return
-    _check_folder(arguments.command)
+    _check_folder(arguments)
     printing_is_all(only_prints(arguments))
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -1,5 +1,6 @@
 """What a run needs from this machine and from the files other than params.yaml."""
 
+import dataclasses
 import importlib.util
 import os
 import platform
@@ -18,6 +19,7 @@ from tinylm.cost.describe import summary
 from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
 from tinylm.presets.sections import Finding, Read, linked_outputs
+from tinylm.presets.write import hub_names, preset_values
 from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
@@ -25,6 +27,7 @@ FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 STORY_BYTES = 1000  # of an average story, for estimates
 HUB_STORIES = 2_140_000
 GIB, MIB = 2**30, 2**20
+FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
 GIT = "git init && git add . && git commit -m start"
 
 
@@ -42,7 +45,10 @@ def check_files(read: Read) -> Iterator[Finding]:
     """Whether the corpus and the vector file can be read; what they hold is the rehearsal's."""
     data, embedding = read.get("data"), read.get("embedding")
     if data is not None:
-        yield _readable("data.path", data.path)
+        found = _readable("data.path", data.path)
+        if found.problem and data.path in {preset_values(name)["data.path"] for name in hub_names()}:
+            found = dataclasses.replace(found, problem=f"{found.problem}; {FROM_HUB}")
+        yield found
         if data.source == "hub":
             yield Finding("data.hub_id", data.hub_id, note="asked for when download runs")
     if embedding is not None:

@@ -36,6 +36,7 @@ WORDS_BYTES, OTHERS_BYTES = 8 << 20, 5 << 18  # of text that is read: other toke
 EVALUATION_STORIES, STORYBOOK_STORIES = 1000, 300  # the storybook cannot be damaged, and writing it takes time
 VECTOR_BYTES = 64 << 20  # of a file of vectors that is read as a whole
 LATITUDE = 2  # an update of the beginning may be that much larger than one of the whole
+SAMPLE = "train.sample_prompt"
 NEEDED = ("data", "vocab", "embedding", "model", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep")
 
 
@@ -180,8 +181,12 @@ def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
 
     assert made.tokenizer is not None
     s, tokenizer, evaluation = SimpleNamespace(**read), made.tokenizer, made.stores["evaluation"]
-    sos_id, sample = tokenizer.sos_id, f"{PARAMS_FILE}: train.sample_prompt"
-    yield "train.sample_prompt", True, lambda: f"{len(encode_prompt(tokenizer, s.train.sample_prompt, sample))} tokens"
+    sos_id = tokenizer.sos_id
+    yield (
+        SAMPLE,
+        True,
+        lambda: f"{len(encode_prompt(tokenizer, s.train.sample_prompt, f'{PARAMS_FILE}: {SAMPLE}'))} tokens",
+    )
     yield "first update", True, lambda: _first_update(made, read)
     yield "sweep's updates", True, lambda: _sweep(made, read)
     yield "held-out split", made.whole, lambda: _scored(made.stores["held_out"], read, tokenizer)
@@ -206,6 +211,14 @@ def _vectors(settings: EmbeddingSettings, tokenizer: Tokenizer) -> str:
     return f"{info['covered']:,} of {info['words']:,} words"
 
 
+def _unknown(read: Read, made: Made) -> str:
+    """A note on the sample prompt's words that the vocabulary lacks; none if only a beginning of it was made."""
+    from tinylm.api.language_model import unknown_words
+
+    assert made.tokenizer is not None
+    return unknown_words(made.tokenizer, read["train"].sample_prompt) if made.whole else ""
+
+
 def use(read: Read, made: Made) -> Iterator[Finding]:
     """One finding for each later stage's demand on what was made; sections without an error only."""
     if made.tokenizer is None or not all(name in read for name in NEEDED):
@@ -214,7 +227,7 @@ def use(read: Read, made: Made) -> Iterator[Finding]:
         if not known:
             continue
         try:
-            yield Finding(what, function())
+            yield Finding(what, function(), note=_unknown(read, made) if what == SAMPLE else "")
         except InputError as error:
             yield Finding(what, "", f"{error}{'' if made.whole else ', as the beginning of the data has it'}")
 
