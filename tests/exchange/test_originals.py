@@ -253,7 +253,9 @@ def test_originals_are_copies_with_their_sums(tmp_path, exported):
 def test_the_command_imports_and_refuses(exported, places, capsys):
     options = ["--models", str(places[0]), "--vocab", str(places[1])]
     assert main(["import", str(exported), *options]) == 0
-    assert "24 ids, words" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "24 ids, words" in out
+    assert out.endswith("trains anew,\nunless they are those of the last run\n")
     places[1].write_text("{}")
     assert main(["import", str(exported), *options]) == 2
     assert "--force" in capsys.readouterr().err

@@ -73,4 +73,5 @@ def run_import(arguments: argparse.Namespace) -> None:
     parameters, tokenizer = restore(arguments.folder, arguments.models, arguments.vocab, arguments.force)
     print(f"{arguments.models}: {parameters:,} parameters")
     print(f"{arguments.vocab}: {len(tokenizer):,} ids, {tokenizer.kind}")
-    print("tinylm generate and attention use them as they are; dvc repro would make a vocabulary and train anew")
+    print("tinylm generate and attention use them as they are; dvc repro makes a vocabulary and trains anew,")
+    print("unless they are those of the last run")
