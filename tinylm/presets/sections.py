@@ -67,6 +67,10 @@ Rule = Callable[[SimpleNamespace], Iterator[Finding]]
 _RULES: list[tuple[tuple[str, ...], Rule]] = []
 
 
+def _settings(count: int) -> str:
+    return "1 setting" if count == 1 else f"{count} settings"
+
+
 def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
     """The settings of every section that can be read, and one finding per error in the others."""
     read: Read = {}
@@ -77,7 +81,7 @@ def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
         except InputError as error:
             findings += [Finding(name, "", line) for line in str(error).splitlines()]
         else:
-            findings.append(Finding(name, f"{len(dataclasses.fields(settings_class))} settings"))
+            findings.append(Finding(name, _settings(len(dataclasses.fields(settings_class)))))
     for name in params:
         if name not in SECTIONS:
             shown = str(name)[:80]
@@ -248,7 +252,7 @@ def _evaluation_stories(s: SimpleNamespace) -> Iterator[Finding]:
         return
     too_many = [f"{name} = {count}" for name, count in wanted.items() if count > most]
     problem = f"{', '.join(too_many)}; allowed: at most data.evaluation_stories = {most}" if too_many else ""
-    yield Finding("evaluation stories", f"{most}, of which {max(wanted.values())} are used", problem)
+    yield Finding("evaluation stories", f"at most {most:,}", problem)
 
 
 @_rule("train", "seeds")

@@ -116,7 +116,8 @@ def record_run(name: str) -> list[str]:
     record = merged(old, shared, entry)
     path = Path(RUNS) / f"{name}.json"
     write_json(path, record)
-    differs = f", {len(shared['differs'])} values differ from it" if shared["differs"] else ""
+    count = len(shared["differs"])
+    differs = f", {count} {'value differs' if count == 1 else 'values differ'} from it" if count else ""
     left_out = [f"left out: {line}" for line in entry["left_out"]]
     return [*left_out, f"{path}: preset {shared['preset']}{differs}; seeds {', '.join(record['seeds'])}"]
 
