@@ -27,6 +27,11 @@ from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 
+def say(part: int, what: str) -> None:
+    """Which of the five parts begins: the longest takes half a minute."""
+    print(f"evaluate {part}/5: {what}", flush=True)
+
+
 def main() -> None:
     start = time.perf_counter()
     params = stage_params()
@@ -41,22 +46,27 @@ def main() -> None:
     train, evaluation = (TokenStore(paths.TOKENS, split) for split in ("train", "evaluation"))
 
     prompts = evaluation_prompts(evaluation, tokenizer, settings)
+    say(1, f"loss of {len(evaluation):,} evaluation stories")
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     scored = split.figures
+    say(2, f"n-grams of {len(train):,} train stories")
     scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
     log_prob = read_json(paths.figures("download"), "download")["splits"]["evaluation"].get("log_prob_nats")
     if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
+    say(3, f"{len(prompts)} continuations, and what of them stands in train stories")
     scored["samples"], tables, rows = sample_stories(model, tokenizer, prompts, settings, decode)
     scored["memorised"], tables["memorised"] = measure_memorised(rows, tokenizer, train, settings)
     tables["stories"] = split.stories
 
+    say(4, "attention maps")
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
     write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokenizer.tokens, drawn))
     discard(paths.evaluated("moments.npz"), paths.evaluated("greedy.csv"))
     if moments := moment_arrays(load_moments(paths.MODELS, device), tokenizer.tokens, drawn[0]):
         write_arrays(paths.evaluated("moments.npz"), moments)
+    say(5, "what each head attends to, and the loss without it")
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
     measured = {"heads": heads.tendencies, "roles": heads.roles, "ablation": heads.ablation}

@@ -42,6 +42,7 @@ def main() -> None:
     from tinylm.reporting.reference_sections import with_library
     from tinylm.reporting.writing import write_report
 
+    print("report: pictures, page and paper", flush=True)
     run = with_library(read_run(".", params), ".")
     pictures = write_report(run, settings, ".")
     keep_only(paths.PICTURES, set(pictures))

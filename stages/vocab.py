@@ -43,6 +43,7 @@ def main() -> None:
     stores = {split: TokenStore(TOKENS, split) for split in SPLITS}
     marks = tokenizer.specials - {tokenizer.unk_id}
     known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}
+    print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
     matrix, covered = embedding_matrix(embedding, tokenizer, texts)
     save_matrix(VOCAB / "embedding.safetensors", matrix)
     write_sums(VOCAB)
