@@ -24,7 +24,9 @@ TIMED = {
 def closing(figures: Any) -> str:
     """What a run ends with: its first figure, if stage evaluate measured it, and where to look."""
     perplexity = as_number(figures.get("perplexity")) if isinstance(figures, dict) else None
-    return f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}open {paths.REPORT_PAGE}"
+    elsewhere = ".dvc" in Path.cwd().parts  # an experiment in a folder of its own, which DVC removes
+    look = "dvc exp apply NAME and dvc repro report draw it" if elsewhere else f"open {paths.REPORT_PAGE}"
+    return f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}{look}"
 
 
 def main() -> None:

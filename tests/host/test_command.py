@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tinylm.base.config import InputError
+from tinylm.host import command
 from tinylm.host.command import CommandFailed, guard
 
 
@@ -63,6 +64,7 @@ def test_sigterm_ends_with_143():
 PRINTING = """\
 import sys
 from pathlib import Path
+from tinylm.host import command
 from tinylm.host.command import CommandFailed, guard
 def main():
     for number in range(99999):
@@ -109,3 +111,15 @@ def test_an_interpreter_that_drops_documentation_strings_is_refused():
         done = subprocess.run([sys.executable, level, "-c", code], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == expected, done.stderr
     assert done.stderr.startswith("error: PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need")
+
+
+def test_a_python_without_the_packages_is_named_with_what_to_type(monkeypatch, capsys):
+    def main() -> None:
+        raise ModuleNotFoundError("No module named 'torch'")
+
+    monkeypatch.setattr(command, "wrong_python", lambda: "this python lacks torch; type source .venv/bin/activate")
+    assert command.guard(main) == 2
+    assert capsys.readouterr().err == "error: this python lacks torch; type source .venv/bin/activate\n"
+    monkeypatch.setattr(command, "wrong_python", lambda: "")
+    assert command.guard(main) == 1
+    assert "ModuleNotFoundError: No module named 'torch'" in capsys.readouterr().err

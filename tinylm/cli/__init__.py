@@ -1,10 +1,18 @@
 """The command `tinylm`."""
 
-from tinylm.host.starting import default_signals, own_repository
+import sys
+
+from tinylm.host.starting import default_signals, own_repository, wrong_python
 
 default_signals()
 own_repository()
 
-from tinylm.cli.arguments import main  # noqa: E402
+try:
+    from tinylm.cli.arguments import main
+except ModuleNotFoundError:
+    if wrong := wrong_python():
+        print(f"error: {wrong}", file=sys.stderr)
+        sys.exit(2)
+    raise
 
 __all__ = ["main"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
+from tinylm.host.starting import wrong_python
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -214,6 +215,8 @@ def _judged(error: Exception) -> tuple[int, str]:
     raw = _raw(sys.stdout)
     if raw is not None and error is raw.lost:  # whoever stops reading (| head) has seen enough
         return (DONE, "") if isinstance(error, BrokenPipeError) else (FAILED, _unread(raw.lost))
+    if isinstance(error, ModuleNotFoundError) and (wrong := wrong_python()):
+        return BAD_INPUT, wrong
     return (BAD_INPUT, str(error)) if isinstance(error, InputError) else (FAILED, one_line(error))
 
 
