@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogLocator, ScalarFormatter
+from matplotlib.ticker import EngFormatter, LogFormatterSciNotation, LogLocator, ScalarFormatter
 
 from tinylm.reporting.drawing import MARKERS, SERIES, SOFT, count_axis, label_ends, new_axes
 
@@ -60,8 +60,13 @@ def _wide_enough(axes: Axes, curves: Curves) -> None:
 
 def _log_axis(axes: Axes) -> None:
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    low, high = axes.get_ylim()
+    if high < 1e4 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+    else:  # of a run that began far worse than a guess; between so many powers of ten no number would be shown
+        axes.yaxis.set_major_locator(LogLocator(numticks=8))
+        axes.yaxis.set_major_formatter(LogFormatterSciNotation())
     axes.yaxis.minorticks_off()
 
 
