@@ -13,6 +13,7 @@ FULL = (
     "benchmarks/test_lines.py",
     "cli/test_cli.py::test_exit_codes_of_the_process",
     "compare/test_scaling.py::test_about_95_of_100_intervals_hold_the_true_exponent",
+    "cost/test_describe.py::test_no_line_is_wider_than_a_page",
     "decoding/test_native_step.py::test_a_damaged_library_is_compiled_anew_and_never_loaded",
     "decoding/test_native_step.py::test_compiled_logits_equal_plain_ones_past_the_context",
     "distributed/",
