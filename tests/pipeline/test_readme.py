@@ -96,8 +96,8 @@ def problem(words: list[str], stages: list[str]) -> str | None:
             return None
         try:
             arguments = make_parser().parse_args(rest)
-        except SystemExit as stop:
-            return f"tinylm does not understand it: exit code {stop.code}"
+        except SystemExit as stop:  # 0: it prints something and ends
+            return f"tinylm does not understand it: exit code {stop.code}" if stop.code else None
         known = {"preset": names(), "study": list(read_studies())}.get(rest[0], [])
         name = getattr(arguments, "name", None)
         return None if not known or name is None or name in known else f"no {rest[0]} {name}"
