@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -103,6 +104,12 @@ def run(arguments: argparse.Namespace) -> None:
     changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.greedy:
         changes["temperature"] = 0.0
+    try:
+        settings = lm.with_changes(**changes)
+    except InputError as error:
+        raise InputError(
+            re.sub(r"options: decode\.(\w+) = ", lambda named: f"{_option(named[1])} ", str(error))
+        ) from None
     options = changes | {
         "max_tokens": arguments.max_tokens,
         "log_probs": arguments.log_probs,
@@ -115,7 +122,6 @@ def run(arguments: argparse.Namespace) -> None:
             raise InputError(f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}")
         ranked = arguments.n_best is not None
         texts = _search(lm, prompts, options | {"n_best": arguments.n_best or 1}, width, ranked)
-    settings = lm.with_changes(**changes)
     if settings.step != "plain" or settings.precision != "fp32":
         decoder = lm.decoder(settings)
         sys.stdout.flush()
