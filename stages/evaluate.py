@@ -28,7 +28,7 @@ from tinylm.text.tokens.tokenizer import open_tokenizer
 
 
 def say(part: int, what: str) -> None:
-    """Which of the five parts begins: the longest takes half a minute."""
+    """Which of the five parts begins."""
     print(f"evaluate {part}/5: {what}", flush=True)
 
 

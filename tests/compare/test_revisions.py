@@ -1,6 +1,7 @@
 """A real repository of a few files, with DVC and git as users have them."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -144,4 +145,14 @@ def test_names_that_lead_nowhere(here, name):
 def test_outside_of_a_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="no DVC repository"), opened(["main"]):
+        pass
+
+
+def test_a_clone_of_another_user_is_named_with_what_to_type(here, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError(f"repository path '{here}' is not owned by current user")  # as git's libraries say it
+
+    monkeypatch.setattr("dvc.api.DVCFileSystem", refuse)
+    said = f"another user; type: git config --global --add safe.directory {re.escape(str(here))}"
+    with pytest.raises(InputError, match=said), opened(["main"]):
         pass

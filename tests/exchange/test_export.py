@@ -166,6 +166,12 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(new_trained, capsys):
     assert 'AutoModelForCausalLM.from_pretrained("out", trust_remote_code=True)' in printed
 
 
+def test_a_folder_s_control_characters_do_not_reach_the_terminal(new_trained, capsys):
+    new_trained()
+    assert main(["export", "out\x1b[31m"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
 def test_settings_that_generation_lacks_are_named(new_trained, capsys, tmp_path):
     import yaml
 

@@ -64,7 +64,6 @@ def test_sigterm_ends_with_143():
 PRINTING = """\
 import sys
 from pathlib import Path
-from tinylm.host import command
 from tinylm.host.command import CommandFailed, guard
 def main():
     for number in range(99999):
