@@ -10,7 +10,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
-from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import write_times
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -39,7 +39,7 @@ def main() -> None:
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(train.seed, runtime.threads)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
-    print(f"conditions: {measured_on}", flush=True)
+    print(f"conditions: {in_words(measured_on)}", flush=True)
 
     task = accum.Task(
         accumulation=accumulation, sweep=sweep, model=model, train=train, pad_id=pad_id,

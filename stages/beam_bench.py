@@ -12,7 +12,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.presets.sections import stage_params
@@ -37,7 +37,7 @@ def main() -> None:
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     prompts = beam.story_prompts(TokenStore(paths.TOKENS, "evaluation"), settings, tokenizer.sos_id)
-    print(f"conditions: {measured_on}", flush=True)
+    print(f"conditions: {in_words(measured_on)}", flush=True)
 
     tasks = beam.make_tasks(
         settings, decode, prompts=[prompt.ids for prompt in prompts], model=paths.MODELS,

@@ -10,7 +10,7 @@ from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -29,7 +29,7 @@ def main() -> None:
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
     seed_everything(ckpt.SEED, runtime.threads)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
-    print(f"conditions: {measured_on}")
+    print(f"conditions: {in_words(measured_on)}")
 
     results = ckpt.run(ckpt.make_tasks(settings, model, pad_id, paths.DATA, runtime.device, runtime.threads))
     measured, failed = measure.split_failures("ckpt_bench", results)

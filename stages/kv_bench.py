@@ -11,7 +11,7 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions
+from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
@@ -33,7 +33,7 @@ def main() -> None:
     seed_everything(decode.seed, runtime.threads)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     prompts = kv.choose_batch(TokenStore(paths.TOKENS, "evaluation"), settings, model, tokenizer.sos_id)
-    print(f"conditions: {measured_on}")
+    print(f"conditions: {in_words(measured_on)}")
 
     tasks = kv.make_tasks(
         settings, model=model, decode=decode, prompts=prompts, eos_id=tokenizer.eos_id,

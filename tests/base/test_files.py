@@ -296,6 +296,27 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_old_one(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.rglob("*")] == ["made", "old"]
 
 
+@pytest.mark.parametrize("call", ["mkdir", "rename"])
+def test_a_folder_that_may_not_be_written_is_named_as_it_will_be_called(tmp_path, monkeypatch, call):
+    def refuse(first, *_):
+        raise PermissionError(errno.EACCES, "no permission", first)
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(PermissionError) as caught, atomic_folder(tmp_path / "made"):
+        pass
+    assert caught.value.filename == str(tmp_path / "made")
+
+
+def test_a_file_whose_folder_may_not_be_written_is_named_as_it_will_be_called(tmp_path, monkeypatch):
+    def refuse(source, _):
+        raise PermissionError(errno.EACCES, "no permission", source)  # a path, not a text, as `os` gives it
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError) as caught:
+        files.write_bytes(tmp_path / "a.json", b"x")
+    assert caught.value.filename == str(tmp_path / "a.json")
+
+
 def test_outputs_of_settings_that_are_no_longer_asked_for_go(tmp_path):
     for name in ("train.json", "2.json", "2/model.safetensors", "3.json", "3/model.safetensors"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

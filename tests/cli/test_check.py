@@ -177,6 +177,10 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
         ),
         ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
         (
+            {"embedding.path": "~/a.vec"},
+            "params.yaml: embedding.path = '~/a.vec': no such file or folder; '~' stands for nothing in params.yaml",
+        ),
+        (
             {"embedding.path": ".git", "embedding.source": "file"},
             "embedding.path = '.git': no regular file; allowed: .vec",
         ),

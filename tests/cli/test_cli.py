@@ -104,6 +104,14 @@ def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
     assert capsys.readouterr().out == "\n\n".join(texts) + "\n"
 
 
+def test_a_prompt_without_quotes_is_noted(run_folder, capsys):
+    assert main(["generate", "the", "dog", "said", "--max-tokens", "1"]) == 0
+    assert capsys.readouterr().err == "note: 3 prompts of one word each; a prompt of several words needs quotes\n"
+    for words in (["the", "dog"], ["the dog", "a", "cat"]):
+        assert main(["generate", *words, "--max-tokens", "1"]) == 0
+        assert "note" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "changes"),
     [

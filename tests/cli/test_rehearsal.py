@@ -82,8 +82,8 @@ def test_five_stories_are_too_few_for_the_benches():
     plant(STORIES[:5])
     found = problems()
     assert (
-        "params.yaml: kv_bench.batch = 2; allowed: at most 1, the whole evaluation stories of more than 5 words"
-        in found
+        "params.yaml: kv_bench.batch = 2; allowed: at most 1, as many evaluation stories are whole and have more "
+        "than 5 words; or set apart more of the text (data.evaluation_stories, data.held_out_share)" in found
     )
 
 
@@ -148,7 +148,7 @@ def test_what_more_data_may_cure_is_no_problem_of_a_beginning(monkeypatch):
     found = tried(asked)
     assert not [finding for finding in found.findings if finding.problem]
     stories = next(finding for finding in found.findings if finding.what == "stories")
-    assert stories.value.endswith(": of the beginning, which was read")
+    assert stories.value.endswith("; only the beginning was read")
     assert found.tokens_per_epoch is None
     assert problems({"train.tokens": 10}) != []
     Path("stories.jsonl").write_text('{"text": 3}\n' + Path("stories.jsonl").read_text())
@@ -172,7 +172,7 @@ def test_the_storybook_is_tried_in_part_and_the_hub_not_at_all(monkeypatch):
     storybook = {"data.source": "storybook", "data.path": "tinylm/text/storybook", "data.train_stories": 900}
     book = {**storybook, "data.evaluation_stories": 20, "evaluate.tendency_sentences": 3}
     values = {finding.what: finding.value for finding in tried(book).findings}
-    assert values["stories"].endswith("of the beginning, which was read")
+    assert values["stories"].endswith("only the beginning was read")
     monkeypatch.setattr(rehearsal, "open_source", lambda _: pytest.fail("asked the hub"))
     assert problems({"data.source": "hub"}) == []
 

@@ -409,6 +409,18 @@ FURTHER: list[tuple[str, str, str, str]] = [
         "training/test_snapshot.py::test_fault_46_a_clock_that_jumps_deletes_no_run_of_its_own",
     ),
     (
+        "a clock before 1970",
+        "stage report: a panic of the typesetter, which asks for the time",
+        "the paper is made without asking the clock",
+        "reporting/test_paper.py::test_the_paper_does_not_ask_the_clock",
+    ),
+    (
+        "a folder of outputs that may not be written",
+        "the error named a temporary file",
+        "it names the file or folder that was to be written",
+        "base/test_files.py::test_a_folder_that_may_not_be_written_is_named_as_it_will_be_called",
+    ),
+    (
         "a file in Latin-1",
         "87 replacement characters in the stories, without a word",
         "`a.txt, line 4, byte 6: 0xe9 is not UTF-8; save the file as UTF-8`, exit 2",

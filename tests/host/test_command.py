@@ -29,6 +29,8 @@ def raising(error):
         (RuntimeError("could not create a primitive descriptor for a matmul"), 1, "error: RuntimeError: could not"),
         (PermissionError(errno.EACCES, "Permission denied", "runs/a"), 1, "error: runs/a: Permission denied\n"),
         (ZeroDivisionError("division by zero"), 1, "error: ZeroDivisionError: division by zero"),
+        (ValueError("\n  first\nsecond"), 1, "error: ValueError: first second (TINYLM_DEBUG=1 shows where)\n"),
+        (ValueError(), 1, "error: ValueError: no message (TINYLM"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )

@@ -194,7 +194,7 @@ def test_windows_stand_beside_the_baselines_with_targets_scored_once(full, param
 
 def test_protocol_sequence_length_and_coverage_are_said(full):
     assert "Protocol: 50 starts of stories, 5 tokens each, continued at temperature 0.8." in full[1]
-    assert "<dt>tokens per story, mean</dt><dd>94.2</dd>" in full[1]
+    assert "<dt>tokens per story without special tokens, mean</dt><dd>94.2</dd>" in full[1]
     assert "<dt>of train&#x27;s text covered by the vocabulary</dt><dd>100.0 %</dd>" in full[1]
 
 

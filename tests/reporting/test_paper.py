@@ -89,6 +89,14 @@ def test_same_run_gives_the_same_bytes(full):
     assert again == (full[0] / PAPER).read_bytes()
 
 
+def test_the_paper_does_not_ask_the_clock(full, monkeypatch):
+    """typst panics under a clock before 1970, and its panic is no `Exception`."""
+    asked = {}
+    monkeypatch.setattr("typst.compile", lambda *_, **options: asked.update(options) or b"")
+    _paper(full[1])
+    assert asked["timestamp"] == 0
+
+
 def test_paper_of_no_run_at_all(tmp_path, params):
     assert _pages(_paper(read_run(tmp_path, params))) >= 2
 

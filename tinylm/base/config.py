@@ -9,6 +9,7 @@ import difflib
 import functools
 import math
 import os
+import re
 import reprlib
 import stat
 import types
@@ -65,6 +66,15 @@ def _constructor() -> type:
     return Constructor
 
 
+def _yaml_problem(error: Any, line: int) -> str:
+    """What ruamel.yaml found wrong, with the place where it began if that is an earlier line."""
+    if error.problem == "mapping values are not allowed here":
+        return "a ':' where none can stand; is one missing in the line before, or is the indentation wrong?"
+    began = error.context_mark.line + 1 if error.context_mark else line
+    what = re.sub("^while (parsing|scanning) ", "", error.context or "")
+    return f"{error.problem}; {what} begins in line {began}" if began < line else error.problem
+
+
 def parse_yaml(text: str, name: str) -> dict[str, Any]:
     """Read one YAML mapping as DVC does; messages give `name`. Raises InputError."""
     from ruamel.yaml import YAML
@@ -77,7 +87,7 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         value = reader.load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = f"not YAML: {error.problem}"
+        problem = f"not YAML: {_yaml_problem(error, line)}"
         if isinstance(error, DuplicateKeyError):
             problem = f"key {_short(error.problem.split(chr(34))[1])} appears twice; keep one of them"
         raise InputError(f"{name}, line {line}: {problem}") from None
@@ -201,7 +211,7 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
     the field's name. Raises InputError with one line for each error, all at once.
     """
     if name not in params:
-        raise InputError(f"{source}: section {name!r} is missing{_nearest(name, params)}")
+        raise InputError(f"{source}: section {name!r} is missing")
     section = params[name]
     if not isinstance(section, dict):
         raise InputError(f"{source}: {name} = {_short(section)}; allowed: a mapping of settings")

@@ -36,8 +36,8 @@ def _sync_folder(path: Path) -> None:
 
 
 def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OSError:
-    """A disk's error with the file it is about; if the disk is full, also the bytes that were needed and are free."""
-    ours = error.filename == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
+    """An error with the file it is about; if the disk is full, also the bytes that were needed and are free."""
+    ours = str(error.filename) == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
     if ours and error.errno not in _FULL:
         return OSError(error.errno, error.strerror, str(target))
     if error.errno not in _FULL or str(error.strerror).startswith(DISK_FULL):
@@ -157,8 +157,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     temporary, old = (target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old"))
     _sweep_once(target.parent)
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
     try:
+        temporary.mkdir()
         yield temporary
         replaces = target.exists()
         if replaces:
@@ -171,6 +171,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             raise
         _sync_folder(target.parent)
         shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise _named(error, target, temporary) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -40,7 +40,7 @@ def evaluated(file: str) -> str:
 
 
 def accum_run(accumulation: int) -> str:
-    """The run of the sweep with this many micro-batches per update."""
+    """The run of the sweep with this many mini-batches per update."""
     return f"data/accum/{accumulation}.json"
 
 

@@ -124,8 +124,7 @@ def measured(settings: BeamBenchSettings) -> str:
     length = "up to <eos>" if settings.stop_at_eos else "fixed length, no stop at <eos>"
     return (
         f"tokens of the returned hypothesis per prompt over seconds, {length}, with{'' if settings.cache else 'out'} "
-        "cache: s_per_prompt and tokens_per_s one prompt at a time (median over prompts and repeats), "
-        "batch_tokens_per_s all prompts at once"
+        "cache; one prompt at a time (median over prompts and repeats), and all prompts at once"
     )
 
 

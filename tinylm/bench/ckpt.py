@@ -27,8 +27,9 @@ SEED = 1
 SERIES = {"none": "plain", "blocks": "recompute", "blocks+loss": "blocks+loss", "sqrt": "sqrt"}  # as plots name them
 MODES = tuple(SERIES)
 MEASURED = (
-    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak_mib is the allocator's "
-    "peak in one further step above weights and gradients; epoch_s is extrapolated: an epoch's tokens over tokens_per_s"
+    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak memory is the "
+    "allocator's in one further step, above weights and gradients; the time of an epoch is extrapolated: its tokens "
+    "over tokens/s"
 )
 
 

@@ -26,10 +26,10 @@ from tinylm.text.tokens.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 MEASURED = (
-    "greedy, untrained model, fixed length, no stop; first_token_s is the prompts' pass up to the first token, "
-    "rest_s_per_token the mean of a step of all rows after it; tokens_per_s counts all rows over the whole time; "
-    "peak_mib is the allocator's peak in one further run above the weights, the cache included; without cache that of "
-    "the step with the longest window"
+    "greedy, untrained model, fixed length, no stop; the time to the first token is the pass over the prompts, that of "
+    "each further token the mean of a step of all rows; tokens/s counts all rows over the whole time; peak memory is "
+    "the allocator's in one further run, above the weights and with the cache; without a cache it is that of the step "
+    "with the longest window"
 )
 
 
@@ -130,8 +130,9 @@ def choose_batch(
     prompts = [prompt.ids for prompt in chosen]
     if len(prompts) < settings.batch:
         raise InputError(
-            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, the whole "
-            f"evaluation stories of more than {settings.prompt_tokens} words"
+            f"{PARAMS_FILE}: kv_bench.batch = {settings.batch}; allowed: at most {len(prompts)}, as many "
+            f"evaluation stories are whole and have more than {settings.prompt_tokens} words; or set apart more of the "
+            "text (data.evaluation_stories, data.held_out_share)"
         )
     return prompts
 

@@ -5,9 +5,9 @@ from typing import Any
 
 TAIL_TOKENS = 0.1  # last share of the budget, over which the train loss is averaged
 MEASURED = (
-    "epoch_s is extrapolated: an epoch's tokens over tokens_per_s; tokens_per_s and update_s are of the updates alone, "
-    "validation left out; peak_mib is the allocator's peak in one further update above weights, gradients and "
-    "optimizer state, all its mini-batches as wide as the widest of the epoch"
+    "tokens/s and the time of an update are of the updates alone, without validation; the time of an epoch is "
+    "extrapolated: its tokens over tokens/s; peak memory is the allocator's in one further update, above weights, "
+    "gradients and optimizer state, with all its mini-batches as wide as the widest of the epoch"
 )
 
 
@@ -60,7 +60,7 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
     by_updates = min(table, key=lambda number: table[number]["held_out_loss_at_equal_updates"])
     tokens = table[by_tokens]["tokens"]
     return [
-        f"What does a fixed amount of computing buy? Compare at equal micro-steps, that is equal tokens "
+        f"What does a fixed amount of computing buy? Compare after equally many mini-batches, that is equal tokens "
         f"({tokens:,}): held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest "
         f"with {by_tokens}. More accumulation means fewer updates for the same tokens.",
         f"What does a larger batch buy an update? Compare at equal updates (update {update} of each): held-out loss "

@@ -20,10 +20,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from tinylm.base.files import write_bytes, write_json
 from tinylm.benchmarks.interleaved import spread
 from tinylm.benchmarks.options import Entry, Options, add_options, known, options_of
-from tinylm.benchmarks.record import GROWTH, in_words, load, load_average, number, put
+from tinylm.benchmarks.record import GROWTH, load, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
 from tinylm.host.command import guard
-from tinylm.host.runtime import conditions
+from tinylm.host.runtime import conditions, in_words
 from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
 RESULTS = Path("docs/growth.json")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.benchmarks import record
 from tinylm.benchmarks.options import Options, versions
-from tinylm.host.runtime import conditions
+from tinylm.host.runtime import conditions, in_words
 
 Run = Callable[[Options], Sequence[record.Row]]
 # Each line is the function of its name in this module: options -> rows.
@@ -28,9 +28,9 @@ def run_line(name: str, options: Options, run: Run) -> None:
     measured_on |= {"load": record.load_average(), "turns": options.trials}
     if options.tiny:
         measured_on |= {"size": "tiny: no figure of this line means anything"}
-    print(f"{name}: {record.in_words(measured_on)}", flush=True)
+    print(f"{name}: {in_words(measured_on)}", flush=True)
     rows = run(options)
-    peers = record.in_words(versions(options.python))
+    peers = in_words(versions(options.python))
     measured_on |= {"load_after": record.load_average(), "peers": peers, "written": record.stamp()}
     results = record.keep(options.results, name, rows, measured_on)
     print(record.table(results, [name]), flush=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, read_json, write_json
+from tinylm.host.runtime import in_words
 
 RESULTS = ("<!-- results: written by make bench -->", "<!-- end of results -->")
 GROWTH = ("<!-- growth: written by make growth -->", "<!-- end of growth -->")
@@ -124,11 +125,6 @@ def table(results: Mapping[str, Any], order: Sequence[str]) -> str:
     rows = [_cells(line, row) for line in lines for row in results[line]["rows"]]
     notes = [f"- `{line}`: {in_words(results[line]['conditions'])}" for line in lines]
     return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *notes])
-
-
-def in_words(conditions: Mapping[str, Any]) -> str:
-    """Conditions in one line."""
-    return ", ".join(f"{name} {value}" for name, value in conditions.items())
 
 
 def put(page: Path, marks: tuple[str, str], text: str) -> None:

@@ -98,6 +98,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
     _check(arguments)
     prompts, width = read_prompts(arguments.prompts), arguments.beams
+    if len(prompts) > 2 and all(len(prompt.split()) == 1 for prompt in prompts):
+        print(f"note: {len(prompts)} prompts of one word each; a prompt of several words needs quotes", file=sys.stderr)
     lm = load(arguments.models, arguments.vocab)
     use_threads()
     names = [field.name for field in dataclasses.fields(DecodeSettings)]

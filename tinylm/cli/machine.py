@@ -35,7 +35,8 @@ def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names: stages depend on it, so it must be there whether it is read or not."""
     path = Path(name)
     if not os.path.exists(path):  # unlike Path.exists, it treats a name that is too long as missing
-        return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder")
+        home = "; '~' stands for nothing in params.yaml, write the whole path" if name.startswith("~") else ""
+        return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder{home}")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
     return Finding(key, name)

@@ -80,7 +80,7 @@ def _data(arguments: argparse.Namespace) -> Any:
 def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> None:
     from tinylm.exchange.hub import endpoint
 
-    kind = "private" if arguments.private else "public where it is new"
+    kind = "private" if arguments.private else "public if it is new"
     print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
     if not known_licence:
         print("the licence of the data is not known: to publish, say it with --data-license NAME")

@@ -101,7 +101,7 @@ def make(read: Read, folder: Path) -> Made:
             at_limit = own and counts["evaluation"] == evaluation != data.evaluation_stories
             whole_evaluation = not at_limit if own else whole
             found = ", ".join(f"{split} {count:,}" for split, count in counts.items())
-            said = Finding("stories", found if whole else f"{found}: of the beginning, which was read")
+            said = Finding("stories", found if whole else f"{found}; only the beginning was read")
             if vocab is None or vocab.hub_id is not None:
                 return Made([said], whole=whole, whole_evaluation=whole_evaluation)
             if not whole:
@@ -161,7 +161,7 @@ def _first_update(made: Made, read: Read) -> str:
         raise InputError(budget_too_small(train, end, first))
     if made.whole:
         EpochCheckpoints(train.keep_epochs, batches.tokens_per_epoch, end)
-    return f"{first:,} tokens of {end:,}"
+    return f"{first:,} tokens; the budget is {end:,}"
 
 
 def _sweep(made: Made, read: Read) -> str:

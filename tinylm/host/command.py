@@ -71,7 +71,7 @@ def _terminate(*_: object) -> None:
     raise Interrupted(signal.SIGTERM, "terminated")
 
 
-_LONGEST_NAME = 255  # of a file, in a message
+_LONGEST_NAME, _LONGEST_ERROR = 255, 1000  # characters in a message, of a file's name and of a library's error
 _NO_MEMORY = (
     *("out of memory", "not enough memory", "llocate memory", "bad_alloc", "failed to map segment"),
     *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": unsupported
@@ -99,7 +99,8 @@ def one_line(error: BaseException) -> str:
         return f"{_named(error) or 'a file'}: {error.strerror or error}"
     if isinstance(error, CommandFailed):
         return str(error)
-    return f"{type(error).__name__}: {error} (TINYLM_DEBUG=1 shows where)"
+    said = " ".join(str(error).split())[:_LONGEST_ERROR] or "no message"
+    return f"{type(error).__name__}: {said} (TINYLM_DEBUG=1 shows where)"
 
 
 def errors_in_one_line() -> None:

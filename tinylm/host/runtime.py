@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from tinylm.base.config import setting
@@ -166,3 +167,8 @@ def conditions(device: Any, threads: int, processes: int = 1) -> dict[str, Any]:
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def in_words(conditions: Mapping[str, Any]) -> str:
+    """Conditions in one line."""
+    return ", ".join(f"{name} {value}" for name, value in conditions.items())

@@ -94,7 +94,10 @@ def data(run: Run) -> Blocks:
                 ("word vectors", visible(embedding.get("source", ABSENT))),
                 ("vector width", count(embedding.get("width"))),
                 ("words with a vector", share(embedding.get("coverage"))),
-                *((f"tokens per story, {name_of(str(key))}", figure(value)) for key, value in lengths.items()),
+                *(
+                    (f"tokens per story without special tokens, {name_of(str(key))}", figure(value))
+                    for key, value in lengths.items()
+                ),
             ]
         )
     )

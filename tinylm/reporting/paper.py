@@ -80,9 +80,9 @@ def build_paper(
         (folder / "report.json").write_text(read, encoding="utf-8")
         source = folder / _TEMPLATE.name
         source.write_bytes(_TEMPLATE.read_bytes())
-        # without tags, which would double the file's size
+        # no clock, so that the same run gives the same bytes; no tags, which would double the file's size
         return typst.compile(
-            source, root=folder, font_paths=[_fonts()], ignore_system_fonts=True, format=form, pdf_tags=False
+            *(source, None, folder, [_fonts()]), ignore_system_fonts=True, format=form, timestamp=0, pdf_tags=False
         )
 
 

@@ -12,10 +12,10 @@ from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 PROTOCOL = (
-    "Words as the model has them, prompts left out. A run is words in a row that stand so inside one story of train; "
-    "an n-gram is new where train lacks it; the nearest story of train is the one that holds most of the text's "
-    f"different {NEAR}-grams. The stories' own continuations, which the model never saw, are what chance and the kind "
-    "of text give."
+    "Words as the model has them, prompts left out. A run is a sequence of words that also occurs within one story of "
+    "train; an n-gram is new if train does not have it; the nearest story of train is the one that has most of the "
+    f"text's different {NEAR}-grams. The stories' own continuations, which the model never saw, show what chance and "
+    "the kind of text give."
 )
 TEXTS = (("continuation", "ids"), ("reference", "reference_ids"))
 

@@ -94,7 +94,7 @@ def test_a_dry_run_writes_the_folder_and_asks_nobody(here, hub, monkeypatch, cap
     assert b"5.70 to 5.90" in made["README.md"]
     assert f"  {len(made)} files, bytes" in " ".join(out.split("\n"))
     assert all(name in out for name in made)
-    assert f"would be one commit of {hub.url}/{REPO}, public where it is new" in out
+    assert f"would be one commit of {hub.url}/{REPO}, public if it is new" in out
     assert hub.requests == []
 
 

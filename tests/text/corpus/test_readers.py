@@ -118,7 +118,11 @@ def test_csv(tmp_path, content, stories):
     ("content", "message"),
     [
         ("", ", line 1: no column 'text' (data.column); columns: none"),
-        ("id,story\n1,a\n", ", line 1: no column 'text' (data.column); columns: id, story"),
+        ("id,story\n1,a\n", ", line 1: no column 'text' (data.column); columns: id, story; the first line holds their"),
+        (
+            f"{'word ' * 30}\n",
+            f", line 1: no column 'text' (data.column); columns: {'word ' * 8}; the first line holds",
+        ),
         ("text\nOne day, a dog\n", ", line 2: 2 fields; the header has 1; a text with a ',' in it belongs in double"),
         ("id,text\n1,a\n2\n", ", line 3: 1 fields; the header has 2"),
         ('id,text\n1,"a\n2,b\n3,c\n', ", line 4: not CSV (unexpected end of data); is a double quote left open?"),

@@ -63,7 +63,8 @@ def _checked(text: Any, column: str, place: str) -> str:
 
 
 def _missing_column(column: str, columns: Iterable[str], place: str) -> InputError:
-    return InputError(f"{place}: no column {column!r} (data.column); columns: {', '.join(map(str, columns)) or 'none'}")
+    names = ", ".join(str(name)[:40] for name in itertools.islice(columns, 20))
+    return InputError(f"{place}: no column {column!r} (data.column); columns: {names or 'none'}")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -113,7 +114,7 @@ def _read_csv(path: Path, column: str) -> Iterator[str]:
             if not header:
                 header = row
                 if column not in header:
-                    raise _missing_column(column, header, place)
+                    raise InputError(f"{_missing_column(column, header, place)}; the first line holds their names")
             elif row and len(row) != len(header):
                 raise InputError(
                     f"{place}: {len(row)} fields; the header has {len(header)}; a text with a {separator!r} in it "
