@@ -1,5 +1,6 @@
 """Stage beam_bench: sampling, greedy decoding and beam search on evaluation stories; quality and speed."""
 
+import dataclasses
 import sys
 import time
 
@@ -36,17 +37,26 @@ def main() -> None:
     beam.check_widths(settings, config["vocab_size"])
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
-    prompts = beam.story_prompts(TokenStore(paths.TOKENS, "evaluation"), settings, tokenizer.sos_id)
+    evaluation = TokenStore(paths.TOKENS, "evaluation")
+    prompts = beam.story_prompts(evaluation, settings, tokenizer.sos_id)
+    judged = []
+    if read_json(paths.figures("download"), "download")["source"] == "storybook":  # whose generator can tell
+        judged = beam.story_prompts(evaluation, dataclasses.replace(settings, prompts=beam.JUDGED), tokenizer.sos_id)
     print(f"conditions: {in_words(measured_on)}", flush=True)
 
     tasks = beam.make_tasks(
-        settings, decode, prompts=[prompt.ids for prompt in prompts], model=paths.MODELS,
-        tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
+        settings, decode, prompts=[prompt.ids for prompt in prompts], judged=[prompt.ids for prompt in judged],
+        model=paths.MODELS, tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
     measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
     found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
     stated = beam.conditions(settings, decode)
-    methods = {result["setting"]: stated | beam.quality(result, found[result["setting"]]) for result in measured}
+    methods = {}
+    greedy = next((result for result in measured if result["setting"] == "greedy"), None)
+    for result in measured:
+        figures = beam.quality(result, found[result["setting"]]) | beam.judge(result, tasks[0], tokenizer)
+        compared = beam.against_greedy(result, greedy, decode.seed) if greedy else {}
+        methods[result["setting"]] = stated | figures | compared
     side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
     write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)

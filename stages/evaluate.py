@@ -18,10 +18,11 @@ from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
 from tinylm.presets.sections import stage_params
 from tinylm.scoring.attention_maps import moment_arrays, opening_sentences, sentence_arrays, write_arrays
-from tinylm.scoring.baselines import baselines, floor
+from tinylm.scoring.baselines import baselines, count_ngrams, floor
 from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, sample_stories
 from tinylm.scoring.heads import measure_heads
 from tinylm.scoring.memorised import measure_memorised
+from tinylm.scoring.sense_methods import judge_methods, over_training
 from tinylm.scoring.split_score import headline, score_split
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
@@ -50,14 +51,21 @@ def main() -> None:
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     scored = split.figures
     say(2, f"n-grams of {len(train):,} train stories")
-    scored["baselines"] = baselines(train, evaluation, config["layout"], settings.ngram_order)
-    log_prob = read_json(paths.figures("download"), "download")["splits"]["evaluation"].get("log_prob_nats")
+    ngrams = count_ngrams(train, config["layout"], settings.ngram_order)
+    scored["baselines"] = baselines(train, evaluation, config["layout"], ngrams)
+    corpus = read_json(paths.figures("download"), "download")
+    log_prob = corpus["splits"]["evaluation"].get("log_prob_nats")
     if log_prob is not None and not scored["unknown_share"]:  # the generator's words, not <unk>
         scored["baselines"]["floor"] = floor(log_prob, evaluation, config["layout"])
 
-    say(3, f"{len(prompts)} continuations, and what of them stands in train stories")
+    say(3, f"{len(prompts)} continuations: how good, how far from train stories, and whether they make sense")
     scored["samples"], tables, rows = sample_stories(model, tokenizer, prompts, settings, decode)
     scored["memorised"], tables["memorised"] = measure_memorised(rows, tokenizer, train, settings)
+    discard(paths.evaluated("sense.csv"))
+    if corpus["source"] == "storybook" and settings.prompts == "starts":  # whose generator can tell
+        scored["sense"], tables["sense"] = judge_methods(model, tokenizer, prompts, rows, ngrams, settings, decode)
+        samples = read_json(paths.MODEL_SAMPLES, "train")
+        scored["sense"]["training"] = over_training(samples, settings.bootstrap, settings.seed)
     tables["stories"] = split.stories
 
     say(4, "attention maps")
@@ -76,6 +84,8 @@ def main() -> None:
 
     write_sums(paths.EVALUATE)
     shown = {key: scored[key] for key in ("perplexity", "bits_per_byte")}
+    if "sense" in scored:
+        shown["sense"] = (scored["sense"]["methods"]["decode"]["words"] or {}).get("value")
     write_results("evaluate", scored, **shown, bleu4=scored["samples"]["bleu4"]["value"])
     write_json(paths.seed_score("train"), headline(scored), sealed=True)  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads))

@@ -42,8 +42,9 @@ def main() -> None:
     measured, failed = measure.split_failures("kv_bench", kv.run(tasks))
     lengths, ties = kv.compare(measured, tasks[0])
     rows, missing = measure.records(measured, ("new_tokens", "cache", "past_context"), FIGURES)
-    figures = {"batch": len(prompts), "same_ids": True, "lengths": lengths, "ties": ties}
-    write_results("kv_bench", figures, same=True)
+    same = not ties if lengths else None  # any other difference has failed the stage
+    figures = {"batch": len(prompts), "same_ids": same, "lengths": lengths, "ties": ties}
+    write_results("kv_bench", figures, same=same)
     plotted = [(row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"]) for row in rows]
     tables = {paths.plot("kv_bench_time"): [("new_tokens", "series", "value"), *plotted]}
     known = {"settings": rows, "not_measured": failed + missing, "measured": kv.MEASURED}

@@ -30,7 +30,7 @@ from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
 from tinylm.training.settings import TrainSettings
 
-SAMPLE_TOKENS = 60
+SAMPLES, SAMPLE_TOKENS = 20, 60  # texts at a time, of which one is shown and all are graded where that can be done
 SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
@@ -53,10 +53,11 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     print(ready.said())
     print(format_description(describe(model)))
 
-    def sample(_: int, tokens: int) -> str:
-        (text,) = generate_text(model, tokenizer, [settings.sample_prompt], SAMPLING, max_new_tokens=SAMPLE_TOKENS)
-        print(f"sample after {tokens:,} tokens: {visible(text)}")
-        return text
+    def sample(_: int, tokens: int) -> list[str]:
+        prompts = [settings.sample_prompt] * SAMPLES
+        texts = generate_text(model, tokenizer, prompts, SAMPLING, max_new_tokens=SAMPLE_TOKENS)
+        print(f"sample after {tokens:,} tokens: {visible(texts[0])}")
+        return texts
 
     logged = {f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()}
     with contextlib.ExitStack() as held:
@@ -79,7 +80,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
             return
         save_model(paths.MODELS, model, **ready.saved_with())
         ready.snapshots.copy_kept(paths.MODELS)
-        write_samples(paths.MODEL_SAMPLES, result.curves)
+        write_samples(paths.MODEL_SAMPLES, result.curves, settings.sample_prompt)
         write_sums(paths.MODELS)
         write_curves(paths.PLOTS, result.curves)
         figures = summary(model, settings.optimizer) | run_figures(result, batches)

@@ -9,7 +9,7 @@ from tinylm.base.config import read_section
 from tinylm.base.files import write_sums
 from tinylm.base.results import write_results
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions, in_words
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
 from tinylm.presets.sections import stage_params
@@ -60,7 +60,10 @@ def main() -> None:
     write_results("vocab", metrics, size=len(tokenizer))
     stage_time("vocab", start, conditions(None, runtime.threads))
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}")
-    print(f"word vectors: {in_words(covered)}")
+    if "covered" in covered:
+        print(f"of {covered['words']:,} words, {covered['covered']:,} have a vector ({covered['coverage']:.1%})")
+    for warning in covered["warnings"]:
+        print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 
 import tinylm.presets
 from tinylm.base.config import load_params, read_section
+from tinylm.base.files import write_json
 from tinylm.model.settings import ModelSettings
 from tinylm.text.tokens.matrix_file import save_matrix
 from tinylm.text.tokens.settings import VocabSettings
@@ -55,6 +56,7 @@ def folder(tmp_path, monkeypatch, params):
     for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):
         texts = ([0, *rng.integers(4, WORDS + 4, size=rng.integers(5, 24)).tolist(), 1] for _ in range(stories))
         write_store("data/tokens", split, texts, len(tokenizer))
+    write_json("data/figures/download.json", {"source": "local"})
     write_params(params)
     return tmp_path
 

@@ -7,7 +7,9 @@ import torch
 
 from stages import beam_bench
 from tinylm.base.config import InputError
+from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
+from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.text.tokens.matrix_file import load_matrix
@@ -34,9 +36,18 @@ def test_stage_writes_what_was_agreed(trained, inline):
     assert (metrics["prompts"], metrics["new_tokens"]) == (3, 7)
     methods = metrics["methods"]
     assert list(methods) == METHODS
+    compared = {name: row.pop("against_greedy") for name, row in methods.items()}
     assert methods["greedy"] == pytest.approx(
         methods["beam 1"], rel=1e-5
     )  # a beam of one that may stop is greedy decoding
+    assert compared["greedy"] == {
+        "prompts": 3, "higher": 0, "lower": 0, "difference": {"value": 0.0, "low": 0.0, "high": 0.0}
+    }  # fmt: skip
+    assert (compared["beam 1"]["higher"], compared["beam 1"]["lower"]) == (0, 0)
+    difference = methods["beam 3"]["log_prob"] - methods["greedy"]["log_prob"]
+    assert compared["beam 3"]["difference"]["value"] == pytest.approx(difference / 3, abs=1e-6)
+    assert compared["beam 3"]["prompts"] == 3
+    assert all("sense" not in row for row in methods.values())  # nobody knows what makes sense in this corpus
     assert methods["beam 3"]["score"] >= methods["greedy"]["score"]
     assert {"bleu4", "log_prob", "log_prob_per_token", "distinct2", "repeated_4grams"} < set(methods["sampling"])
     times = json.loads((trained / "metrics/beam_bench_time.json").read_text())
@@ -78,6 +89,36 @@ def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
         for row in written["methods"].values():
             assert (row["cache"], row["stop_at_eos"], row["texts_stop_at_eos"]) == (cache, stop, True)
     assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (not cache, stop)
+
+
+def test_stories_of_the_storybook_are_asked_whether_they_make_sense(trained, inline, monkeypatch):
+    """More prompts than are timed: each method continues them all, and is compared with greedy decoding on them."""
+    write_json("data/figures/download.json", {"source": "storybook"})
+    asked = []
+    monkeypatch.setattr(beam, "judge", lambda result, task, _: asked.append((result, task)) or {"sense": "judged"})
+    monkeypatch.setattr(beam, "JUDGED", 4)
+    beam_bench.main()
+    methods = json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"]
+    assert {row["sense"] for row in methods.values()} == {"judged"}
+    assert {row["against_greedy"]["prompts"] for row in methods.values()} == {4}
+    assert {len(result["judged"]) for result, _ in asked} == {len(asked[0][1].judged)} == {4}
+
+
+def test_a_judged_text_is_graded_with_its_prompt(monkeypatch):
+    class Tokenizer:
+        eos_id = 1
+
+        def decode(self, ids):
+            return " ".join({2: "once", 3: "upon", 4: "a", 5: "time", 6: "zzz"}[i] for i in ids if i > 1)
+
+    task = beam.Task(
+        name="greedy", width=None, decode=DecodeSettings(), settings=settings_of(), prompts=[], judged=[[0, 2], [0, 2]],
+        model="", tokenizer="", device="cpu", threads=1,
+    )  # fmt: skip
+    result = {"judged": [([3, 4, 5], -1.0), ([3, 6, 1], -1.0)]}
+    found = beam.judge(result, task, Tokenizer())["sense"]
+    assert (found["texts"], found["possible"]["value"], found["words"]["value"]) == (2, 0.5, 5.0)
+    assert beam.judge(result, dataclasses.replace(task, judged=[]), Tokenizer()) == {}
 
 
 def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):

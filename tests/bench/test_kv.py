@@ -80,6 +80,14 @@ def test_a_setting_that_dies_is_recorded_and_the_others_go_on(folder, monkeypatc
     assert json.loads((folder / "data/figures/kv_bench.json").read_text())["lengths"] == [4]
 
 
+@pytest.mark.parametrize(("lengths", "ties", "same"), [([4], [{"prompt": 1}], False), ([], [], None)])
+def test_whether_the_ids_are_the_same_is_what_was_found(folder, inline, monkeypatch, lengths, ties, same):
+    monkeypatch.setattr(kv, "compare", lambda *_: (lengths, ties))
+    kv_bench.main()
+    assert json.loads((folder / "metrics/kv_bench.json").read_text()) == {"same": same}
+    assert read_json(folder / "data/figures/kv_bench.json")["same_ids"] is same
+
+
 def test_other_ids_fail_with_the_place(task):
     with pytest.raises(CommandFailed, match="2 new tokens, prompt 1, new token 1: 8 with, 7 without"):
         kv.compare(results_of([[4, 5], [6, 7]], [[4, 5], [6, 8]]), task)

@@ -29,7 +29,7 @@ OF_HOST = {
     "loggers": {"Logger", "open_logger"},
     "memory": {"note_workers", "own_peak_mib"},
     "processes": {"check_writable", "exclusive_lock", "name_sockets"},
-    "runtime": {"Progress", "RuntimeSettings", "conditions", "keep_freed_memory"},
+    "runtime": {"Progress", "RuntimeSettings", "conditions", "in_words", "keep_freed_memory"},
     "tables": {"format_description"},
     "times": {"read_times", "show_times", "stage_time", "write_times"},
     "workers": {"begin_worker", "cores", "ctrl_c_later"},

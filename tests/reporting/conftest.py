@@ -30,6 +30,16 @@ def _interval(value: float, width: float = 0.05) -> dict:
     return {"value": value, "low": value * (1 - width), "high": value * (1 + width)}
 
 
+def _sense(words: float | None) -> dict:
+    """Figures of texts of one origin: 40 of 50 with an impossible word, or none."""
+    return {
+        "texts": 50,
+        "possible": {"value": 0.2, "low": 0.11, "high": 0.33} if words else {"value": 1.0, "low": 0.93, "high": 1.0},
+        "words": words and _interval(words, 0.1),
+        "kinds": {"person": 30, "grammar": 10} if words else {"person": 0, "grammar": 0},
+    }
+
+
 def _json(folder: Path, name: str, value: object) -> None:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,6 +167,18 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
                 "not_measured": {"sentence start": "the tokens hold no sentence ends"},
                 "ablation": {"stories": 40, "nats_per_token": 1.95},
             },
+            "sense": {
+                "protocol": "A continuation is read up to its first impossible word",
+                "kinds": {"person": "somebody else than the story has there", "grammar": "no story has it"},
+                "methods": {
+                    "references": _sense(None),
+                    "decode": _sense(38.0),
+                    "greedy": _sense(46.0),
+                    "temperature 0.5": _sense(73.0),
+                    "kneser_ney": _sense(4.6),
+                },
+                "training": [{"update": n, "tokens": 1000 * n} | _sense(n / 10) for n in (100, 200, 300)],
+            },
             "memorised": {
                 "protocol": "Words as the model has them.",
                 "train_stories": 19600,
@@ -247,6 +269,24 @@ def _copied(longest: float, whole: int) -> dict:
         "new": {str(n): _interval(0.1 * n) for n in range(1, 9)},
         "overlap": _interval(0.2),
     }
+
+
+def _write_sense(folder: Path) -> None:
+    _csv(
+        folder,
+        "data/evaluate/sense.csv",
+        [
+            {
+                "method": method,
+                "story": f"once upon a time there was a girl named amy {i}",
+                "word": "he",
+                "kind": "person",
+                "instead": "amy, she",
+            }
+            for method in ("decode", "greedy")
+            for i in range(10)
+        ],
+    )
 
 
 def _write_memorised(folder: Path) -> None:
@@ -356,6 +396,7 @@ def _write_benches(folder: Path) -> None:
                     "log_prob": 60 * log,
                     "distinct2": d2,
                     "repeated_4grams": r,
+                    "sense": _sense(20.0 + len(name)),
                 }
                 for name, (bleu, log, d2, r) in quality.items()
             },
@@ -490,6 +531,7 @@ def write_run(folder: Path, *, updates: int, layers: int, heads: int, sentences:
     _write_training(folder, updates)
     _write_evaluation(folder, layers, heads, sentences)
     _write_memorised(folder)
+    _write_sense(folder)
     _write_seeds(folder, updates)
     _write_benches(folder)
 

@@ -115,12 +115,6 @@ def test_overlapping_intervals_support_no_claim(own, expected, claim):
     assert finding.claim is claim
 
 
-@pytest.mark.parametrize(("own", "how"), [(0.09, "more often than"), (0.01, "less often"), (0.04, "as often as")])
-def test_repetition(own, how):
-    (finding,) = compare_samples(_evaluate(samples={"repeated_4grams": own, "reference_repeated_4grams": 0.04}))
-    assert how in finding.text
-
-
 def _copies(longest: tuple[float, float, float], whole: int = 0) -> dict:
     ends = dict(zip(("value", "low", "high"), longest))
     return {"longest_run": ends, "count": 50, "whole": whole, "new": {"4": {"value": 0.4}}}
@@ -179,22 +173,62 @@ def test_bleu_of_few_samples_says_little():
 
 
 @pytest.mark.parametrize(
-    ("log_prob", "repeats", "expected"),
+    ("low", "high", "claim", "expected"),
     [
-        (-0.8, 0.3, "is more probable than from sampling but more repetitive"),
-        (-0.8, 0.01, "is more probable than from sampling and not more repetitive"),
-        (-3.0, 0.3, "is neither more probable than from sampling nor less repetitive"),
-        (-3.0, 0.01, "is not more probable than from sampling, and not more"),
+        (0.5, 2.5, True, "width 10 finds more probable text: log-probability 1.500 nats a text from greedy decoding's"),
+        (-2.5, -0.5, True, "width 10 finds less probable text: log-probability −1.500 nats a text from greedy"),
+        (
+            -1.0,
+            2.0,
+            False,
+            "Whether beam search with width 10 finds more probable text: the interval of the difference",
+        ),
     ],
 )
-def test_beams_probability_and_repetition(log_prob, repeats, expected):
+def test_a_beam_is_compared_with_greedy_decoding_prompt_by_prompt(low, high, claim, expected):
+    def row(value: float, low: float, high: float) -> dict:
+        return {
+            "against_greedy": {
+                "prompts": 10,
+                "higher": 7,
+                "lower": 3,
+                "difference": {"value": value, "low": low, "high": high},
+            }
+        }
+
     methods = {
-        "sampling": {"log_prob_per_token": -2.0, "repeated_4grams": 0.05},
-        "beam 10": {"log_prob_per_token": log_prob, "repeated_4grams": repeats},
-        "beam 5": {"log_prob_per_token": 0.0, "repeated_4grams": 0.5},
+        "sampling": row(-9.0, -10.0, -8.0),
+        "greedy": row(0.0, 0.0, 0.0),
+        "beam 1": row(0.0, 0.0, 0.0),
+        "beam 10": row((low + high) / 2, low, high),
+        "beam 20": {"log_prob_per_token": -1.0},
     }
     (finding,) = judge_beams(Run({}, {"beam_bench": {"prompts": 10, "methods": methods}}, {}))
-    assert f"beam search with width 10 {expected}" in finding.text
+    assert expected in finding.text
+    assert "higher for 7 and lower for 3 of 10 prompts" in finding.text
+    assert finding.claim is claim
+
+
+@pytest.mark.parametrize(
+    ("own", "claim", "expected"),
+    [
+        ([0.30, 0.40], True, "repeats itself more often than the stories: 5.0 % of its 4-grams"),
+        ([0.01, 0.02], True, "repeats itself less often than the stories: 5.0 % of its 4-grams"),
+        ([0.01, 0.12], False, "Whether sampled text repeats itself more than the stories: the intervals overlap"),
+    ],
+)
+def test_repetition_is_claimed_where_the_intervals_part(own, claim, expected):
+    samples = {
+        "repeated_4grams": 0.05,
+        "repeated_4grams_interval": own,
+        "reference_repeated_4grams": 0.15,
+        "reference_repeated_4grams_interval": [0.1, 0.2],
+    }
+    (finding,) = compare_samples(_evaluate(samples=samples))
+    assert expected in finding.text
+    assert finding.claim is claim
+    samples.pop("repeated_4grams_interval")
+    assert compare_samples(_evaluate(samples=samples)) == []
 
 
 def _heads(previous: str, interpretation: str) -> Run:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.scoring.baselines import baselines, floor, sequences
+from tinylm.scoring.baselines import baselines, count_ngrams, floor, sequences
 from tinylm.scoring.ngram import KneserNey
 from tinylm.text.tokens.token_store import TokenStore
 
@@ -16,7 +16,7 @@ def stores(corpus):
 @pytest.mark.parametrize("layout", ["stories", "stream"])
 def test_baselines_score_the_tokens_of_the_layout(stores, layout):
     train, evaluation = stores
-    found = baselines(train, evaluation, layout, 3)
+    found = baselines(train, evaluation, layout, count_ngrams(train, layout, 3))
     tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
     assert {name: figures["tokens"] for name, figures in found.items()} == dict.fromkeys(found, tokens)
     assert found["uniform"]["perplexity"] == pytest.approx(train.vocab_size)

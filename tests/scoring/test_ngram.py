@@ -117,6 +117,21 @@ def test_probabilities_are_positive_and_sum_to_one(name, order):
         assert sum(probs) == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_the_next_probabilities_are_those_of_each_word_in_turn(name, order):
+    sequences, vocab_size = cases()[name]
+    model = KneserNey(sequences, order, vocab_size)
+    rng = np.random.default_rng(17)
+    heard = np.concatenate([np.zeros(0, dtype=int), *sequences])[:9]
+    for context in (heard, heard[:1], rng.integers(vocab_size, size=4), []):
+        found = model.next_probs([int(i) for i in context])
+        assert found.sum() == pytest.approx(1.0)
+        if len(context):
+            each = [np.exp(model.log_probs(np.append(context, word))[-1]) for word in range(vocab_size)]
+            np.testing.assert_allclose(found, each, rtol=1e-12)
+
+
 def test_discounts_come_from_counts_of_counts():
     """n1..n4 = 4, 3, 2, 1 at order 1: Y = 4/10, D = 1 - 0.8 * 3/4, 2 - 1.2 * 2/3, 3 - 1.6 * 1/2."""
     ids = np.repeat(np.arange(11), [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6])

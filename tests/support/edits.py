@@ -20,7 +20,7 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/kernels/decoding/products.h", "0.5f * x", "0.25f * x", f"{DECODE} seed_score"),
     ("tinylm/text/in_order.py", "waiting.popleft()", "waiting.pop()", "download vocab"),
     ("tinylm/text/corpus/cleaning.py", '"\\r\\n", "\\n"', '"\\r\\n", " "', "download"),
-    ("tinylm/text/storybook/lexicon/things.py", "ball, kite", "kite, ball", "download evaluate"),
+    ("tinylm/text/storybook/lexicon/things.py", "ball, kite", "kite, ball", "download evaluate beam_bench"),
     ("tinylm/text/skipgram.py", "return matrix", "return -matrix", "vocab"),
     ("tinylm/text/tokens/token_store.py", 'mode="r")', 'mode="r")[::-1]', f"vocab {MODEL}"),
     ("tinylm/text/tokens/words.py", "if lower_case:", "if not lower_case:", f"vocab {MODEL}"),

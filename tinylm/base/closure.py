@@ -61,9 +61,10 @@ def _sources(folder: Path) -> list[str]:
 
 
 def rooms(files: Iterable[str], below: str = "tinylm") -> list[str]:
-    """Files of the package as rooms: a folder where a third of what it holds is among them, other files one by one.
+    """Files of the package as rooms: a folder of which they are much, other files one by one.
 
-    Each file of a folder in `BY_FILE` serves stages of its own: the folder is named only if all of it is needed.
+    Much is a third of what it holds, and nine tenths of a folder that has folders below it. Each file of a folder in
+    `BY_FILE` serves stages of its own: the folder is named only if all of it is needed.
     """
     wanted, named = set(files), []
     for path in sorted((ROOT / below).iterdir()):
@@ -72,9 +73,8 @@ def rooms(files: Iterable[str], below: str = "tinylm") -> list[str]:
             inside = _sources(path)
             needed = wanted.intersection(inside)
             is_leaf = not any(child.is_dir() and child.name != "__pycache__" for child in path.iterdir())
-            if needed and (
-                len(needed) == len(inside) or (is_leaf and name not in BY_FILE and 3 * len(needed) >= len(inside))
-            ):
+            much = 1.0 if name in BY_FILE else 1 / 3 if is_leaf else 0.9
+            if needed and len(needed) >= much * len(inside):
                 named.append(name)
             elif needed:
                 named += rooms(wanted, name)

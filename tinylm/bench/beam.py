@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
@@ -17,15 +19,21 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
-from tinylm.scoring.diversity import distinct_n, repeated_share
+from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, repeated_share
 from tinylm.text.prompts import Prompt, choose_prompts
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
+JUDGED, RESAMPLES = 50, 1000  # prompts whose continuations are asked whether they make sense; for the intervals
+EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ by less
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Everything that a process needs for one method: a beam search of `width`, or token by token if it is None."""
+    """Everything that a process needs for one method: a beam search of `width`, or token by token if it is None.
+
+    judged: further prompts, whose continuations are only asked whether they make sense; none where nobody can tell.
+    """
 
     name: str
     width: int | None
@@ -36,6 +44,7 @@ class Task:
     tokenizer: str
     device: str
     threads: int
+    judged: Sequence[Sequence[int]] = ()
 
 
 def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
@@ -79,11 +88,14 @@ def measure_task(task: Task) -> dict[str, Any]:
     def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool = True) -> list[tuple[list[int], float]]:
         return continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos=stop_at_eos)
 
+    sooner = decoder_of(model, dataclasses.replace(task.decode, step="auto"))  # nothing is timed here
+    judged = continue_prompts(task, sooner, tokenizer, task.judged, stop_at_eos=True) if task.judged else []
     found = decode(task.prompts)
     texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
     against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
     return {
         "found": found,
+        "judged": judged,
         "against_fp32": against,
         **speed(lambda prompts: [ids for ids, _ in decode(prompts, task.settings.stop_at_eos)], task, device),
     }
@@ -164,6 +176,38 @@ def table(
         }
         for prompt, (ids, log_prob) in zip(prompts, result["found"], strict=True)
     ]
+
+
+def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Whether a method's continuations of the task's `judged` prompts make sense: key `sense`; none without prompts."""
+    from tinylm.scoring.sense import grade, sense
+
+    if not task.judged:
+        return {}
+    texts = [
+        (tokenizer.decode(prompt), tokenizer.decode(ids), bool(ids) and ids[-1] == tokenizer.eos_id)
+        for prompt, (ids, _) in zip(task.judged, result["judged"], strict=True)
+    ]
+    return {"sense": sense(grade(texts), RESAMPLES, task.decode.seed)}
+
+
+def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) -> dict[str, dict[str, Any]]:
+    """Key `against_greedy`: for how many prompts a method's text is more or less probable than greedy decoding's.
+
+    The prompts are the judged ones where there are any, since they are more. difference: of the log-probabilities in
+    nats a text, mean over prompts with its 95 % bootstrap interval.
+    """
+    texts = "judged" if result["judged"] else "found"
+    pairs = [own - other for (_, own), (_, other) in zip(result[texts], greedy[texts], strict=True)]
+    low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
+    return {
+        "against_greedy": {
+            "prompts": len(pairs),
+            "higher": sum(pair > EQUAL for pair in pairs),
+            "lower": sum(pair < -EQUAL for pair in pairs),
+            "difference": {"value": statistics.fmean(pairs), "low": low, "high": high},
+        }
+    }
 
 
 def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,17 @@ from typing import Any
 
 from tinylm.reporting.blocks import Blocks, fold, gallery, paragraph, picture, record_table, table
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import ABSENT, count, figure, interval, loss, many, share, visible, with_interval
+from tinylm.reporting.wording import (
+    ABSENT,
+    count,
+    figure,
+    loss,
+    many,
+    share,
+    share_with_interval,
+    visible,
+    with_interval,
+)
 
 FIGURES = {  # of metrics/seeds.json: what it is called, how it is written
     "perplexity": ("perplexity on evaluation", figure),
@@ -72,10 +82,10 @@ def memorised(run: Run) -> Blocks:
         "longest run, median": both("longest_run_median", figure),
         "longest run of all": both("longest_run_largest", count),
         "whole texts in train": both("whole", count),
-        "nearest story holds": both("overlap", _share_with_interval),
+        "nearest story holds": both("overlap", share_with_interval),
     }
     orders = sorted({n for side in sides for n in side.get("new", {})}, key=int)
-    new = {many(int(n), "word"): [_share_with_interval(side.get("new", {}).get(n)) for side in sides] for n in orders}
+    new = {many(int(n), "word"): [share_with_interval(side.get("new", {}).get(n)) for side in sides] for n in orders}
     return (
         paragraph(protocol, f"Train has {stories} stories." if stories != ABSENT else "")
         + gallery(
@@ -85,18 +95,6 @@ def memorised(run: Run) -> Blocks:
         + record_table("n-grams not in the training split", "of", new, heads)
         + _closest(run.rows("memorised"))
     )
-
-
-def _share_with_interval(value: Any) -> str:
-    """{"value", "low", "high"} as 12.3 % (11.0 to 14.0)."""
-    if not isinstance(value, dict):
-        return share(value)
-    ends = interval(value)
-    text = share(value.get("value"))
-    if not ends:
-        return text
-    low, high = (share(end).removesuffix(" %") for end in ends)
-    return f"{text} ({low} to {high})"
 
 
 def _closest(rows: Sequence[dict[str, Any]]) -> Blocks:

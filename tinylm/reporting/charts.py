@@ -42,7 +42,8 @@ def draw_curves(
     if log_y:
         _log_axis(axes)
     elif from_zero:
-        axes.set_ylim(0, 1.1 * max(max(ys) for _, ys in curves.values()) or 1)
+        highs = [max(ys) for _, ys in curves.values()] + [max(highs) for *_, highs in (bands or {}).values()]
+        axes.set_ylim(0, 1.1 * max(highs) or 1)
     count_axis(axes)
     _wide_enough(axes, curves)
     if len(ends) > 1:

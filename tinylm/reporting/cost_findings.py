@@ -27,7 +27,7 @@ def judge_cache(run: Run) -> list[Finding]:
             found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
         else:
             found.append(f"with {length} the cache makes no measurable difference")
-    same = {"yes": " Both generated the same tokens.", "no": " They generated different tokens, so one is wrong."}
+    same = {"yes": " Both generated the same tokens.", "no": " Their tokens part where two were equally likely."}
     return [said(f"Key-value cache: {'; '.join(found)}.{same.get(flag(run.get('kv_bench', 'same_ids')), '')}")]
 
 

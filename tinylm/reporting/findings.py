@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tinylm.reporting.cost_findings import COST_RULES
 from tinylm.reporting.heads import HEAD_RULES
+from tinylm.reporting.sense_sections import SENSE_RULES
 from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.text_findings import TEXT_RULES
 from tinylm.reporting.wording import Finding, count, figure, interval, loss, not_said, said, share
@@ -183,6 +184,7 @@ RULES: tuple[Callable[[Run], list[Finding]], ...] = (
     judge_fit,
     judge_unknown,
     *TEXT_RULES,
+    *SENSE_RULES,
     *HEAD_RULES,
     *COST_RULES,
     limits,

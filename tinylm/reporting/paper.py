@@ -35,6 +35,7 @@ CHAPTERS = (
             "evaluation",
             "seeds",
             "samples",
+            "sense",
             "memorised",
             "beams",
             "cache",

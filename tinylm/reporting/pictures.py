@@ -11,6 +11,7 @@ from tinylm.reporting import charts, heatmaps
 from tinylm.reporting.charts import Curves
 from tinylm.reporting.drawing import STYLE, settle, to_svg
 from tinylm.reporting.heads import heads, tendencies
+from tinylm.reporting.sense_sections import sense_methods
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.wording import big, count, figure, interval, loss, name_of, prediction, seconds, share
 
@@ -130,6 +131,34 @@ def _beams(quality: str, y_label: str) -> Draw:
         return Picture(charts.draw_points(points, title, "tokens/s", y_label), f"{title}: {words}.")
 
     return draw
+
+
+def _sense_methods(run: Run) -> Picture | None:
+    rows = [(name, row.get("words")) for name, row in sense_methods(run).items()]
+    known = [(name, value) for name, words in rows if (value := as_number((words or {}).get("value")))]
+    if not known:
+        return None
+    title = "Words read for each impossible one"
+    drawn = charts.draw_bars(known, title, "words", figure, strong="as in section decode")
+    return Picture(drawn, f"{title}: " + "; ".join(f"{name} {figure(value)}" for name, value in known) + ".")
+
+
+def _sense_training(run: Run) -> Picture | None:
+    rows = run.get("evaluate", "sense", "training")
+    points = [
+        (tokens, value, *span)
+        for row in (rows if isinstance(rows, list) else [])
+        if (tokens := as_number(row.get("tokens"))) is not None
+        and (value := as_number((row.get("words") or {}).get("value"))) is not None
+        and (span := interval(row["words"]))
+    ]
+    if not points:
+        return None
+    xs, ys, lows, highs = (list(column) for column in zip(*points, strict=True))
+    title = "Words read for each impossible one during training"
+    lines, bands = {"samples": (xs, ys)}, {"samples": (xs, lows, highs)}
+    drawn = charts.draw_curves(lines, title, "tokens seen", "words", from_zero=True, bands=bands)
+    return Picture(drawn, f"{title}, against tokens seen: {ends(lines)}.")
 
 
 def _pair(name: str, x: str, flag: str, y: str, labels: tuple[str, str], title: str, axes: tuple[str, str]) -> Draw:
@@ -274,6 +303,8 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "head_roles": (("roles", "ablation"), _head_roles),
     "seed_losses": (("seed_curves",), seed_losses),
     "new_ngrams": (("evaluate",), new_ngrams),
+    "sense_methods": (("evaluate",), _sense_methods),
+    "sense_training": (("evaluate",), _sense_training),
 }
 
 

@@ -165,8 +165,8 @@ def beams(run: Run) -> Blocks:
     return (
         paragraph(note if rows else "")
         + gallery(
-            picture("beam_log_prob", "A wider beam spends more time to find more probable text."),
-            picture("beam_bleu", "More probable text is not necessarily closer to the reference."),
+            picture("beam_log_prob", "How probable a method's text is under the model, and how fast it is found."),
+            picture("beam_bleu", "How close a method's text is to the reference, and how fast it is found."),
         )
         + record_table("Quality and speed", "method", rows, heads)
         + _side_by_side(run)

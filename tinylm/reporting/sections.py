@@ -12,6 +12,7 @@ from tinylm.reporting import (
     quality_sections,
     reference_sections,
     run_sections,
+    sense_sections,
 )
 from tinylm.reporting.blocks import Blocks, joined, paragraph
 from tinylm.reporting.settings import ReportSettings
@@ -68,6 +69,9 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
         Section("seeds", "Seeds", "Variation across seeds", ("seeds", "seed_curves"), chance_sections.seeds),
         Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy"), samples),
+        Section(
+            "sense", "Sense", "Do the stories make sense?", ("evaluate", "sense", "beam_bench"), sense_sections.sense
+        ),
         Section("memorised", "Memorised", "Memorisation", ("evaluate", "memorised"), chance_sections.memorised),
         Section("beams", "Beams", "Beam search compared with sampling", beams, quality.beams),
         Section("attention", "Attention", "Attention heads", heads, _attention),

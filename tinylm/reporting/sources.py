@@ -29,6 +29,7 @@ FILES = {  # name: (path, the stage that writes it)
     "ablation": (paths.evaluated("ablation.csv"), "evaluate"),
     "greedy": (paths.evaluated("greedy.csv"), "evaluate"),
     "memorised": (paths.evaluated("memorised.csv"), "evaluate"),
+    "sense": (paths.evaluated("sense.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "moments": (paths.evaluated("moments.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
@@ -122,6 +123,8 @@ class Run:
 
     def asks_for(self, name: str) -> bool:
         """Whether the parameters ask for this file; most files are always made."""
+        if name == "sense":  # which the storybook's generator alone can tell
+            return self.param("data", "source") == "storybook" and self.param("evaluate", "prompts") == "starts"
         return name not in _ASKED or self.param(*_ASKED[name]) not in (None, 0, [])
 
 

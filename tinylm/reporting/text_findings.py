@@ -4,7 +4,6 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import Finding, count, figure, interval, loss, not_said, said, share
 
 FEW_SAMPLES = 200  # continuations: below this BLEU-4 moves with the draw
-CLOSE = 0.02  # relative: two figures nearer than this are called equal
 
 
 def compare_samples(run: Run) -> list[Finding]:
@@ -39,23 +38,17 @@ def compare_samples(run: Run) -> list[Finding]:
 
 
 def _repetition(run: Run) -> list[Finding]:
-    own = as_number(run.get("evaluate", "samples", "repeated_4grams"))
-    real = as_number(run.get("evaluate", "samples", "reference_repeated_4grams"))
-    if own is None or real is None:
+    own, real = (as_number(run.get("evaluate", "samples", f"{who}repeated_4grams")) for who in ("", "reference_"))
+    a, b = (interval(run.get("evaluate", "samples", f"{who}repeated_4grams_interval")) for who in ("", "reference_"))
+    if own is None or real is None or a is None or b is None:
         return []
-    how = (
-        "more often than"
-        if own > real * (1 + CLOSE)
-        else "less often than"
-        if own < real * (1 - CLOSE)
-        else "as often as"
-    )
-    return [
-        said(
-            f"Sampled text repeats itself {how} the stories: {share(own)} of its 4-grams occurred before in the "
-            f"same text, against {share(real)}."
-        )
-    ]
+    shares = f"{share(own)} of its 4-grams occurred before in the same text, against {share(real)}"
+    if a[0] <= b[1] and b[0] <= a[1]:
+        return [
+            not_said(f"Whether sampled text repeats itself more than the stories: the intervals overlap ({shares}).")
+        ]
+    how = "more" if a[0] > b[1] else "less"
+    return [said(f"Sampled text repeats itself {how} often than the stories: {shares}.")]
 
 
 def judge_bleu(run: Run) -> list[Finding]:
@@ -121,36 +114,39 @@ def judge_memorised(run: Run) -> list[Finding]:
 
 
 def judge_beams(run: Run) -> list[Finding]:
-    """Does a wider beam find more probable text, and does it pay with repetition?"""
+    """Does a wider beam find more probable text than greedy decoding does?"""
     methods = run.table("beam_bench", "methods")
-    beams = sorted((int(width), name) for name in methods if (width := name.removeprefix("beam ")).isdigit())
-    if not beams:
-        return []
-    widest = beams[-1][1]
-    base = "sampling" if "sampling" in methods else beams[0][1]
-    if widest == base:
-        return []
-
-    def both(key: str) -> tuple[float | None, float | None]:
-        return as_number(methods[widest].get(key)), as_number(methods[base].get(key))
-
-    (probable, probable_base), (repeats, repeats_base) = both("log_prob_per_token"), both("repeated_4grams")
-    if probable is None or probable_base is None or repeats is None or repeats_base is None:
-        return []
-    likely, repetitive = probable > probable_base, repeats > repeats_base
-    figures = (
-        f"{loss(probable)} against {loss(probable_base)} nats per token, repeated 4-grams {share(repeats)} against "
-        f"{share(repeats_base)}"
-    )
-    name, other = widest.replace("beam ", "beam search with width "), "sampling" if base == "sampling" else base
-    verdict = {
-        (True, True): f"Text from {name} is more probable than from {other} but more repetitive",
-        (True, False): f"Text from {name} is more probable than from {other} and not more repetitive",
-        (False, True): f"Text from {name} is neither more probable than from {other} nor less repetitive",
-        (False, False): f"Text from {name} is not more probable than from {other}, and not more repetitive",
-    }[likely, repetitive]
-    prompts = count(run.get("beam_bench", "prompts"))
-    return [said(f"{verdict} ({figures}; {prompts} prompts, no intervals).")]
+    found = []
+    for name, row in methods.items():
+        compared = row.get("against_greedy")
+        if not name.startswith("beam ") or name == "beam 1" or not isinstance(compared, dict):
+            continue
+        ends, difference = interval(compared.get("difference")), compared["difference"].get("value")
+        if ends is None:
+            continue
+        width, prompts = name.removeprefix("beam "), count(compared.get("prompts"))
+        figures = (
+            f"log-probability {loss(difference)} nats a text from greedy decoding's ({loss(ends[0])} to "
+            f"{loss(ends[1])}), higher for {count(compared.get('higher'))} and lower for "
+            f"{count(compared.get('lower'))} of {prompts} prompts"
+        )
+        if ends[0] > 0:
+            found.append(said(f"Beam search with width {width} finds more probable text: {figures}."))
+        elif ends[1] < 0:
+            found.append(
+                said(
+                    f"Beam search with width {width} finds less probable text: {figures}. What is likelier for some "
+                    "words may cost more later, and a beam keeps only the likeliest beginnings."
+                )
+            )
+        else:
+            found.append(
+                not_said(
+                    f"Whether beam search with width {width} finds more probable text: the interval of the difference "
+                    f"holds 0 ({figures})."
+                )
+            )
+    return found
 
 
 TEXT_RULES = (compare_samples, judge_memorised, judge_bleu, judge_beams)

@@ -125,6 +125,18 @@ def with_interval(value: Any, digits: int = 3) -> str:
     return f"{text} ({figure(ends[0], digits)} to {figure(ends[1], digits)})" if ends else text
 
 
+def share_with_interval(value: Any) -> str:
+    """{"value", "low", "high"} of shares of one as 12.3 % (11.0 to 14.0)."""
+    if not isinstance(value, dict):
+        return share(value)
+    ends = interval(value)
+    text = share(value.get("value"))
+    if not ends:
+        return text
+    low, high = (share(end).removesuffix(" %") for end in ends)
+    return f"{text} ({low} to {high})"
+
+
 def prediction(sentence: Sentence) -> str:
     """What the model expects after a sentence: next: “there” (93.1 %); empty if that was not kept."""
     if sentence.probability is None:

@@ -13,7 +13,14 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, pooled_perplexity, repeated_share
+from tinylm.scoring.diversity import (
+    bootstrap_interval,
+    distinct_n,
+    mean,
+    pooled_perplexity,
+    repeated_share,
+    repeated_shares,
+)
 from tinylm.scoring.perplexity import perplexity
 from tinylm.scoring.settings import EvaluateSettings
 from tinylm.text.prompts import Prompt, choose_prompts, cut_prompts
@@ -229,5 +236,10 @@ def summarise(rows: Sequence[dict[str, Any]], settings: EvaluateSettings) -> tup
         **{f"reference_distinct{n}": distinct_n(references, n) for n in (1, 2, 3)},
         "repeated_4grams": repeated_share(texts, 4),
         "reference_repeated_4grams": repeated_share(references, 4),
+        **{
+            f"{name}_interval": list(bootstrap_interval(np.array(shares), mean, settings.bootstrap, settings.seed))
+            for name, side in (("repeated_4grams", texts), ("reference_repeated_4grams", references))
+            if (shares := repeated_shares(side, 4))
+        },
     }
     return figures, sentences

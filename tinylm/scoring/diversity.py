@@ -21,8 +21,14 @@ def repeated_share(texts: Sequence[str], n: int) -> float:
 
     Texts shorter than n are left out; 0.0 if none remain.
     """
+    shares = repeated_shares(texts, n)
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def repeated_shares(texts: Sequence[str], n: int) -> list[float]:
+    """Of each text with n words or more, the share of its n-grams that occurred earlier in it."""
     grams = [found for text in texts if (found := _ngrams(text, n))]
-    return float(np.mean([1 - len(set(found)) / len(found) for found in grams])) if grams else 0.0
+    return [1 - len(set(found)) / len(found) for found in grams]
 
 
 def bootstrap_interval(

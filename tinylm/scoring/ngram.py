@@ -65,6 +65,28 @@ class KneserNey:
             probs[found] = level.probs[rows[found]]
         return np.log(probs[1:])
 
+    def next_probs(self, context: Sequence[int]) -> np.ndarray:
+        """Probability of every id after a context, of which up to order - 1 tokens count.  -> (V,) float64"""
+        unigrams, *longer = self._levels
+        probs = unigrams.probs.copy()
+        recent = np.asarray(context[max(len(context) - self.order + 1, 0) :], dtype=np.int64)
+        self._check(recent)
+        for length, level in enumerate(longer[: len(recent)], start=1):
+            row = self._row(recent[len(recent) - length :])
+            if row < 0:  # never occurred, so no longer context did
+                break
+            first, last = np.searchsorted(level.keys, [row * self.vocab_size, (row + 1) * self.vocab_size])
+            probs *= level.backoff[row]
+            probs[level.keys[first:last] % self.vocab_size] = level.probs[first:last]
+        return probs
+
+    def _row(self, words: np.ndarray) -> int:
+        """The row of an n-gram among those of its length, -1 if it never occurred."""
+        row = int(words[0])
+        for level, word in zip(self._levels[1:], words[1:], strict=False):
+            (row,) = _look_up(level.keys, np.array([row]), np.array([word]), self.vocab_size).tolist()
+        return row
+
     def _check(self, ids: np.ndarray) -> None:
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
             raise ValueError(f"ids from {ids.min()} to {ids.max()}; allowed: 0 to {self.vocab_size - 1}")

@@ -24,7 +24,7 @@ class Curves:
     rate: list[float] = dataclasses.field(default_factory=list)
     grad_norm: list[float] = dataclasses.field(default_factory=list)
     held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)  # update, tokens, nats per token
-    samples: list[tuple[int, int, str]] = dataclasses.field(default_factory=list)  # update, tokens, text
+    samples: list[tuple[int, int, list[str]]] = dataclasses.field(default_factory=list)  # update, tokens, texts
 
     def add(self, update: int, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
         """Enter the figures of one update."""
@@ -92,9 +92,13 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
         _write(Path(folder) / f"{name}.csv", rows)
 
 
-def write_samples(path: str | Path, curves: Curves) -> None:
-    """Write the samples of the run: a list of {update, tokens, text}."""
-    write_json(path, [dict(zip(("update", "tokens", "text"), sample, strict=True)) for sample in curves.samples])
+def write_samples(path: str | Path, curves: Curves, prompt: str) -> None:
+    """Write the samples of the run: a list of {update, tokens, prompt, text, others}; each text begins with prompt."""
+    rows = [
+        {"update": update, "tokens": tokens, "prompt": prompt, "text": texts[0], "others": texts[1:]}
+        for update, tokens, texts in curves.samples
+    ]
+    write_json(path, rows)
 
 
 def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:

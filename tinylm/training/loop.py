@@ -30,7 +30,7 @@ class _Run:
 
     trainer: Trainer
     held_out: Callable[[], Iterable[Batch]]
-    on_sample: Callable[[int, int], str] | None
+    on_sample: Callable[[int, int], list[str]] | None
     snapshots: Snapshots | None
     logger: Logger | None
     checkpoints: EpochCheckpoints
@@ -220,7 +220,7 @@ def train(
     settings: TrainSettings,
     *,
     log_every_s: float = 5.0,
-    on_sample: Callable[[int, int], str] | None = None,
+    on_sample: Callable[[int, int], list[str]] | None = None,
     snapshots: Snapshots | None = None,
     logger: Logger | None = None,
     group: Group | None = None,

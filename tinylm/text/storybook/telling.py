@@ -205,9 +205,15 @@ def render(pieces: list[str]) -> str:
     return VOWEL_SOUND.sub(r"\1n ", text)
 
 
-def tell(sampler: Sampler) -> tuple[str, World]:
-    """One story, drawn by the sampler, and the world at its end."""
+def told(sampler: Sampler) -> Telling:
+    """One whole telling, drawn by the sampler."""
     telling = Telling()
     while (choice := telling.advance()) is not None:
         telling.take(choice, sampler.pick(choice.weighted, choice.banned))
+    return telling
+
+
+def tell(sampler: Sampler) -> tuple[str, World]:
+    """One story, drawn by the sampler, and the world at its end."""
+    telling = told(sampler)
     return render(telling.pieces), telling.world
