@@ -56,8 +56,8 @@ def tellings(
             missed(position, "", "")
         else:
             for index in range(len(choice.weighted.options)):
-                first = [first_piece(telling, choice, index)]
-                if index not in choice.banned and _follow(first, [choice.kind], wanted, position, opening, missed) >= 0:
+                first, origin = first_piece(telling, choice, index)
+                if index not in choice.banned and _follow([first], [origin], wanted, position, opening, missed) >= 0:
                     branch = telling.fork()
                     branch.take(choice, index)
                     weight = choice.weighted.log_prob(index, choice.banned)

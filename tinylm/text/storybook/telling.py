@@ -186,15 +186,17 @@ class Telling:
             self.todo.extend(choice.weighted.options[index])
 
 
-def first_piece(telling: Telling, choice: Choice, index: int) -> str:
-    """What option index of the choice tells first, "" if that depends on further choices."""
+def first_piece(telling: Telling, choice: Choice, index: int) -> tuple[str, str]:
+    """What option index of the choice tells first, and where that is from; "" if it depends on further choices."""
     option = choice.weighted.options[index]
     if not choice.kind:
-        return option[-1] if option and isinstance(option[-1], str) else ""
+        return (option[-1], "") if option and isinstance(option[-1], str) else ("", "")
     if not choice.slot:
-        return option.parts[choice.part]
+        return option.parts[choice.part], origin(choice.kind, choice.part)
     asked = telling.todo[-1]
-    return option.parts[asked.part] if isinstance(asked, Mention) and asked.slot == choice.slot else ""
+    if isinstance(asked, Mention) and asked.slot == choice.slot:
+        return option.parts[asked.part], origin(choice.kind, asked.part)
+    return "", ""
 
 
 def render(pieces: list[str]) -> str:
