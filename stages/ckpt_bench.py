@@ -16,7 +16,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
-FIGURES = ("peak_mib", "process_mib", "step_s", "tokens_per_s", "epoch_s")
+FIGURES = ("peak_mib", "process_mib", "step_s", "step_low_s", "step_high_s", "tokens_per_s", "epoch_s")
 
 
 def main() -> None:
@@ -35,7 +35,8 @@ def main() -> None:
     measured, failed = measure.split_failures("ckpt_bench", results)
     depths = ckpt.compare(measured)
     rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
-    write_results("ckpt_bench", {"same_loss": True, "same_gradients": True, "depths": depths}, same=True)
+    same = True if depths else None  # a difference has failed the stage; None: nothing to compare with was measured
+    write_results("ckpt_bench", {"same_loss": same, "same_gradients": same, "depths": depths}, same=same)
     plotted = [(row["layers"], ckpt.SERIES[row["recompute"]], row["peak_mib"]) for row in rows if "peak_mib" in row]
     tables = {paths.plot("ckpt_memory_time"): [("layers", "series", "value"), *plotted]}
     pairs, others = ckpt.apart(rows)

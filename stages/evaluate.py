@@ -77,7 +77,12 @@ def main() -> None:
     say(5, "what each head attends to, and the loss without it")
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
-    measured = {"heads": heads.tendencies, "roles": heads.roles, "ablation": heads.ablation}
+    measured = {
+        "heads": heads.tendencies,
+        "head_distances": heads.distances,
+        "roles": heads.roles,
+        "ablation": heads.ablation,
+    }
     for name, rows in (tables | measured).items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")

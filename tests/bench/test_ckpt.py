@@ -83,6 +83,51 @@ def test_another_loss_fails():
         ckpt.compare([result("none"), result("blocks", nats=1.25)])
 
 
+def test_each_setting_is_timed_in_turn_and_the_spread_is_kept(folder, monkeypatch, model_settings, capsys):
+    asked, times = [], iter([3.0, 30.0, 300.0, 3000.0, 1.0, 10.0, 100.0, 1000.0, 2.0, 20.0, 200.0, 2000.0])
+
+    def measure_one(function, task):
+        asked.append((function.__name__, task.recompute))
+        whole = {"nats": "0x1p+0", "gradients": {}, "tokens": 10, "tokens_per_epoch": 100, "peak_mib": 1.0}
+        return {"step_s": next(times)} | (whole if function is ckpt.measure_task else {})
+
+    monkeypatch.setattr(measure, "in_own_process", measure_one)
+    settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=3)
+    results = ckpt.run(ckpt.make_tasks(settings, model_settings, 2, "data", "cpu", 1))
+    assert asked == [(name, mode) for name in ("measure_task", "time_task", "time_task") for mode in ckpt.MODES]
+    assert [(row["step_low_s"], row["step_s"], row["step_high_s"]) for row in results] == [
+        (1.0, 2.0, 3.0), (10.0, 20.0, 30.0), (100.0, 200.0, 300.0), (1000.0, 2000.0, 3000.0)
+    ]  # fmt: skip
+    assert (results[0]["tokens_per_s"], results[0]["epoch_s"]) == (5.0, 20.0)
+    assert "times, trial 3 of 3" in capsys.readouterr().out
+
+
+def test_a_further_trial_is_a_step_of_the_same_work(folder, model_settings):
+    settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=1)
+    task = ckpt.make_tasks(settings, model_settings, 2, "data", "cpu", 1)[0]
+    assert ckpt.time_task(task)["step_s"] > 0
+
+
+def test_a_setting_that_dies_in_a_later_trial_is_named(folder, params, change, monkeypatch):
+    def die(function, task):
+        return {"error": "oom"} if function is ckpt.time_task and task.recompute == "sqrt" else function(task)
+
+    monkeypatch.setattr(measure, "in_own_process", die)
+    change(params, "ckpt_bench", repeats=2)
+    ckpt_bench.main()
+    lost = json.loads((folder / "metrics/ckpt_bench_time.json").read_text())["not_measured"]
+    assert [row["setting"] for row in lost] == ["1 layers, recompute sqrt", "3 layers, recompute sqrt"]
+
+
+def test_nothing_is_called_the_same_that_was_not_compared(folder, monkeypatch):
+    def die(function, task):
+        return {"error": "oom"} if task.recompute == "none" else function(task)
+
+    monkeypatch.setattr(measure, "in_own_process", die)
+    ckpt_bench.main()
+    assert json.loads((folder / "metrics/ckpt_bench.json").read_text()) == {"same": None}
+
+
 def test_a_setting_that_dies_is_recorded_and_its_depth_not_compared(folder, monkeypatch):
     def die(function, task):
         return {"error": "oom"} if task.model.layers == 3 and task.recompute == "none" else function(task)

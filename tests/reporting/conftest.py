@@ -373,6 +373,21 @@ def _write_heads(folder: Path, layers: int, heads: int, rng: np.random.Generator
         rows.append(row)
     rows[-1] |= {"previous": 0.91, "interpretation": "the previous token: 91% of the weight (5% if spread evenly)"}
     _csv(folder, "data/evaluate/heads.csv", rows)
+    _csv(
+        folder,
+        "data/evaluate/head_distances.csv",
+        [
+            {
+                "layer": i // heads + 1,
+                "head": i % heads + 1,
+                "other_layer": j // heads + 1,
+                "other_head": j % heads + 1,
+                "bits": f"{((j - i) / layers / heads) ** 2:.5f}",
+            }
+            for i in range(layers * heads)
+            for j in range(i + 1, layers * heads)
+        ],
+    )
 
 
 def _write_benches(folder: Path) -> None:

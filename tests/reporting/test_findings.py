@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinylm.reporting.cost_findings import judge_accumulation, judge_cache, judge_recompute, judge_timings
@@ -15,7 +16,17 @@ from tinylm.reporting.findings import (
     judge_unknown,
     limits,
 )
-from tinylm.reporting.heads import Head, Role, heads, judge_ablation, judge_heads, judge_roles
+from tinylm.reporting.heads import (
+    Head,
+    Role,
+    head_distances,
+    heads,
+    in_the_plane,
+    judge_ablation,
+    judge_distances,
+    judge_heads,
+    judge_roles,
+)
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu, judge_memorised
 
@@ -243,6 +254,30 @@ def test_heads_that_stand_out_are_named():
     assert "No head stands out" in _text(judge_heads(_heads("0.08", "spread evenly")))
 
 
+def _apart(bits: dict[tuple[int, int], float]) -> Run:
+    rows = [
+        {"layer": "1", "head": str(i), "other_layer": "1", "other_head": str(j), "bits": str(value)}
+        for (i, j), value in bits.items()
+    ]
+    return Run({}, {"head_distances": rows}, {})
+
+
+def test_the_nearest_and_the_farthest_heads_are_named():
+    (finding,) = judge_distances(_apart({(1, 2): 0.25, (1, 3): 0.64, (2, 3): 0.09}))
+    assert "heads 1.2 and 1.3 (layer.head) look at the same tokens most" in finding.text
+    assert "0.090 bits of at most 1), heads 1.1 and 1.3 least (0.64 bits)" in finding.text
+    assert judge_distances(_apart({(1, 2): 0.25})) == judge_distances(Run({}, {}, {})) == []
+
+
+def test_the_plane_keeps_distances_that_fit_into_it():
+    """Three points fit: their distances are the roots of the divergences."""
+    names, bits = head_distances(_apart({(1, 2): 0.25, (1, 3): 0.64, (2, 3): 0.16}))
+    points = in_the_plane(bits)
+    assert names == ["1.1", "1.2", "1.3"]
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert np.linalg.norm(points[i] - points[j]) == pytest.approx(bits[i, j] ** 0.5, abs=1e-9)
+
+
 def test_roles_are_named_where_they_stand_out_from_position_alone():
     rows = [
         {"layer": "1", "head": "1", "role": "previous token", "score": "0.70", "baseline": "0.61"},
@@ -338,6 +373,17 @@ def test_recomputation_is_judged_at_the_greatest_depth(peak, same, expected):
     text = _text(judge_recompute(Run({}, {"ckpt_bench_time": {"settings": settings}, "ckpt_bench": exact}, {})))
     assert all(part in text for part in expected)
     assert "1.30 times the time" in text
+
+
+@pytest.mark.parametrize(
+    ("high", "told"), [(0.12, "1.30 times the time of a step"), (0.14, "no difference in time can")]
+)
+def test_times_whose_trials_overlap_are_not_compared(high, told):
+    settings = [
+        {"layers": 4, "recompute": on, "peak_mib": 9.0, "step_s": step, "step_low_s": low, "step_high_s": top}
+        for on, low, step, top in ((True, 0.125, 0.13, 0.15), (False, 0.09, 0.10, high))
+    ]
+    assert told in _text(judge_recompute(Run({}, {"ckpt_bench_time": {"settings": settings}}, {})))
 
 
 def test_timings_name_the_machine():

@@ -119,7 +119,9 @@ EVEN = dict.fromkeys(WEIGHTS, 0.1) | {"entropy_nats": 2.0, "distance_tokens": 10
         ({"previous": 0.62, "self": 0.3}, "the previous token: 62% of the weight (10% if spread evenly)"),
         ({"distance_tokens": 2.0}, "nearby tokens: 2.0 back on average (10.0 if spread evenly)"),
         ({"distance_tokens": 15.0}, "distant tokens: 15.0 back on average (10.0 if spread evenly)"),
-        ({"entropy_nats": 1.0}, "a few tokens of no measured kind: about 2.7 at a time (7.4 if spread evenly)"),
+        ({"entropy_nats": 1.0}, "tokens of no measured kind: about 2.7 at a time (7.4 if spread evenly)"),
+        ({"entropy_nats": 1.45}, "tokens of no measured kind: about 4.3 at a time (7.4 if spread evenly)"),
+        ({"entropy_nats": 1.55}, "spread evenly"),
     ],
 )
 def test_interpretation_follows_the_figures(changed, line):

@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,12 +25,13 @@ from tinylm.text.tokens.token_store import TokenStore
 from tinylm.training.trainer import accumulate_gradients
 
 SEED = 1
+STEPS = 2  # of which a trial's time is the median
 SERIES = {"none": "plain", "blocks": "recompute", "blocks+loss": "blocks+loss", "sqrt": "sqrt"}  # as plots name them
 MODES = tuple(SERIES)
 MEASURED = (
-    "a step is forward and backward pass of one batch in fp32, without the optimizer; peak memory is the "
-    "allocator's in one further step, above weights and gradients; the time of an epoch is extrapolated: its tokens "
-    "over tokens/s"
+    "a step is forward and backward pass of one batch in fp32, without the optimizer; its time is the median of "
+    "interleaved trials (lowest to highest), each in a process of its own; peak memory is the allocator's in one "
+    "further step, above weights and gradients; the time of an epoch is extrapolated: its tokens over tokens/s"
 )
 
 
@@ -83,11 +85,8 @@ def gradient_digests(model: TinyLM) -> dict[str, str]:
     }
 
 
-def measure_task(task: Task) -> dict[str, Any]:
-    """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
-
-    The optimizer is left out: it is the same in all modes.
-    """
+def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], Any]:
+    """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
     loss = "plain" if task.plain_loss else "twice" if task.recompute == "blocks+loss" else "chunked"
@@ -96,40 +95,84 @@ def measure_task(task: Task) -> dict[str, Any]:
     model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
     store = TokenStore(task.tokens, "train")
     batches = TrainBatches(store, "stream", task.batch_size, task.model.context, task.pad_id, SEED)
-    batch = batches.batch(0)
+    first = batches.batch(0)
 
-    row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
-
-    def step(batch: Batch = batch) -> float:
+    def step(batch: Batch = first) -> float:
         model.zero_grad(set_to_none=True)
         return accumulate_gradients(model, [batch], task.precision)[0]
 
+    return model, batches, step, device
+
+
+def measure_task(task: Task) -> dict[str, Any]:
+    """Forward and backward pass of one batch of full windows: loss, digests, seconds and memory.
+
+    The optimizer is left out: it is the same in all modes.
+    """
+    model, batches, step, device = _prepared(task)
+    batch = batches.batch(0)
+    row = Batch(batch.inputs[:1], batch.targets[:1], task.model.context)
     nats = step()  # right after the seed, so dropout draws the same in all modes
     digests = gradient_digests(model)
-    seconds = measure.median_seconds(step, repeats=task.repeats, device=device, warm_up=0)
+    seconds = measure.median_seconds(step, repeats=STEPS, device=device, warm_up=0)
     process = own_peak_mib()
     model.zero_grad(set_to_none=True)
     return {
         "nats": nats.hex(),
         "gradients": digests,
         "step_s": seconds,
-        "tokens_per_s": batch.tokens / seconds,
-        "epoch_s": batches.tokens_per_epoch / batch.tokens * seconds,
+        "tokens": batch.tokens,
+        "tokens_per_epoch": batches.tokens_per_epoch,
         "process_mib": process,
         "peak_mib": measure.peak_mib(step, device, before=lambda: step(row)),
     }
 
 
+def time_task(task: Task) -> dict[str, Any]:
+    """Seconds of a step alone: a further trial."""
+    _, _, step, device = _prepared(task)
+    return {"step_s": measure.median_seconds(step, repeats=STEPS, device=device)}
+
+
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each task in its own process, one after the other, and print what it gave."""
+    """Measure each task in its own process; then time all of them again in turn, `repeats` trials in all.
+
+    Trials are interleaved, so that what else the machine does at a time falls on every setting alike. Prints what each
+    setting gave in the first. A step's time is the median of the trials, with their lowest and highest.
+    """
     results = []
     for task in tasks:
         name = f"{task.model.layers} layers, recompute {task.recompute}"
-        known = {"setting": name, "layers": task.model.layers, "recompute": task.recompute}
+        known: dict[str, Any] = {"setting": name, "layers": task.model.layers, "recompute": task.recompute}
         result = known | measure.in_own_process(measure_task, task)
         results.append(result)
         print(f"{result['setting']}: {_figures(result)}", flush=True)
-    return results
+    times: list[list[float]] = [[result["step_s"]] if "step_s" in result else [] for result in results]
+    trials = max((task.repeats for task in tasks), default=1)
+    for trial in range(2, trials + 1):
+        print(f"times, trial {trial} of {trials}", flush=True)
+        for number, task in enumerate(tasks):
+            if "error" not in results[number] and trial <= task.repeats:
+                again = measure.in_own_process(time_task, task)
+                if "error" in again:
+                    results[number]["error"] = again["error"]
+                else:
+                    times[number].append(again["step_s"])
+    return [
+        result if "error" in result else result | _over_trials(result, seconds)
+        for result, seconds in zip(results, times, strict=True)
+    ]
+
+
+def _over_trials(result: dict[str, Any], seconds: list[float]) -> dict[str, Any]:
+    median = statistics.median(seconds)
+    return {
+        "step_s": median,
+        "step_low_s": min(seconds),
+        "step_high_s": max(seconds),
+        "tokens_per_s": result["tokens"] / median,
+        "epoch_s": result["tokens_per_epoch"] / result["tokens"] * median,
+    }
 
 
 def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -35,9 +35,7 @@ VARIANTS = {
 
 def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[str, Any]]]]:
     """ckpt_bench's results by variant, trial and mode; it checks that loss and gradients are bit-identical."""
-    settings = ckpt.CkptBenchSettings(
-        depths=(shape.layers,), batch_size=shape.batch, repeats=1 if options.inline else 3
-    )
+    settings = ckpt.CkptBenchSettings(depths=(shape.layers,), batch_size=shape.batch, repeats=1)
     measured: dict[str, list[dict[str, dict[str, Any]]]] = {name: [] for name in VARIANTS}
     with tempfile.TemporaryDirectory() as folder:  # vectors and tokens as stage vocab leaves them
         save_matrix(Path(folder, "vocab/embedding.safetensors"), random_vectors(shape).numpy())

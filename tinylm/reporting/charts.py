@@ -131,24 +131,43 @@ def draw_points(points: Sequence[tuple[str, float, float]], title: str, x_label:
     axes.margins(0.22, 0.2)
     axes.set_xlim(left=0, right=max(x for _, x, _ in points) * 1.25)
     axes.locator_params(axis="x", nbins=6)
+    colours = [SERIES[number % len(SERIES)] for number in range(len(points))]
+    _name_points(drawing, axes, points, colours)
+    return drawing
+
+
+def draw_plane(points: Sequence[tuple[str, str, float, float]], title: str) -> Figure:
+    """Named points (name, group, x, y) whose distances alone mean something: equal scales, a colour for each group."""
+    drawing, axes = new_axes(title, "", "")
+    drawing.set_size_inches(6.0, 6.0)
+    groups = list(dict.fromkeys(group for _, group, _, _ in points))
+    colours: list[str] = []
+    for _, group, x, y in points:
+        number = groups.index(group)
+        colour = SERIES[number % len(SERIES)]
+        axes.plot([x], [y], linestyle="", marker=MARKERS[number % len(MARKERS)], markersize=7, color=colour)
+        colours.append(colour)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.15)
+    _name_points(drawing, axes, [(name, x, y) for name, _, x, y in points], colours)
+    return drawing
+
+
+def _name_points(
+    drawing: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], colours: Sequence[str]
+) -> None:
+    """Each point's name beside it, moved up or down where it would meet another marker or name."""
     drawing.draw_without_rendering()
     places = [axes.transData.transform((x, y)) * 72 / drawing.dpi for _, x, y in points]
     boxes = [(x - 5, x + 5, y) for x, y in places]  # left, right, middle of each marker and name, in points
-    for number, ((name, x, y), place) in enumerate(zip(points, places)):
+    for (name, x, y), place, colour in zip(points, places, colours, strict=True):
         left, middle = place[0] + 7, place[1]
         width = _LETTER * len(name)
         offset = min(_OFFSETS, key=lambda up: (_clashes(boxes, left, left + width, middle + up), abs(up)))
         boxes.append((left, left + width, middle + offset))
         axes.annotate(
-            name,
-            (x, y),
-            (7, offset),
-            textcoords="offset points",
-            va="center",
-            color=SERIES[number % len(SERIES)],
-            fontweight="bold",
+            name, (x, y), (7, offset), textcoords="offset points", va="center", color=colour, fontweight="bold"
         )
-    return drawing
 
 
 def _clashes(boxes: Sequence[tuple[float, float, float]], left: float, right: float, middle: float) -> int:

@@ -80,12 +80,24 @@ def judge_recompute(run: Run) -> list[Finding]:
         if exact == [True, True]
         else (" Loss or gradients differ, so it is not a free choice." if False in exact else "")
     )
+    slower = f"for {figure(step / step_kept, 3)} times the time of a step"
+    if _overlap(pairs[layers][True], pairs[layers][False]):
+        slower = "and no difference in time can be told, since the trials of both overlap"
     return [
         said(
             f"Recomputation {verb} at {many(layers, 'layer')}: peak {mebibytes(memory)} against "
-            f"{mebibytes(memory_kept)}, for {figure(step / step_kept, 3)} times the time of a step.{same}"
+            f"{mebibytes(memory_kept)}, {slower}.{same}"
         )
     ]
+
+
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the lowest to highest trials of two settings meet; not if a run of one trial has none."""
+    ends = [as_number(row.get(key)) for row in (one, other) for key in ("step_low_s", "step_high_s")]
+    if None in ends:
+        return False
+    low, high, other_low, other_high = ends
+    return low <= other_high and other_low <= high  # type: ignore[operator]
 
 
 def judge_timings(run: Run) -> list[Finding]:
@@ -98,7 +110,7 @@ def judge_timings(run: Run) -> list[Finding]:
             return [
                 not_said(
                     f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
-                    f"{machine.get('threads')} threads) and have no intervals."
+                    f"{machine.get('threads')} threads), and all but checkpointing's are single trials."
                 )
             ]
     return []

@@ -101,6 +101,12 @@ def accumulation(run: Run) -> Blocks:
     )
 
 
+def _with_range(row: Mapping[str, Any]) -> str:
+    """A step's time, with the lowest and highest of its trials."""
+    ends = [row.get("step_low_s"), row.get("step_high_s")]
+    return seconds(row.get("step_s")) + ("" if None in ends else f" ({figure(ends[0], 2)} to {figure(ends[1], 2)})")
+
+
 def recomputation(run: Run) -> Blocks:
     """ckpt_bench: memory against time; for each depth first the two modes that the pictures show, then the others."""
     measured = [row for key in ("settings", "other_ways") for row in run.records("ckpt_bench_time", key)]
@@ -109,7 +115,7 @@ def recomputation(run: Run) -> Blocks:
             count(row.get("layers")),
             {True: "recompute", False: "plain"}.get(way, way if isinstance(way, str) else ""),  # type: ignore[arg-type]
             mebibytes(row.get("peak_mib")),
-            seconds(row.get("step_s")),
+            _with_range(row),
             seconds(row.get("epoch_s")),
         ]
         for row in sorted(measured, key=lambda row: str(row.get("layers")).zfill(4))

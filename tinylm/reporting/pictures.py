@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tinylm.reporting import charts, heatmaps
 from tinylm.reporting.charts import Curves
 from tinylm.reporting.drawing import STYLE, settle, to_svg
-from tinylm.reporting.heads import heads, tendencies
+from tinylm.reporting.heads import head_distances, heads, in_the_plane, tendencies
 from tinylm.reporting.sense_sections import sense_methods
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.wording import big, count, figure, interval, loss, name_of, prediction, seconds, share
@@ -231,6 +231,31 @@ def _head_roles(run: Run) -> Picture | None:
     return Picture(heatmaps.draw_named(values, names, title), f"{title}: {words}.")
 
 
+def _head_distances(run: Run) -> Picture | None:
+    found = head_distances(run)
+    if found is None:
+        return None
+    names, bits = found
+    title = "How far apart two heads look, bits"
+    return Picture(
+        heatmaps.draw_pairs(bits, names, title),
+        f"{title}: from {figure(bits[bits > 0].min(initial=1.0), 2)} to {figure(bits.max(), 2)} of at most 1.",
+    )
+
+
+def _head_plane(run: Run) -> Picture | None:
+    found = head_distances(run)
+    if found is None or len(found[0]) < 3:
+        return None
+    points = [
+        (name, f"layer {name.partition('.')[0]}", float(x), float(y))
+        for name, (x, y) in zip(found[0], in_the_plane(found[1]), strict=True)
+    ]
+    title = "Heads by where they look"
+    words = "; ".join(f"{name} at {figure(x, 2)}, {figure(y, 2)}" for name, _, x, y in points)
+    return Picture(charts.draw_plane(points, title), f"{title} (layer.head): {words}.")
+
+
 PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "loss_tokens": (
         ("loss",),
@@ -301,6 +326,8 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
     "head_roles": (("roles", "ablation"), _head_roles),
+    "head_distances": (("head_distances",), _head_distances),
+    "head_plane": (("head_distances",), _head_plane),
     "seed_losses": (("seed_curves",), seed_losses),
     "new_ngrams": (("evaluate",), new_ngrams),
     "sense_methods": (("evaluate",), _sense_methods),

@@ -57,7 +57,7 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
     times = tuple(f"{stage}_time" for stage in STAGES)
     curves = ("train", "train_time", "loss", "perplexity", "learning_rate", "grad_norm")
     beams = ("beam_bench", "beam_bench_time", "beams")
-    heads = ("attention", "moments", "roles", "ablation", "heads")
+    heads = ("attention", "moments", "roles", "ablation", "heads", "head_distances")
     sweep = ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps")
     return (
         Section("summary", "Summary", "Summary", ("train", "evaluate"), whole.summary),

@@ -25,6 +25,7 @@ FILES = {  # name: (path, the stage that writes it)
     "stories": (paths.MODEL_SAMPLES, "train"),
     "samples": (paths.evaluated("samples.csv"), "evaluate"),
     "heads": (paths.evaluated("heads.csv"), "evaluate"),
+    "head_distances": (paths.evaluated("head_distances.csv"), "evaluate"),
     "roles": (paths.evaluated("roles.csv"), "evaluate"),
     "ablation": (paths.evaluated("ablation.csv"), "evaluate"),
     "greedy": (paths.evaluated("greedy.csv"), "evaluate"),

@@ -89,8 +89,9 @@ class HeadTendencies:
 def interpretation(figures: Mapping[str, Any]) -> str:
     """One line about a head, from its figures alone: what stands out most against even attention.
 
-    A target stands out if it gets 10 points of weight more than from even attention. Without one, the mean
-    distance (below 0.6 or above 1.2 times even) or the entropy (below 0.6 times even) is named.
+    A target stands out if it gets 10 points of weight more than from even attention. Without one, the mean distance
+    (below 0.6 or above 1.2 times even) or the effective width (below 0.6 times even) is named: exp of the entropy, as
+    many tokens as would have this entropy if they shared the weight evenly.
     """
     excess = {
         name: round(figures[name] - figures[f"{name}_even"], 9)  # <sos> ties with the first token, despite rounding
@@ -106,9 +107,9 @@ def interpretation(figures: Mapping[str, Any]) -> str:
         return f"nearby tokens: {distance:.1f} back on average ({even:.1f} if spread evenly)"
     if distance > _FAR * even:
         return f"distant tokens: {distance:.1f} back on average ({even:.1f} if spread evenly)"
-    if figures["entropy_nats"] < _SHARP * figures["entropy_nats_even"]:
-        entropy, even = np.exp(figures["entropy_nats"]), np.exp(figures["entropy_nats_even"])
-        return f"a few tokens of no measured kind: about {entropy:.1f} at a time ({even:.1f} if spread evenly)"
+    width, even = np.exp(figures["entropy_nats"]), np.exp(figures["entropy_nats_even"])
+    if width < _SHARP * even:
+        return f"tokens of no measured kind: about {width:.1f} at a time ({even:.1f} if spread evenly)"
     return "spread evenly"
 
 

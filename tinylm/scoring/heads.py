@@ -8,6 +8,7 @@ from tinylm.model.transformer import TinyLM
 from tinylm.scoring.ablation import ablate, summarise_ablation
 from tinylm.scoring.attention_maps import look, passages
 from tinylm.scoring.continuations import EvaluateSettings
+from tinylm.scoring.head_distance import PASSAGES, HeadDistances
 from tinylm.scoring.head_roles import HeadRoles, role_pairs, summarise_roles
 from tinylm.scoring.head_tendencies import HeadTendencies
 from tinylm.scoring.word_classes import WordReader
@@ -16,9 +17,10 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 
 
 class Heads(NamedTuple):
-    """Rows of heads.csv, roles.csv and ablation.csv, and the figures of metrics/evaluate.json."""
+    """Rows of heads.csv, head_distances.csv, roles.csv and ablation.csv, and the figures of metrics/evaluate.json."""
 
     tendencies: list[dict[str, Any]]
+    distances: list[dict[str, Any]]
     roles: list[dict[str, Any]]
     ablation: list[dict[str, Any]]
     figures: dict[str, Any]
@@ -28,14 +30,16 @@ def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settin
     """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them."""
     context = model.settings.context
     tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
-    roles, reader = HeadRoles(context), WordReader(tokenizer)
+    distances, roles, reader = HeadDistances(), HeadRoles(context), WordReader(tokenizer)
     embedding = model.embedding.detach()
     middle = embedding.mean(dim=0)
     told = words = classified = 0
     stories = passages(store, settings.tendency_sentences, context)
-    for ids in stories:
+    for number, ids in enumerate(stories):
         maps = look(model, ids).maps
         tendencies.add(list(maps), ids)
+        if number < PASSAGES:
+            distances.add(np.stack(list(maps)))
         row = reader.read(ids.tolist())
         vectors = (embedding[ids.astype(np.int64)] - middle).cpu().numpy()
         roles.add(maps, row.text, role_pairs(row, vectors))
@@ -52,4 +56,4 @@ def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settin
         **summarise_roles(table, roles),
         "ablation": summarise_ablation(whole, ablation, len(rows)),
     }
-    return Heads(tendencies.table(), table, ablation, figures)
+    return Heads(tendencies.table(), distances.table(), table, ablation, figures)
