@@ -30,7 +30,7 @@ from tinylm.training.preparation import TOKENIZER, prepare
 from tinylm.training.ranks import in_ranks
 from tinylm.training.settings import TrainSettings
 
-SAMPLES, SAMPLE_TOKENS = 20, 60  # texts at a time, of which one is shown and all are graded where that can be done
+SAMPLES, LENGTH = 20, 60  # texts at a time, of which one is shown and all are graded where that can be done
 SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
@@ -54,8 +54,7 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> list[str]:
-        prompts = [settings.sample_prompt] * SAMPLES
-        texts = generate_text(model, tokenizer, prompts, SAMPLING, max_new_tokens=SAMPLE_TOKENS)
+        texts = generate_text(model, tokenizer, SAMPLES * [settings.sample_prompt], SAMPLING, max_new_tokens=LENGTH)
         print(f"sample after {tokens:,} tokens: {visible(texts[0])}")
         return texts
 
