@@ -61,7 +61,6 @@ def main() -> None:
     say(3, f"{len(prompts)} continuations: how good, how far from train stories, and whether they make sense")
     scored["samples"], tables, rows = sample_stories(model, tokenizer, prompts, settings, decode)
     scored["memorised"], tables["memorised"] = measure_memorised(rows, tokenizer, train, settings)
-    discard(paths.evaluated("sense.csv"))
     if corpus["source"] == "storybook" and settings.prompts == "starts":  # whose generator can tell
         scored["sense"], tables["sense"] = judge_methods(model, tokenizer, prompts, rows, ngrams, settings, decode)
         samples = read_json(paths.MODEL_SAMPLES, "train")
@@ -71,19 +70,13 @@ def main() -> None:
     say(4, "attention maps")
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
     write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokenizer.tokens, drawn))
-    discard(paths.evaluated("moments.npz"), paths.evaluated("greedy.csv"))
+    discard(*(paths.evaluated(name) for name in ("moments.npz", "greedy.csv", "sense.csv")))
     if moments := moment_arrays(load_moments(paths.MODELS, device), tokenizer.tokens, drawn[0]):
         write_arrays(paths.evaluated("moments.npz"), moments)
     say(5, "what each head attends to, and the loss without it")
     heads = measure_heads(model, tokenizer, evaluation, settings)
     scored["heads"] = heads.figures
-    measured = {
-        "heads": heads.tendencies,
-        "head_distances": heads.distances,
-        "roles": heads.roles,
-        "ablation": heads.ablation,
-    }
-    for name, rows in (tables | measured).items():
+    for name, rows in (tables | heads.tables()).items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 

@@ -5,6 +5,7 @@ The colours below are those of the light page. In SVG each becomes a CSS variabl
 serves light, dark and print; text stays text in the page's own font.
 """
 
+import dataclasses
 import io
 import re
 from collections.abc import Sequence
@@ -134,3 +135,14 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
     text = re.sub(r'\sxmlns(:xlink)?="[^"]*"|\sversion="1.1"', "", text).replace("xlink:href", "href")
     text = re.sub(r"\n\s*", " ", text)
     return text.replace("<svg", f'<svg class="chart" role="img" aria-label="{escape(alt)}"', 1).strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A drawn figure and its alt text, for readers who cannot see it."""
+
+    figure: Figure
+    alt: str
+
+    def __post_init__(self) -> None:
+        settle(self.figure)

@@ -1,31 +1,16 @@
 """Every picture of a run by name: what it is drawn from, the figure, and its alt text."""
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import numpy as np
 from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from tinylm.reporting import charts, heatmaps
 from tinylm.reporting.charts import Curves
-from tinylm.reporting.drawing import STYLE, settle, to_svg
-from tinylm.reporting.heads import head_distances, heads, in_the_plane, tendencies
+from tinylm.reporting.drawing import STYLE, Picture, to_svg
+from tinylm.reporting.head_pictures import draw_distances, draw_plane, head_roles, tendency_pictures
 from tinylm.reporting.sense_sections import sense_methods
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
-from tinylm.reporting.wording import big, count, figure, interval, loss, name_of, prediction, seconds, share
-
-
-@dataclasses.dataclass(frozen=True)
-class Picture:
-    """A drawn figure and its alt text, for readers who cannot see it."""
-
-    figure: Figure
-    alt: str
-
-    def __post_init__(self) -> None:
-        settle(self.figure)
-
+from tinylm.reporting.wording import big, count, figure, interval, name_of, prediction, seconds
 
 Draw = Callable[[Run], Picture | None]
 
@@ -217,45 +202,6 @@ def _parameters(run: Run) -> Picture | None:
     return Picture(drawn, "Parameters by part: " + "; ".join(f"{name} {big(value)}" for name, value in known) + ".")
 
 
-def _head_roles(run: Run) -> Picture | None:
-    known = heads(run)
-    if not known:
-        return None
-    values = np.full((max(head.layer for head in known), max(head.head for head in known)), np.nan)
-    names = np.full(values.shape, "", dtype=object)
-    for head in known:
-        values[head.layer - 1, head.head - 1] = np.nan if head.increase is None else head.increase
-        names[head.layer - 1, head.head - 1] = head.name()
-    title = "Loss added by ablating a head, nats per token"
-    words = "; ".join(f"layer {h.layer}, head {h.head} ({h.name() or 'no role'}) {loss(h.increase)}" for h in known)
-    return Picture(heatmaps.draw_named(values, names, title), f"{title}: {words}.")
-
-
-def _head_distances(run: Run) -> Picture | None:
-    found = head_distances(run)
-    if found is None:
-        return None
-    names, bits = found
-    title = "How far apart two heads look, bits"
-    return Picture(
-        heatmaps.draw_pairs(bits, names, title),
-        f"{title}: from {figure(bits[bits > 0].min(initial=1.0), 2)} to {figure(bits.max(), 2)} of at most 1.",
-    )
-
-
-def _head_plane(run: Run) -> Picture | None:
-    found = head_distances(run)
-    if found is None or len(found[0]) < 3:
-        return None
-    points = [
-        (name, f"layer {name.partition('.')[0]}", float(x), float(y))
-        for name, (x, y) in zip(found[0], in_the_plane(found[1]), strict=True)
-    ]
-    title = "Heads by where they look"
-    words = "; ".join(f"{name} at {figure(x, 2)}, {figure(y, 2)}" for name, _, x, y in points)
-    return Picture(charts.draw_plane(points, title), f"{title} (layer.head): {words}.")
-
-
 PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "loss_tokens": (
         ("loss",),
@@ -325,9 +271,9 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     ),
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
-    "head_roles": (("roles", "ablation"), _head_roles),
-    "head_distances": (("head_distances",), _head_distances),
-    "head_plane": (("head_distances",), _head_plane),
+    "head_roles": (("roles", "ablation"), head_roles),
+    "head_distances": (("head_distances",), draw_distances),
+    "head_plane": (("head_distances",), draw_plane),
     "seed_losses": (("seed_curves",), seed_losses),
     "new_ngrams": (("evaluate",), new_ngrams),
     "sense_methods": (("evaluate",), _sense_methods),
@@ -335,21 +281,12 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
 }
 
 
-def _tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:
-    for name, tendency in tendencies(run).items():
-        layer, head, value = tendency.highest()
-        number = share if tendency.is_weight else loss
-        title = f"{tendency.words[0].upper()}{tendency.words[1:]}" + (", %" if tendency.is_weight else "")
-        alt = f"{title}, layers by heads; highest in layer {layer}, head {head}: {number(value)}."
-        yield f"heads_{name}", Picture(heatmaps.draw_matrix(tendency.values, title, weight=tendency.is_weight), alt)
-
-
 def draw_pictures(run: Run) -> dict[str, Picture]:
     """Everything on the page except the single heads, by name; what has no data is left out."""
     with rc_context(STYLE):
         drawn = {name: draw(run) for name, (_, draw) in PICTURES.items()}
         known = {name: picture for name, picture in drawn.items() if picture is not None}
-        return known | dict(_tendency_pictures(run))
+        return known | dict(tendency_pictures(run))
 
 
 def sentence_pictures(run: Run) -> dict[str, Picture]:

@@ -25,6 +25,11 @@ class Heads(NamedTuple):
     ablation: list[dict[str, Any]]
     figures: dict[str, Any]
 
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The rows of each file by its name."""
+        rows = {"heads": self.tendencies, "head_distances": self.distances}
+        return rows | {"roles": self.roles, "ablation": self.ablation}
+
 
 def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settings: EvaluateSettings) -> Heads:
     """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them."""
