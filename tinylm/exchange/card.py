@@ -11,7 +11,7 @@ import yaml
 
 from tinylm.exchange.markdown import Files, escape, to_markdown
 from tinylm.exchange.publication import DataLicence, Publication
-from tinylm.reporting import chance_sections, method_sections, run_sections
+from tinylm.reporting import chance_sections, method_sections, run_sections, sense_sections
 from tinylm.reporting.blocks import Blocks, Paragraph, Quotes, bullets, fold, joined, paragraph, record_table, table
 from tinylm.reporting.pictures import baseline_rows
 from tinylm.reporting.sources import Run, as_number
@@ -161,6 +161,7 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
         "Training": method_sections.training(run) + run_sections.curves(run),
         "Metrics": metrics(run) + joined(paragraph(f"Not here: {line}.") for line in publication.left_out),
         "Seeds": chance_sections.seeds(run),
+        "Does it make sense?": sense_sections.sense(run)[:3],  # the figures by method
         "Is it memorised?": chance_sections.memorised(run)[:3],  # the tables, not the texts
         "What it wrote": sample(run),
         "Limits": limits(run, publication.lacks),

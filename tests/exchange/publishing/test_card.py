@@ -157,6 +157,19 @@ def test_what_generate_lacks_is_said(run, publication):
     assert "decode.fallback_mass = 0.5: top-k 50 alone" in parts(write_card(run, changed, PICTURES))[1]["Limits"]
 
 
+def test_sense_stands_where_somebody_can_tell(run, publication):
+    _, text = parts(write_card(run, publication, PICTURES))
+    assert "Does it make sense?" not in text
+    own = {
+        "texts": 50,
+        "possible": {"value": 0.2, "low": 0.1, "high": 0.3},
+        "words": {"value": 38.4, "low": 33, "high": 44},
+    }
+    run.found["evaluate"]["sense"] = {"protocol": "read", "kinds": {}, "methods": {"decode": own | {"kinds": {}}}}
+    _, text = parts(write_card(run, publication, PICTURES))
+    assert "38.4 (33.0 to 44.0)" in text["Does it make sense?"]
+
+
 def test_seeds_and_memorised_stand_where_they_were_measured(run, publication):
     _, text = parts(write_card(run, publication, PICTURES))
     assert not {"Seeds", "Is it memorised?"} & set(text)
