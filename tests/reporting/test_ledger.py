@@ -135,7 +135,7 @@ def changed(known: Library, system: str, change) -> Library:
 def test_the_ledger_in_docs_is_what_the_claims_give():
     found = entries(library(ROOT))
     assert read_ledger(ROOT) == found, "tinylm record --ledger writes it"
-    assert len(found) == len({entry.name for entry in found}) == 72
+    assert len(found) == len({entry.name for entry in found}) == 82
     assert {entry.system for entry in found} == set(SYSTEMS)
     for entry in found:
         assert entry.status in STATUSES
@@ -258,7 +258,7 @@ def test_sections_show_tables_studies_and_ledger(recorded, params):
     assert "nothing is learned above 0.003" in text
     assert "as above" in text
     shown = str(ledger(run))
-    assert "72 claims" in shown
+    assert "82 claims" in shown
     assert "8 x 37 = 296." in shown
 
 

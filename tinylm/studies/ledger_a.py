@@ -3,7 +3,7 @@
 from math import exp
 
 from tinylm.reporting.figures import Figures, cache_runs
-from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, Claim, contradicted_if, reproduced_if
+from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, UNTESTABLE, Claim, contradicted_if, reproduced_if
 
 
 def train_perplexity(theirs: Figures) -> Claim:
@@ -39,6 +39,34 @@ def share_of_data(theirs: Figures) -> Claim:
     yield f"{data.stories:,} stories are about {data.said_share:.0%} of the {data.all_stories:,}."
     yield f"They are {data.stories / data.all_stories:.1%}."
     yield reproduced_if(abs(data.stories / data.all_stories - data.said_share) < 0.05)
+
+
+def number_of_stories(theirs: Figures) -> Claim:
+    said, counted = 100000 * theirs.data.said_lakh, theirs.checked.stories
+    yield f"The corpus has {theirs.data.said_lakh} lakh stories."
+    yield f"That is {said:,}; the published train split has {counted:,}."
+    yield reproduced_if(abs(said / counted - 1) < 0.1)
+
+
+def map_read(theirs: Figures) -> Claim:
+    said = theirs.map_read
+    yield f"In one of its maps “{said.token}” attends to the later “{said.attends_to}”."
+    yield "A decoder masks later tokens, so that they get no weight: the map was read with its axes exchanged."
+    yield contradicted_if(said.later)
+
+
+def cost_per_token(theirs: Figures) -> Claim:
+    model = theirs.model
+
+    def products(tokens: int) -> int:
+        return 2 * tokens * model.width
+
+    yield f"With the KV cache a new token costs {theirs.cache.complexity}."
+    yield (
+        f"It reads every key and value before it: {products(1):,} products a layer for the first token, "
+        f"{products(model.context):,} for that at the end of the context of {model.context}."
+    )
+    yield contradicted_if(products(model.context) > products(1))
 
 
 def held_out_share(theirs: Figures) -> Claim:
@@ -184,9 +212,13 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
     )
     yield (
         f"It makes {micro_steps / last.steps:,.0f} optimizer steps in place of {micro_steps:,} and should take no "
-        f"longer. Ours: {settings[8].epoch_s / settings[1].epoch_s - 1:+.0%} an epoch."
+        "longer."
     )
-    yield reproduced_if(settings[8].epoch_s > 1.05 * settings[1].epoch_s)
+    yield (
+        f"Ours: {settings[8].epoch_s / settings[1].epoch_s - 1:+.0%} an epoch, measured once beside other jobs, "
+        "which is no answer."
+    )
+    yield UNTESTABLE
 
 
 def accumulation_curves(theirs: Figures, ours: Figures) -> Claim:

@@ -3,7 +3,7 @@
 from math import ceil, log
 
 from tinylm.reporting.figures import Figures, at, lowest
-from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, UNTESTABLE, Claim, reproduced_if
+from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, UNTESTABLE, Claim, contradicted_if, reproduced_if
 
 
 def parameters(theirs: Figures, ours: Figures) -> Claim:
@@ -77,6 +77,13 @@ def best(theirs: Figures) -> Claim:
         f"{theirs.losses[-1].train}."
     )
     yield REPRODUCED if least == said.held_out else CONTRADICTED if least < said.held_out else DEPENDS
+
+
+def stable(theirs: Figures) -> Claim:
+    said, last = theirs.stable_loss, theirs.losses[-1]
+    yield f"The validation loss stabilises at {said}."
+    yield f"It is {last.held_out} after the last iteration: higher by {last.held_out - said:.3f}, and rising."
+    yield contradicted_if(last.held_out > said + 0.05)
 
 
 def split(theirs: Figures, ours: Figures) -> Claim:

@@ -106,6 +106,12 @@ def leakage(theirs: Figures) -> Claim:
     yield CONTRADICTED if context > stride else REPRODUCED if context == stride else DEPENDS
 
 
+def _early(theirs: Figures, setting: Figures) -> tuple[bool, str]:
+    """(whether a setting of a study saw less than half of their updates, a sentence that says how many it saw)."""
+    updates, theirs_all = setting.updates, theirs.train.batches_an_epoch * theirs.train.epochs
+    return updates < 0.5 * theirs_all, f"Ours is judged after {updates:,.0f} of {theirs_all:,} updates."
+
+
 def learning_rate(theirs: Figures, learning_rate: Figures) -> Claim:
     unigram = learning_rate.data.unigram_loss
     highest_rate = learning_rate["0.01"]
@@ -114,7 +120,10 @@ def learning_rate(theirs: Figures, learning_rate: Figures) -> Claim:
         f"Held-out loss by rate after equal tokens: {listing(learning_rate, LOSS)}; word counts alone give "
         f"{unigram:.3f}."
     )
-    yield reproduced_if(highest_rate.diverged > 0 or highest_rate.held_out_loss > unigram - 0.05)
+    early, how_early = _early(theirs, highest_rate)
+    yield how_early
+    holds = highest_rate.diverged > 0 or highest_rate.held_out_loss > unigram - 0.05
+    yield DEPENDS if early else reproduced_if(holds)
 
 
 def best_rate(theirs: Figures, learning_rate: Figures) -> Claim:
@@ -124,7 +133,9 @@ def best_rate(theirs: Figures, learning_rate: Figures) -> Claim:
         f"After equal tokens {best(learning_rate, LOSS)} is best with {least:.3f} nats per token, {theirs.train.lr:g} "
         f"has {own:.3f}."
     )
-    yield reproduced_if(own < least + 0.05)
+    early, how_early = _early(theirs, learning_rate["3e-5"])
+    yield how_early
+    yield DEPENDS if early else reproduced_if(own < least + 0.05)
 
 
 def what_matters(learning_rate: Figures, hidden: Figures) -> Claim:
@@ -138,10 +149,12 @@ def hidden(theirs: Figures, hidden: Figures, hidden_at_1e_3: Figures) -> Claim:
     yield f"Hidden widths of {theirs.answers.tried_hidden} behave alike."
     yield f"At its learning rate, after equal tokens: {listing(hidden, LOSS)}."
     yield f"At a rate at which more is learned: {listing(hidden_at_1e_3, LOSS)}."
-    yield reproduced_if(abs(hidden["512"].held_out_loss - hidden["16"].held_out_loss) <= 0.05)
+    early, how_early = _early(theirs, hidden["512"])
+    yield how_early
+    yield DEPENDS if early else reproduced_if(abs(hidden["512"].held_out_loss - hidden["16"].held_out_loss) <= 0.05)
 
 
-def positions(positions_at_1e_3: Figures, positions: Figures) -> Claim:
+def positions(theirs: Figures, positions_at_1e_3: Figures, positions: Figures) -> Claim:
     better, unigram = positions_at_1e_3, positions_at_1e_3.data.unigram_loss
     yield "The model cannot do without positions."
     yield (
@@ -151,8 +164,12 @@ def positions(positions_at_1e_3: Figures, positions: Figures) -> Claim:
     yield (
         f"At a rate at which more is learned: {listing(better, LOSS)}: the mask alone tells a position from another."
     )
+    early, how_early = _early(theirs, better.none)
+    yield how_early
     learns = better.none.held_out_loss < unigram - 0.5
-    if learns and better.none.held_out_loss - better.sinusoids.held_out_loss < 0.2:
+    if early:
+        yield DEPENDS
+    elif learns and better.none.held_out_loss - better.sinusoids.held_out_loss < 0.2:
         yield CONTRADICTED
     else:
         yield DEPENDS if learns else REPRODUCED
