@@ -51,13 +51,12 @@ def main() -> None:
             costs[seed] = timed
     keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
-    perplexity = merged["perplexity"]
-    write_results("seeds", merged, **{key: perplexity[key] for key in ("mean", "sd") if key in perplexity})
+    mean, spread = merged["perplexity"]["mean"], merged["perplexity"].get("sd")
+    write_results("seeds", merged, perplexity=mean, **({} if spread is None else {"sd": spread}))
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), {"settings": costs})
-    spread = merged["perplexity"].get("sd")
     over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"
-    print(f"evaluation perplexity {merged['perplexity']['mean']:.3f}{over}")
+    print(f"evaluation perplexity {mean:.3f}{over}")
 
 
 if __name__ == "__main__":

@@ -125,6 +125,17 @@ def test_metrics_in_git_hold_no_time(pipeline):
         assert bool(measured) == path.stem.endswith("_time"), f"{path.name}: {measured}"
 
 
+def test_the_table_of_metrics_fits_a_screen(pipeline):
+    """`dvc metrics show`: a column for each name of any stage, four spaces between them, numbers of five digits."""
+    shown = {path.name: read(path) for path in (pipeline / "metrics").glob("*.json") if "_time" not in path.name}
+    widths: dict[str, int] = {"sense": 5}  # of storybook runs
+    for figures in shown.values():
+        for name, value in figures.items():
+            widths[name] = max(widths.get(name, 0), len(name), len(f"{value:.5g}"))
+    assert "sd" in widths
+    assert len("metrics/") + max(map(len, shown)) + sum(4 + width for width in widths.values()) <= 160
+
+
 def test_plots_are_long_tables(pipeline):
     for path in (pipeline / "plots").glob("*.csv"):
         with open(path, encoding="utf-8", newline="") as handle:
