@@ -83,7 +83,13 @@ def build_paper(
         source.write_bytes(_TEMPLATE.read_bytes())
         # no clock, so that the same run gives the same bytes; no tags, which would double the file's size
         return typst.compile(
-            *(source, None, folder, [_fonts()]), ignore_system_fonts=True, format=form, timestamp=0, pdf_tags=False
+            source,
+            root=folder,
+            font_paths=[_fonts()],
+            ignore_system_fonts=True,
+            format=form,
+            timestamp=0,
+            pdf_tags=False,
         )
 
 

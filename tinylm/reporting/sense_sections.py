@@ -22,7 +22,7 @@ SHOWN = 8  # continuations whose first impossible word is shown
 
 
 def sense_methods(run: Run) -> dict[str, dict[str, Any]]:
-    """The figures of each way to continue the prompts by its name, the stories' own first, then beams."""
+    """The figures of each way to continue the prompts by its name, the stories' own first."""
     order = run.get("evaluate", "baselines", "kneser_ney", "order")
     names = {
         "references": "the stories' own",
@@ -111,8 +111,8 @@ def judge_sense(run: Run) -> list[Finding]:
     possible, texts = as_number(own.get("possible", {}).get("value")) or 0.0, count(own["texts"])
     found = [
         said(
-            f"{count(possible * own['texts'])} of {texts} continuations could have been written by the generator from "
-            "beginning to end"
+            f"{count(possible * own['texts'])} of {texts} continuations have no impossible word: the generator could "
+            "have written them"
             + (f"; an impossible word comes after {_words(own)} words on average." if own.get("words") else ".")
         )
     ]

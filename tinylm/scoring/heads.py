@@ -44,7 +44,7 @@ def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settin
         maps = look(model, ids).maps
         tendencies.add(list(maps), ids)
         if number < PASSAGES:
-            distances.add(np.stack(list(maps)))
+            distances.add(maps)
         row = reader.read(ids.tolist())
         vectors = (embedding[ids.astype(np.int64)] - middle).cpu().numpy()
         roles.add(maps, row.text, role_pairs(row, vectors))
