@@ -63,6 +63,25 @@ def test_sigterm_ends_with_143():
     assert process.wait(20) == 143
 
 
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_within_a_destructor_interrupts_all_the_same(number, code):
+    """Python can raise nothing there: it would print a traceback and go on."""
+    script = f"""
+import os, signal, sys, time
+from tinylm.host.command import guard
+class Closing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{number})
+        time.sleep(0)
+def main():
+    Closing()
+    time.sleep(30)
+sys.exit(guard(main))"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    assert done.returncode == code
+    assert done.stderr in ("interrupted\n", "terminated\n")
+
+
 PRINTING = """\
 import sys
 from pathlib import Path

@@ -228,6 +228,22 @@ def _warn_of_lost_output() -> None:
         print(f"warning: {_unread(raw.lost)}; the work itself was done", file=sys.stderr)
 
 
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """A signal that arrives within a destructor or a callback, where no exception can be raised, comes a second time.
+
+    Python would print a traceback there and the command would go on as if nobody had pressed Ctrl-C.
+    """
+    error = unraisable.exc_value
+    if not isinstance(error, KeyboardInterrupt | Interrupted):
+        sys.__unraisablehook__(unraisable)
+        return
+    number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+    again = threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, number])
+    again.daemon = True  # of an interpreter that has ended its work and is about to stop, nothing waits for it
+    with contextlib.suppress(RuntimeError):  # which starts no threads any more
+        again.start()
+
+
 _at_end: list[Callable[[], None]] = []
 
 
@@ -244,6 +260,7 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
     standard error; TINYLM_DEBUG=1 adds the traceback.
     """
     open_streams()
+    sys.unraisablehook = _interrupt_again
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
