@@ -20,7 +20,6 @@ from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
-FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
 COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 
 
@@ -63,7 +62,7 @@ def main() -> None:
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     widest = methods.get(f"beam {max(settings.widths)}", {})
     write_results("beam_bench", figures, log_prob=widest.get("log_prob_per_token"))
-    rows, missing = measure.records(measured, ("setting",), FIGURES)
+    rows, missing = measure.records(measured, ("setting",), measure.with_spread(beam.FIGURES))
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
     plotted = [

@@ -55,7 +55,7 @@ def test_stage_writes_what_was_agreed(trained, inline):
     stated = {"cache": True, "stop_at_eos": False, "texts_stop_at_eos": True}
     for rows in (methods, times["methods"]):
         assert all(stated.items() <= row.items() for row in rows.values())
-    assert set(times["methods"]["beam 3"]) == {*beam_bench.FIGURES, *stated}
+    assert set(times["methods"]["beam 3"]) == {*measure.with_spread(beam.FIGURES), *stated}
     assert "fixed length, no stop at <eos>, with cache" in times["measured"]
     rows = list(csv.DictReader((trained / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
@@ -122,22 +122,36 @@ def test_a_judged_text_is_graded_with_its_prompt(monkeypatch):
 
 
 def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
-    seconds = iter([1.0, 1.0, 4.0, 3.0])
+    clock = iter([0.0, 9.0, 0.0, 1.0, 1.0, 2.0, 2.0, 6.0, 6.0, 9.0])  # a warm-up, three prompts, all at once
 
-    def median_seconds(work, *, repeats, device, warm_up):
-        for _ in range(repeats):
-            work()
-        return next(seconds)
+    def continued(task, decoder, tokenizer, prompts, *, stop_at_eos):
+        assert stop_at_eos
+        return [(prompt[1:], -1.0) for prompt in prompts]
 
-    monkeypatch.setattr(measure, "median_seconds", median_seconds)
-    settings = settings_of(repeats=2, stop_at_eos=True)
-    prompts = [[0, 4], [0, 4, 5], [0, 4, 5, 6]]
+    monkeypatch.setattr(beam, "_prepared", lambda task: (None, None, torch.device("cpu")))
+    monkeypatch.setattr(beam, "continue_prompts", continued)
+    monkeypatch.setattr(beam.time, "perf_counter", lambda: next(clock))
     task = beam.Task(
-        name="greedy", width=None, decode=None, settings=settings, prompts=prompts, model="", tokenizer="",
-        device="cpu", threads=1,
+        name="greedy", width=None, decode=None, settings=settings_of(stop_at_eos=True),
+        prompts=[[0, 4], [0, 4, 5], [0, 4, 5, 6]], model="", tokenizer="", device="cpu", threads=1,
     )  # fmt: skip
-    found = beam.speed(lambda prompts: [prompt[1:] for prompt in prompts], task, None)
-    assert found == {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
+    assert beam.time_task(task) == {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
+
+
+def test_each_method_is_timed_in_turn(trained, params, change, monkeypatch):
+    asked = []
+
+    def measure_one(function, task):
+        asked.append((function.__name__, task.name))
+        return function(task)
+
+    monkeypatch.setattr(measure, "in_own_process", measure_one)
+    change(params, "beam_bench", repeats=2, widths=[2])
+    beam_bench.main()
+    names = ["sampling", "greedy", "beam 2"]
+    assert asked == [(function, name) for function in ("measure_task", "time_task") for name in names]
+    row = json.loads((trained / "metrics/beam_bench_time.json").read_text())["methods"]["beam 2"]
+    assert row["low_tokens_per_s"] <= row["tokens_per_s"] <= row["high_tokens_per_s"]
 
 
 def test_quality_is_the_same_twice(trained, inline):

@@ -95,7 +95,7 @@ def test_each_setting_is_timed_in_turn_and_the_spread_is_kept(folder, monkeypatc
     settings = ckpt.CkptBenchSettings(depths=(2,), batch_size=3, repeats=3)
     results = ckpt.run(ckpt.make_tasks(settings, model_settings, 2, "data", "cpu", 1))
     assert asked == [(name, mode) for name in ("measure_task", "time_task", "time_task") for mode in ckpt.MODES]
-    assert [(row["step_low_s"], row["step_s"], row["step_high_s"]) for row in results] == [
+    assert [(row["low_step_s"], row["step_s"], row["high_step_s"]) for row in results] == [
         (1.0, 2.0, 3.0), (10.0, 20.0, 30.0), (100.0, 200.0, 300.0), (1000.0, 2000.0, 3000.0)
     ]  # fmt: skip
     assert (results[0]["tokens_per_s"], results[0]["epoch_s"]) == (5.0, 20.0)

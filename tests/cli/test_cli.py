@@ -3,16 +3,19 @@
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from safetensors.torch import save
 
 import tinylm
 from tests.support.random_run import CONTEXT, DECODE, TEXT, make_run
 from tinylm.base.config import load_params
+from tinylm.base.files import write_bytes
 from tinylm.cli import main
 from tinylm.cli.arguments import PURPOSES
 from tinylm.decoding.sampling import generate
@@ -423,6 +426,20 @@ def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
     assert Path("a.PNG").read_bytes().startswith(b"\x89PNG")
 
 
+def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
+    model, _ = parts()
+    for epoch, factor in (("0.5", 1.0), ("0.25", 0.0)):  # the model's own weights, and none at all
+        tensors = {name: (factor * tensor).contiguous() for name, tensor in model.state_dict().items()}
+        write_bytes(f"models/moments/{epoch}.safetensors", save(tensors))
+    pictures = []
+    for options in ([], ["--epoch", "0.5"], ["--epoch", "0.25"]):
+        assert main(["attention", "the cat sat", "-o", "a.svg", *options]) == 0
+        pictures.append(re.sub(r'id="[^"]*"|#[^)"]*', "", Path("a.svg").read_text("utf-8")))
+    assert pictures[0] == pictures[1] != pictures[2]
+    assert main(["attention", "the cat sat", "-o", "a.svg", "--epoch", "3"]) == 2
+    assert capsys.readouterr().err == "error: models: no weights of epoch 3; there are: 0.25, 0.5\n"
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -431,6 +448,10 @@ def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
         (["-o", "a"], "--output a: unknown kind ''; allowed: .png | .svg"),
         (["-o", "a.png", "--layer", "3"], "--layer 3; allowed: 1 to 2"),
         (["-o", "a.png", "--head", "0"], "--head 0; allowed: 1 to 3"),
+        (
+            ["-o", "a.png", "--epoch", "2"],
+            "models: no weights of epoch 2; there are: none, train.keep_epochs kept no weights",
+        ),
     ],
 )
 def test_attention_refuses_in_one_line(run_folder, capsys, options, named):

@@ -141,3 +141,25 @@ def test_all_figures_are_preferred_to_the_few_in_git(revision, lock):
     lost = read_run(revision(**{"dvc.lock": lock}))
     assert lost.value("evaluate", "perplexity") == 2.5
     assert lost.notes == ["data/figures/evaluate.json: not here"]
+
+
+PAIRS = {"pairs": {"all": {"model": 0.5}}, "perplexity": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "notes"),
+    [
+        ("phenomenon,right,wrong,model\na,x y,y x,0.5\na,b,c,-2\nb,b,c,0.0\n", [1.0, 0.0, 0.5], []),
+        ("phenomenon,right,wrong\na,x y,y x\n", [], ["data/evaluate/pairs.csv: no table of minimal pairs"]),
+        (None, [], ["data/evaluate/pairs.csv: not here"]),
+    ],
+)
+def test_minimal_pairs_are_right_wrong_or_even(revision, text, expected, notes):
+    run = read_run(revision(**{"data/evaluate/pairs.csv": text, "metrics/evaluate.json": PAIRS}))
+    assert list(run.pairs.values()) == expected
+    assert [note for note in run.notes if "pairs" in note] == notes
+    assert not expected or next(iter(run.pairs)) == ("a", "x y", "y x")
+
+
+def test_a_run_from_before_minimal_pairs_lacks_nothing(revision):
+    assert read_run(revision()).pairs == {}

@@ -129,6 +129,32 @@ def test_json_has_the_figures_unrounded(pair, tmp_path):
     assert changed[0]["first_continuation"] == ""
 
 
+def asked(run, right):
+    """The run with 40 minimal pairs of which so many are right."""
+    share = {"value": right / 40, "low": right / 40 - 0.1, "high": right / 40 + 0.1}
+    phenomena = {"word order": {"model": share}, "reflexive pronoun": {"model": None}}
+    found = run.metrics | {
+        "evaluate": run.metrics["evaluate"] | {"pairs": {"all": {"model": right / 40}} | {"phenomena": phenomena}}
+    }
+    pairs = {("word order", f"right {i}", f"wrong {i}"): float(i < right) for i in range(40)}
+    return dataclasses.replace(run, metrics=found, pairs=pairs)
+
+
+def test_minimal_pairs_stand_side_by_side_and_are_compared_pair_by_pair(make_run):
+    comparison = compare(
+        [asked(make_run("old"), 22), asked(make_run("new", {"train.lr": 0.1}), 36), make_run("before")]
+    )
+    finding = comparison.against[0].findings[-1]
+    assert (finding.metric, finding.difference.count, finding.verdict.kind) == ("minimal_pairs", 40, "better")
+    assert (finding.difference.first, finding.difference.second) == (0.55, 0.9)
+    assert "minimal_pairs" not in [found.metric for found in comparison.against[1].findings]
+    text = to_text(sections(comparison), 120)
+    assert "55.0 % (45.0 to 65.0)" in text
+    assert "reflexive pronoun" not in text
+    assert "40 pairs" in text
+    assert as_json(comparison)["against_first"]["new"]["findings"]["minimal_pairs"]["verdict"] == "better"
+
+
 SIZES = (1e5, 2e5, 4e5, 8e5)
 
 

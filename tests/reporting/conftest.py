@@ -23,7 +23,7 @@ CONDITIONS = {
     "python": "3.11.9",
     "date": "2025-01-02",
 }
-WEIGHTS = ("previous", "first", "self", "same_word", "boundary")
+WEIGHTS = ("previous", "first", "self", "same_word", "punctuation", "within_word")
 
 
 def _interval(value: float, width: float = 0.05) -> dict:
@@ -166,7 +166,27 @@ def _write_evaluation(folder: Path, layers: int, heads: int, sentences: list[str
                 "margin": 0.1,
                 "not_measured": {"sentence start": "the tokens hold no sentence ends"},
                 "ablation": {"stories": 40, "nats_per_token": 1.95},
+                "tagger": {"words": 25000, "right": 0.985, "unknown": 0.001},
+                "induction": {
+                    "sequences": 20,
+                    "tokens": 25,
+                    "nats_first": 14.0,
+                    "nats_second": 13.0,
+                    "saved": {"value": 1.0, "low": 0.5, "high": 1.5},
+                    "even": 0.03,
+                    "heads": [
+                        {"layer": layer + 1, "head": head + 1, "score": 0.1 * layer + 0.02 * head}
+                        for layer in range(layers)
+                        for head in range(heads)
+                    ],
+                },
+                "logit_lens": [
+                    {"layer": layer, "nats_per_token": 9.0 - layer, "same_as_last": 1 / (layers + 1 - layer)}
+                    for layer in range(layers + 1)
+                ],
             },
+            "pairs": _pairs(),
+            "cache": {"texts": 50, "same": 50, "bleu4": {"cache": 4.1, "no_cache": 4.1}},
             "sense": {
                 "protocol": "A continuation is read up to its first impossible word",
                 "kinds": {"person": "somebody else than the story has there", "grammar": "no story has it"},
@@ -269,6 +289,71 @@ def _copied(longest: float, whole: int) -> dict:
         "new": {str(n): _interval(0.1 * n) for n in range(1, 9)},
         "overlap": _interval(0.2),
     }
+
+
+def _share(value: float, width: float = 0.05) -> dict:
+    return {"value": value, "low": max(value - width, 0.0), "high": min(value + width, 1.0)}
+
+
+def _pairs() -> dict:
+    """Known better than n-grams, as well as by them, worse, not at all, wrongly, and not measured."""
+    shares = {
+        "the same person": ("meaning", 0.99, 0.50),
+        "word order": ("grammar", 0.97, 0.98),
+        "a and an": ("grammar", 0.78, 0.93),
+        "filler and gap": ("grammar", 0.52, 0.50),
+        "opposites": ("meaning", 0.30, 0.50),
+    }
+    measured = {
+        name: {"about": about, "pairs": 200, "model": _share(model), "untrained": _share(0.48), "unigram": _share(0.5)}
+        | {"kneser_ney": _share(ngrams)}
+        for name, (about, model, ngrams) in shares.items()
+    }
+    unknown = dict.fromkeys(("model", "untrained", "kneser_ney", "unigram"))
+    return {
+        "protocol": "Up to 200 pairs of each phenomenon.",
+        "all": {"model": 0.712, "untrained": 0.48, "kneser_ney": 0.682, "unigram": 0.5},
+        "phenomena": measured | {"reflexive pronoun": {"about": "grammar", "pairs": 0} | unknown},
+        "training": [
+            {"epochs": epochs, "phenomena": {name: _share(0.5 + 0.1 * place) for name in shares}}
+            for place, epochs in enumerate((0.0, 0.1, 0.5, None))
+        ],
+    }
+
+
+def _write_pairs(folder: Path) -> None:
+    start = "Once upon a time there was a girl named Mia. "
+    rows = {"word order": ("Mia saw the red ball.", "Mia saw the ball red."), "a and an": ("An owl.", "A owl.")}
+    _csv(
+        folder,
+        "data/evaluate/pairs.csv",
+        [
+            {"phenomenon": name, "right": start + right, "wrong": start + wrong, "model": 1.5, "kneser_ney": 0.5}
+            for name, (right, wrong) in rows.items()
+            for _ in range(2)
+        ],
+    )
+
+
+def _write_heads_training(folder: Path, layers: int, heads: int) -> None:
+    """Attention that grows sharper, heads that part, and a role that is there from epoch 0.1 on."""
+    _csv(
+        folder,
+        "data/evaluate/heads_training.csv",
+        [
+            {
+                "epochs": "" if epochs is None else epochs,
+                "layer": layer + 1,
+                "head": head + 1,
+                "entropy_nats": 4.0 - 0.5 * place,
+                "bits_from_layer": 0.1 * place * (layer + 1),
+                "previous token": 0.3 * bool(place) - 0.1 * head,
+            }
+            for place, epochs in enumerate((0.0, 0.1, 0.5, None))
+            for layer in range(layers)
+            for head in range(heads)
+        ],
+    )
 
 
 def _write_sense(folder: Path) -> None:
@@ -547,6 +632,8 @@ def write_run(folder: Path, *, updates: int, layers: int, heads: int, sentences:
     _write_evaluation(folder, layers, heads, sentences)
     _write_memorised(folder)
     _write_sense(folder)
+    _write_pairs(folder)
+    _write_heads_training(folder, layers, heads)
     _write_seeds(folder, updates)
     _write_benches(folder)
 

@@ -186,8 +186,18 @@ def test_bleu_of_few_samples_says_little():
 @pytest.mark.parametrize(
     ("low", "high", "claim", "expected"),
     [
-        (0.5, 2.5, True, "width 10 finds more probable text: log-probability 1.500 nats a text from greedy decoding's"),
-        (-2.5, -0.5, True, "width 10 finds less probable text: log-probability −1.500 nats a text from greedy"),
+        (
+            0.5,
+            2.5,
+            True,
+            "width 10 finds more probable text: the log-probability of a text less that of greedy decoding is 1.500",
+        ),
+        (
+            -2.5,
+            -0.5,
+            True,
+            "width 10 finds less probable text: the log-probability of a text less that of greedy decoding is −1.500",
+        ),
         (
             -1.0,
             2.0,
@@ -328,20 +338,26 @@ def test_a_head_is_called_by_its_role_unless_it_is_idle(ends, claimed, name, ver
     assert (head.name(), head.verdict()) == (name, verdict)
 
 
-def _cache(without: float) -> Run:
+def _cache(low: float, high: float) -> Run:
     settings = [
-        {"new_tokens": 64, "cache": True, "tokens_per_s": 300.0},
-        {"new_tokens": 64, "cache": False, "tokens_per_s": without},
+        {"new_tokens": 64, "cache": True, "tokens_per_s": 300.0, "low_tokens_per_s": 280.0, "high_tokens_per_s": 320.0},
+        {"new_tokens": 64, "cache": False, "tokens_per_s": (low + high) / 2, "low_tokens_per_s": low}
+        | {"high_tokens_per_s": high},
     ]
     return Run({}, {"kv_bench_time": {"settings": settings}, "kv_bench": {"same_ids": True}}, {})
 
 
 @pytest.mark.parametrize(
-    ("without", "expected"),
-    [(100.0, "3.0 times as fast"), (400.0, "slower, 0.75"), (299.0, "no measurable difference")],
+    ("low", "high", "expected"),
+    [
+        (90.0, 110.0, "3.0 times as fast"),
+        (390.0, 410.0, "slower, 0.75"),
+        (270.0, 281.0, "no difference can be told"),
+        (319.0, 500.0, "no difference can be told"),
+    ],
 )
-def test_cache(without, expected):
-    (finding,) = judge_cache(_cache(without))
+def test_cache(low, high, expected):
+    (finding,) = judge_cache(_cache(low, high))
     assert expected in finding.text
     assert "Both generated the same tokens" in finding.text
 
@@ -380,7 +396,7 @@ def test_recomputation_is_judged_at_the_greatest_depth(peak, same, expected):
 )
 def test_times_whose_trials_overlap_are_not_compared(high, told):
     settings = [
-        {"layers": 4, "recompute": on, "peak_mib": 9.0, "step_s": step, "step_low_s": low, "step_high_s": top}
+        {"layers": 4, "recompute": on, "peak_mib": 9.0, "step_s": step, "low_step_s": low, "high_step_s": top}
         for on, low, step, top in ((True, 0.125, 0.13, 0.15), (False, 0.09, 0.10, high))
     ]
     assert told in _text(judge_recompute(Run({}, {"ckpt_bench_time": {"settings": settings}}, {})))

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tinylm.reporting.drawing import to_png
+from tinylm.reporting.heads import NAMES
 from tinylm.reporting.page import build_page
 from tinylm.reporting.pictures import PICTURES, baseline_rows, draw_pictures, page_svgs
 from tinylm.reporting.reference_sections import with_library
@@ -94,7 +95,7 @@ def test_page_loads_nothing_from_outside(full):
 def test_full_run_shows_every_section_picture_and_head(full):
     page = full[1]
     assert "Not shown" not in page
-    assert page.count('<svg class="chart"') == len(PICTURES) + 7
+    assert page.count('<svg class="chart"') == len(PICTURES) + len(NAMES)
     assert page.count('<svg class="head"') == 2 * 3 * (2 + 2)  # layers * heads * (sentences + moments)
     assert "perplexity 7.10 against 9.40, lower by the factor 1.32" in page
     assert page.count("aria-label=") >= page.count("<svg")

@@ -67,8 +67,10 @@ def test_only_a_storybook_run_misses_the_table(run_folder, params):
 
 def test_what_is_said_follows_from_the_numbers(run):
     claims = [finding.text for finding in judge_sense(run) if finding.claim]
-    assert claims[0].startswith("10 of 50 continuations have no impossible word: the generator could have written them")
-    assert claims[0].endswith("; an impossible word comes after 38.0 words on average.")
+    assert claims[0] == (
+        "10 of 50 continuations could have been written by the generator, with no impossible word; on average an "
+        "impossible word comes after 38.0 words."
+    )
     assert claims[1] == (
         "The most frequent kind of impossible word is “person”: somebody else than the story has there."
     )
@@ -98,4 +100,4 @@ def test_a_run_without_an_impossible_word_says_so(run):
     own = run.found["evaluate"]["sense"]["methods"]["decode"]
     own |= {"words": None, "possible": {"value": 1.0, "low": 0.93, "high": 1.0}}
     first = judge_sense(run)[0].text
-    assert first == "50 of 50 continuations have no impossible word: the generator could have written them."
+    assert first == "50 of 50 continuations could have been written by the generator, with no impossible word."

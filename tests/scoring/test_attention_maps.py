@@ -8,6 +8,7 @@ import torch
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.attention_maps import (
     look,
+    map_arrays,
     moment_arrays,
     opening_sentences,
     passages,
@@ -84,7 +85,14 @@ def test_moments_stand_side_by_side(model):
     seen = [look(other, ids), look(model, ids)]
     assert arrays["next"].tolist() == [TOKENS[found.next_id] for found in seen]
     assert arrays["next_prob"].tolist() == [found.next_prob for found in seen]
-    assert moment_arrays([], TOKENS, ids) == {}
+
+
+def test_each_file_has_its_arrays(model):
+    ids = [np.array([0, 5, 7, 4]), np.array([0, 6])]
+    assert list(map_arrays(model, [], TOKENS, ids)) == ["attention"]
+    found = map_arrays(model, [(0.5, model)], TOKENS, ids)
+    assert found["attention"].keys() == sentence_arrays(model, TOKENS, ids).keys()
+    assert found["moments"]["words"].tolist() == ["w0", "w5", "w7", "w4"]
 
 
 def test_arrays_have_the_same_bytes_from_every_python(tmp_path):

@@ -16,7 +16,10 @@ def stores(corpus):
 @pytest.mark.parametrize("layout", ["stories", "stream"])
 def test_baselines_score_the_tokens_of_the_layout(stores, layout):
     train, evaluation = stores
-    found = baselines(train, evaluation, layout, count_ngrams(train, layout, 3))
+    ngrams, unigrams = (count_ngrams(train, layout, order) for order in (3, 1))
+    found = baselines(evaluation, layout, ngrams, unigrams, -50.0)
+    assert found.pop("floor") == floor(-50.0, evaluation, layout)
+    assert baselines(evaluation, layout, ngrams, unigrams, None) == found
     tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
     assert {name: figures["tokens"] for name, figures in found.items()} == dict.fromkeys(found, tokens)
     assert found["uniform"]["perplexity"] == pytest.approx(train.vocab_size)

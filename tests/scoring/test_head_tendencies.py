@@ -30,18 +30,21 @@ def pointing_maps(length, target):
 def slow_means(sentences, layer, head):
     """The definitions of the docstring, one query at a time."""
     found = {name: [] for name in FIGURES}
-    for maps, ids in sentences:
+    for maps, ids, marks, words in sentences:
         for i in range(1, len(ids)):
             w = maps[layer][head][i]
             found["previous"].append(w[i - 1])
-            found["first"].append(w[0])
+            found["first"].append(w[0] + sum(w[j] for j in range(1, i + 1) if ids[j] in (SOS, EOS)))
             found["self"].append(w[i])
             earlier = [j for j in range(i) if ids[j] == ids[i]]
             if earlier:
                 found["same_word"].append(sum(w[j] for j in earlier))
-            marks = [j for j in range(i + 1) if ids[j] in (SOS, EOS)]
-            if marks:
-                found["boundary"].append(sum(w[j] for j in marks))
+            for name, keys in (
+                ("punctuation", [j for j in range(i) if marks and marks[j]]),
+                ("within_word", [j for j in range(i) if words and words[j] == words[i]]),
+            ):
+                if keys:
+                    found[name].append(sum(w[j] for j in keys))
             found["entropy_nats"].append(-sum(p * np.log(p) for p in w[: i + 1] if p > 0))
             found["distance_tokens"].append(sum(w[j] * (i - j) for j in range(i + 1)))
     return {name: np.mean(values) for name, values in found.items()}
@@ -51,11 +54,13 @@ def test_table_matches_loops_over_queries():
     rng = np.random.default_rng(3)
     sentences = []
     for ids in ([SOS, 7, 5, 7, 7, 9, EOS], [4, 4], [6], [5, 8, 4, EOS, SOS, 5, 5, 11, 8, 4, EOS]):
-        sentences.append((random_maps(rng, 2, 3, len(ids)), np.array(ids)))
+        marks, words = [i % 3 == 1 for i in range(len(ids))], [i // 2 for i in range(len(ids))]
+        sentences.append((random_maps(rng, 2, 3, len(ids)), np.array(ids), marks, words))
+    sentences.append((random_maps(rng, 2, 3, 4), np.array([SOS, 7, 7, 9]), [], []))
     tendencies = HeadTendencies([SOS, EOS])
-    for maps, ids in sentences:
-        tendencies.add(maps, ids)
-    even = [(even_maps(len(ids)), ids) for _, ids in sentences]
+    for sentence in sentences:
+        tendencies.add(*sentence)
+    even = [(even_maps(len(ids)), ids, *more) for _, ids, *more in sentences]
     table = tendencies.table()
     assert [(row["layer"], row["head"]) for row in table] == [(x, y) for x in (1, 2) for y in (1, 2, 3)]
     for row in table:
@@ -69,9 +74,9 @@ def test_table_matches_loops_over_queries():
     ("target", "name", "words"),
     [
         (lambda query: max(query - 1, 0), "previous", "the previous token: 100%"),
-        (lambda query: 0, "first", "the first token: 100%"),
+        (lambda query: 0, "first", "the first token, <sos> or <eos>: 100%"),
         (lambda query: query, "self", "the token itself: 100%"),
-        (lambda query: query - 3 if query >= 3 else query, "same_word", "an earlier occurrence of the same word"),
+        (lambda query: query - 3 if query >= 3 else query, "same_word", "an earlier occurrence of the same token"),
     ],
 )
 def test_pure_heads_are_named(target, name, words):
@@ -88,7 +93,21 @@ def test_a_head_on_sentence_ends_is_named():
     ids = np.array([SOS, 5, EOS, 6, 7, 8, 9, 10])
     tendencies = HeadTendencies([SOS, EOS])
     tendencies.add(pointing_maps(len(ids), lambda query: 2 if query > 1 else 0), ids)
-    assert tendencies.table()[0]["interpretation"].startswith("<sos> and <eos>: 100%")
+    assert tendencies.table()[0]["interpretation"].startswith("the first token, <sos> or <eos>: 100%")
+
+
+def test_heads_on_punctuation_and_within_words_are_named():
+    ids, marks = np.arange(5, 17), [place % 4 == 3 for place in range(12)]
+    words = [place // 4 for place in range(12)]
+    last_mark = [max((j for j in range(place) if marks[j]), default=place) for place in range(12)]
+    for target, line in (
+        (lambda query: last_mark[query], "earlier punctuation: 100%"),
+        (lambda query: max(query - 2, query // 4 * 4), "earlier pieces of the same word: 100%"),
+    ):
+        tendencies = HeadTendencies([SOS, EOS])
+        tendencies.add(pointing_maps(12, target), ids, marks, words)
+        row = tendencies.table()[0]
+        assert interpretation({**row, "self": 0.0, "previous": 0.0, "first": 0.0}).startswith(line), row
 
 
 def test_even_attention_is_its_own_baseline():
@@ -96,7 +115,7 @@ def test_even_attention_is_its_own_baseline():
     tendencies = HeadTendencies([SOS, EOS])
     tendencies.add(even_maps(len(ids)), ids)
     row = tendencies.table()[0]
-    for name in FIGURES:
+    for name in set(FIGURES) - {"punctuation", "within_word"}:
         assert row[name] == pytest.approx(row[f"{name}_even"])
     assert row["interpretation"] == "spread evenly"
 
@@ -105,7 +124,7 @@ def test_what_no_query_has_is_none():
     tendencies = HeadTendencies([SOS, EOS])
     tendencies.add(even_maps(4), np.array([5, 6, 7, 8]))
     row = tendencies.table()[0]
-    assert row["same_word"] is row["same_word_even"] is row["boundary"] is None
+    assert row["same_word"] is row["same_word_even"] is row["punctuation"] is row["within_word"] is None
     assert row["interpretation"] == "spread evenly"
 
 

@@ -42,14 +42,15 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str:
     return f"not in the vocabulary, seen as <unk>: {named}{more}"
 
 
-def load(folder: str | Path = "models", vocab: str | Path | None = None) -> LanguageModel:
+def load(folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None) -> LanguageModel:
     """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
 
     vocab: its tokenizer.json; if it is not given, data/vocab/tokenizer.json beside the folder, or the export's own.
-    Section `decode` of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the
-    device; without that file, those of the preset storybook do. Raises InputError, which names the file.
+    epoch: the weights that `train.keep_epochs` kept after so many epochs, in place of the last ones. Section `decode`
+    of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the device; without that
+    file, those of the preset storybook do. Raises InputError, which names the file.
     """
-    return LanguageModel(*load_parts(folder, vocab))
+    return LanguageModel(*load_parts(folder, vocab, epoch))
 
 
 class LanguageModel:

@@ -2,7 +2,8 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tinylm.text.prompts import Prompt, choose_prompts
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
 
+FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
 JUDGED, RESAMPLES = 50, 1000  # prompts whose continuations are asked whether they make sense; for the intervals
 EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ by less
 
@@ -77,43 +79,40 @@ def continue_prompts(
     return [(best.ids, best.log_prob) for best, *_ in beam_search(decoder.model, prompts, width=task.width, **shared)]
 
 
-def measure_task(task: Task) -> dict[str, Any]:
-    """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
+def _prepared(task: Task) -> tuple[ModelDecoder, Tokenizer, Any]:
+    """(decoder of the trained model, tokenizer, device) of a method."""
     device = pick_device(task.device)
     seed_everything(task.decode.seed, task.threads)
     model, _ = load_model(task.model, device)
-    tokenizer = open_tokenizer(task.tokenizer)
-    decoder = decoder_of(model, task.decode)
+    return decoder_of(model, task.decode), open_tokenizer(task.tokenizer), device
 
-    def decode(prompts: Sequence[Sequence[int]], stop_at_eos: bool = True) -> list[tuple[list[int], float]]:
-        return continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos=stop_at_eos)
 
+def measure_task(task: Task) -> dict[str, Any]:
+    """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
+    decoder, tokenizer, _ = _prepared(task)
+    model = decoder.model
     sooner = decoder_of(model, dataclasses.replace(task.decode, step="auto"))  # nothing is timed here
     judged = continue_prompts(task, sooner, tokenizer, task.judged, stop_at_eos=True) if task.judged else []
-    found = decode(task.prompts)
+    found = continue_prompts(task, decoder, tokenizer, task.prompts, stop_at_eos=True)
     texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
     against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
-    return {
-        "found": found,
-        "judged": judged,
-        "against_fp32": against,
-        **speed(lambda prompts: [ids for ids, _ in decode(prompts, task.settings.stop_at_eos)], task, device),
-    }
+    return {"found": found, "judged": judged, "against_fp32": against, **time_task(task)}
 
 
-def speed(decode: Callable[[list[list[int]]], list[list[int]]], task: Task, device: Any) -> dict[str, float]:
+def time_task(task: Task) -> dict[str, float]:
     """Tokens of the returned continuations over seconds, one prompt at a time (medians) and all at once."""
+    decoder, tokenizer, device = _prepared(task)
 
-    def timed(prompts: list[list[int]], repeats: int) -> tuple[int, float]:
-        found: list[list[int]] = []
-        seconds = measure.median_seconds(
-            lambda: found.extend(decode(prompts)), repeats=repeats, device=device, warm_up=0
-        )
-        return sum(map(len, found)) // repeats, seconds
+    def timed(prompts: list[list[int]]) -> tuple[int, float]:
+        measure.synchronize(device)
+        begun = time.perf_counter()
+        found = continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos)
+        measure.synchronize(device)
+        return sum(len(ids) for ids, _ in found), time.perf_counter() - begun
 
-    decode(task.prompts[:1])  # warm-up
-    alone = [timed([prompt], task.settings.repeats) for prompt in task.prompts]
-    tokens, together = timed(task.prompts, 1)
+    timed(task.prompts[:1])  # warm-up
+    alone = [timed([prompt]) for prompt in task.prompts]
+    tokens, together = timed(task.prompts)
     return {
         "tokens_per_s": statistics.median(count / seconds for count, seconds in alone),
         "s_per_prompt": statistics.median(seconds for _, seconds in alone),
@@ -136,14 +135,19 @@ def measured(settings: BeamBenchSettings) -> str:
     length = "up to <eos>" if settings.stop_at_eos else "fixed length, no stop at <eos>"
     return (
         f"tokens of the returned hypothesis per prompt over seconds, {length}, with{'' if settings.cache else 'out'} "
-        "cache; one prompt at a time (median over prompts and repeats), and all prompts at once"
+        "cache; one prompt at a time (median over prompts), and all prompts at once; the median of interleaved trials "
+        "(lowest to highest), each in a process of its own"
     )
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each method in its own process, one after the other, and print its speed."""
+    """Measure each method, then time all of them again in turn, and print its speed (see `measure.run_trials`)."""
     named = [({"setting": task.name}, task) for task in tasks]
-    return measure.run_tasks(measure_task, named, lambda result: f"{result['tokens_per_s']:,.0f} tokens/s")
+    trials = max((task.settings.repeats for task in tasks), default=1)
+    return measure.run_trials(
+        measure_task, time_task, named, times=FIGURES, trials=trials,
+        figures=lambda result: f"{result['tokens_per_s']:,.0f} tokens/s",
+    )  # fmt: skip
 
 
 def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | None) -> list[Prompt]:

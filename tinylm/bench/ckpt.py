@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -135,44 +134,18 @@ def time_task(task: Task) -> dict[str, Any]:
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
-    """Measure each task in its own process; then time all of them again in turn, `repeats` trials in all.
-
-    Trials are interleaved, so that what else the machine does at a time falls on every setting alike. Prints what each
-    setting gave in the first. A step's time is the median of the trials, with their lowest and highest.
-    """
-    results = []
+    """Measure each task, then time all of them again in turn, and print what each gave (see `measure.run_trials`)."""
+    named = []
     for task in tasks:
         name = f"{task.model.layers} layers, recompute {task.recompute}"
-        known: dict[str, Any] = {"setting": name, "layers": task.model.layers, "recompute": task.recompute}
-        result = known | measure.in_own_process(measure_task, task)
-        results.append(result)
-        print(f"{result['setting']}: {_figures(result)}", flush=True)
-    times: list[list[float]] = [[result["step_s"]] if "step_s" in result else [] for result in results]
+        named.append(({"setting": name, "layers": task.model.layers, "recompute": task.recompute}, task))
     trials = max((task.repeats for task in tasks), default=1)
-    for trial in range(2, trials + 1):
-        print(f"times, trial {trial} of {trials}", flush=True)
-        for number, task in enumerate(tasks):
-            if "error" not in results[number] and trial <= task.repeats:
-                again = measure.in_own_process(time_task, task)
-                if "error" in again:
-                    results[number]["error"] = again["error"]
-                else:
-                    times[number].append(again["step_s"])
-    return [
-        result if "error" in result else result | _over_trials(result, seconds)
-        for result, seconds in zip(results, times, strict=True)
-    ]
-
-
-def _over_trials(result: dict[str, Any], seconds: list[float]) -> dict[str, Any]:
-    median = statistics.median(seconds)
-    return {
-        "step_s": median,
-        "step_low_s": min(seconds),
-        "step_high_s": max(seconds),
-        "tokens_per_s": result["tokens"] / median,
-        "epoch_s": result["tokens_per_epoch"] / result["tokens"] * median,
-    }
+    results = measure.run_trials(measure_task, time_task, named, times=("step_s",), trials=trials, figures=_figures)
+    for result in results:
+        if "error" not in result:
+            result["tokens_per_s"] = result["tokens"] / result["step_s"]
+            result["epoch_s"] = result["tokens_per_epoch"] / result["tokens_per_s"]
+    return results
 
 
 def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

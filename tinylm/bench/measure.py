@@ -130,19 +130,50 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
     return answer if kind == _DONE else {"error": answer}
 
 
-def run_tasks(
-    function: Callable[..., dict[str, Any]], tasks: Iterable[tuple[dict[str, Any], Any]], figures: Callable[[dict], str]
+def run_trials(
+    first: Callable[..., dict[str, Any]],
+    again: Callable[..., dict[str, Any]],
+    tasks: Sequence[tuple[dict[str, Any], Any]],
+    *,
+    times: Sequence[str],
+    trials: int,
+    figures: Callable[[dict], str],
 ) -> list[dict[str, Any]]:
-    """function(task) of each task in its own process, one after the other.
+    """first(task) of each task, then again(task) of all of them in turn, `trials` in all, each in its own process.
 
-    Tasks are pairs of what is known of a setting (its name under "setting") and the task. The results hold both that
-    and the answer; `figures` turns each result into the text that is printed.
+    Trials are interleaved, so that what else the machine does at a time falls on every setting alike. Tasks are pairs
+    of what is known of a setting (its name under "setting") and the task. The results hold both that and the answer,
+    and for each key of `times`, which both functions give, the median over trials, with the lowest and the highest as
+    low_KEY and high_KEY; a setting that fails in a trial has an "error" instead. `figures` turns each first answer
+    into the text that is printed.
     """
     results = []
     for known, task in tasks:
-        results.append(known | in_own_process(function, task))
+        results.append(known | in_own_process(first, task))
         print(f"{known['setting']}: {results[-1].get('error') or figures(results[-1])}", flush=True)
-    return results
+    seen = [[result] for result in results]
+    for trial in range(2, trials + 1):
+        print(f"times, trial {trial} of {trials}", flush=True)
+        for (_, task), found in zip(tasks, seen, strict=True):
+            if "error" not in found[-1]:
+                found.append(in_own_process(again, task))
+    return [
+        result | ({"error": found[-1]["error"]} if "error" in found[-1] else _over_trials(found, times))
+        for result, found in zip(results, seen, strict=True)
+    ]
+
+
+def with_spread(keys: Sequence[str]) -> list[str]:
+    """Each key with those of its lowest and highest trial, as `run_trials` names them."""
+    return [name for key in keys for name in (key, f"low_{key}", f"high_{key}")]
+
+
+def _over_trials(found: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
+    spread: dict[str, float] = {}
+    for key in times:
+        values = [trial[key] for trial in found]
+        spread |= {key: statistics.median(values), f"low_{key}": min(values), f"high_{key}": max(values)}
+    return spread
 
 
 def _answer(function: Callable[..., dict[str, Any]], args: tuple, pipe: Connection) -> None:

@@ -122,6 +122,7 @@ def _add_generate(commands: Any) -> None:
 ATTENTION_EXAMPLES = """\
   tinylm attention "the cat sat on the mat" -o cat.png
   tinylm attention "the cat sat on the mat" -o head.svg --layer 1 --head 3
+  tinylm attention "the cat sat on the mat" -o early.png --epoch 0.0627      as in models/moments
 """
 
 
@@ -131,6 +132,9 @@ def _add_attention(commands: Any) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
     parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
     parser.add_argument("--head", type=int, metavar="N", help="one head, counted from 1 (default: all)")
+    parser.add_argument(
+        "--epoch", type=float, metavar="E", help="the weights kept after so many epochs (default: the last ones)"
+    )
     _add_model_options(parser, uses=True)
 
 

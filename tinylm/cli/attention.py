@@ -12,7 +12,6 @@ from tinylm.exchange.loading import use_threads
 from tinylm.reporting.drawing import STYLE
 
 SUFFIXES = (".png", ".svg")
-MAX_TOKENS = 64  # more words make a picture that nobody can read
 
 
 def _output(name: str) -> Path:
@@ -25,11 +24,11 @@ def _output(name: str) -> Path:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Draw the chosen heads for the text's first tokens, <sos> included where there is one, into one picture."""
+    """Draw the chosen heads for the text, <sos> included where there is one, up to the context, into one picture."""
     path = _output(arguments.output)
-    lm = load(arguments.models, arguments.vocab)
+    lm = load(arguments.models, arguments.vocab, arguments.epoch)
     use_threads()
-    seen = lm.attention(arguments.text, MAX_TOKENS)
+    seen = lm.attention(arguments.text)
     try:
         drawing = seen.plot(arguments.layer, arguments.head)
     except InputError as error:  # it names the layer or the head

@@ -197,7 +197,7 @@ def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
     found: dict[str, tuple[Callable[[], list], int]] = {
         "evaluate.stories": (lambda: evaluation_prompts(evaluation, tokenizer, s.evaluate), s.evaluate.stories),
         "beam_bench.prompts": (lambda: beam.story_prompts(evaluation, s.beam_bench, sos_id), s.beam_bench.prompts),
-        "kv_bench.batch": (lambda: kv.choose_batch(evaluation, s.kv_bench, s.model, sos_id), s.kv_bench.batch),
+        "kv_bench.batch": (lambda: kv.choose_batch(evaluation, s.kv_bench, s.model.context, sos_id), s.kv_bench.batch),
     }
     for what, (choose, wanted) in found.items():
         yield what, known, functools.partial(_chosen, choose, wanted)

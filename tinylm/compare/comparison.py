@@ -187,7 +187,8 @@ def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tupl
         return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
 
 
-PERPLEXITY, BITS, BLEU = "perplexity", "bits_per_byte", "bleu4"
+PERPLEXITY, BITS, BLEU, PAIRS = "perplexity", "bits_per_byte", "bleu4", "minimal_pairs"
+LESS_IS_BETTER = (PERPLEXITY, BITS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,9 +262,9 @@ def what_differs(first: Run, second: Run) -> str:
 def _against(first: Run, second: Run, noise: Noise) -> Against:
     pairs, differs = pair_up(first, second), what_differs(first, second)
     findings = []
-    for metric, difference in _differences(first, second, pairs).items():
+    for metric, difference in (_differences(first, second, pairs) | _minimal_pairs(first, second)).items():
         by_seeds = either(noise.of(first, metric), noise.of(second, metric))
-        verdict = judge(difference, metric != BLEU, by_seeds, differs)
+        verdict = judge(difference, metric in LESS_IS_BETTER, by_seeds, differs)
         findings.append(Finding(metric, difference, by_seeds, verdict))
     return Against(second.name, differs, findings, pairs.notes, most_changed(first, second, pairs))
 
@@ -287,6 +288,13 @@ def _differences(first: Run, second: Run, pairs: Pairs) -> dict[str, Difference]
     if len(pairs.samples):
         found[BLEU] = _bleu(first, second, pairs.samples)
     return found
+
+
+def _minimal_pairs(first: Run, second: Run) -> dict[str, Difference]:
+    """The share of right pairs over those that both runs were asked."""
+    shared = [pair for pair in first.pairs if pair in second.pairs]
+    one, other = (np.array([[run.pairs[pair]] for pair in shared]) for run in (first, second))
+    return {PAIRS: paired_difference(one, other, lambda means: means[..., 0])} if shared else {}
 
 
 def _bleu(first: Run, second: Run, places: np.ndarray) -> Difference:

@@ -51,7 +51,8 @@ class Stories:
 @dataclass(frozen=True)
 class Run:
     """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
-    for each thing that it lacks or that was not made with its parameters."""
+    for each thing that it lacks or that was not made with its parameters, `pairs` for each minimal pair (phenomenon,
+    right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same."""
 
     name: str
     commit: str | None
@@ -61,6 +62,7 @@ class Run:
     samples: list[dict[str, str]]
     inputs: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    pairs: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     @property
     def deciding(self) -> Values:
@@ -110,12 +112,13 @@ def read_run(revision: Revision) -> Run:
     notes += [f"{paths.metrics('evaluate')}: {key} is no number" for key in strange]
     stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
+    pairs = _pairs(text(paths.evaluated("pairs.csv")), notes) if evaluated.get("pairs") else {}
     stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
     if "seeds" in stale:
         del metrics["seeds"]
     notes += stale.values()
     notes += _edited(lock, written)
-    return Run(revision.name, revision.commit, flatten(params), metrics, stories, samples, _inputs(lock), notes)
+    return Run(revision.name, revision.commit, flatten(params), metrics, stories, samples, _inputs(lock), notes, pairs)
 
 
 def _mapping(text: str) -> dict[str, Any]:
@@ -162,6 +165,18 @@ def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[
 def _is_sample(row: dict[str, str], stories: int) -> bool:
     texts = (row.get(key) for key in ("story", "prompt", "reference", "continuation"))
     return all(isinstance(text, str) for text in texts) and row["story"].isdecimal() and int(row["story"]) < stories
+
+
+def _pairs(text: str | None, notes: list[str]) -> dict[tuple[str, str, str], float]:
+    found = {}
+    for row in _rows(text):
+        margin = as_number(row.get("model"))
+        if margin is None:
+            notes.append(f"{paths.evaluated('pairs.csv')}: no table of minimal pairs")
+            return {}
+        key = (str(row.get("phenomenon")), str(row.get("right")), str(row.get("wrong")))
+        found[key] = 0.5 if margin == 0 else float(margin > 0)
+    return found
 
 
 def _entries(lock: dict[str, Any], stage: str, key: str) -> dict[str, str]:

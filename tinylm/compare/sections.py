@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.compare.comparison import BITS, BLEU, PERPLEXITY, Against, Comparison, Finding
+from tinylm.compare.comparison import BITS, BLEU, PAIRS, PERPLEXITY, Against, Comparison, Finding
 from tinylm.compare.runs import Run
 from tinylm.compare.scaling import Scaling
 from tinylm.compare.scaling import as_json as law_as_json
 from tinylm.compare.statistics import LEVEL, RESAMPLES
 from tinylm.reporting.blocks import Blocks, Quotes, bullets, fold, heading, joined, paragraph, table
 from tinylm.reporting.sources import as_number
-from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss
+from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss, share, share_with_interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,8 @@ FIGURES = (
     Figure("bits per byte", "evaluate", ("bits_per_byte",), four),
     Figure("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
     Figure("Kneser-Ney's perplexity", "evaluate", ("baselines", "kneser_ney", "perplexity"), four),
+    Figure("words for each impossible one", "evaluate", ("sense", "methods", "decode", "words"), figure),
+    Figure("minimal pairs, right", "evaluate", ("pairs", "all", "model"), share),
     Figure("held-out loss", "train", ("held_out_loss_best",), loss),
     Figure("train loss", "train", ("train_loss",), loss),
     Figure("parameters", "train", ("parameters",), count),
@@ -54,7 +56,8 @@ FIGURES = (
 )
 
 
-LABELS = {PERPLEXITY: "perplexity", BITS: "bits per byte", BLEU: "BLEU of four words"}
+LABELS = {PERPLEXITY: "perplexity", BITS: "bits per byte", BLEU: "BLEU of four words", PAIRS: "minimal pairs, right"}
+OVER = {BLEU: "prompts", PAIRS: "pairs"}  # what the others are over: stories
 SIDE_BY_SIDE = 4  # up to this many runs are columns; with more, each is a row
 SCALING = "Scaling"
 NOTHING = "(it ends there)"
@@ -69,6 +72,7 @@ def sections(comparison: Comparison, scaling: Scaling | None = None, *, stories:
         ("Runs", _runs(comparison.runs)),
         ("Parameters that differ", _parameters(comparison)),
         ("Figures", _figures(comparison.runs)),
+        ("Minimal pairs", _pairs(comparison.runs)),
         (f"Against {first}", joined(_against(first, against) for against in comparison.against) + _chance(comparison)),
     ]
     if scaling is not None and scaling.law.laws:  # otherwise the runs do not differ in size, and nobody asked
@@ -126,6 +130,18 @@ def _figures(runs: list[Run]) -> Blocks:
     return _grid(caption, "figure", known, [run.name for run in runs])
 
 
+def _pairs(runs: list[Run]) -> Blocks:
+    """Each run's share of right pairs by phenomenon, where a run has them."""
+    shares = {run.name: run.value("evaluate", "pairs", "phenomena") or {} for run in runs}
+    names = dict.fromkeys(name for row in shares.values() for name, found in row.items() if found.get("model"))
+    cells = {
+        name: {run: share_with_interval((row.get(name) or {}).get("model")) for run, row in shares.items()}
+        for name in names
+    }
+    caption = "share of pairs whose right sentence is likelier (95 % interval)"
+    return _grid(caption, "phenomenon", cells, list(shares)) if cells else []
+
+
 def signed(value: float) -> str:
     """A difference with its sign: +0.12, −3.40."""
     text = figure(value)
@@ -135,7 +151,7 @@ def signed(value: float) -> str:
 def _row(finding: Finding) -> list[str]:
     found = finding.difference
     ends = f"{signed(found.value)} ({signed(found.low)} to {signed(found.high)})"
-    over = f"{found.count:,} {'prompts' if finding.metric == BLEU else 'stories'}"
+    over = f"{found.count:,} {OVER.get(finding.metric, 'stories')}"
     values = f"{figure(found.first, 4)} → {figure(found.second, 4)}"
     return [LABELS[finding.metric], values, ends, over if found.paired else f"{over}, unpaired", finding.verdict.says]
 
@@ -187,7 +203,11 @@ def as_json(comparison: Comparison, scaling: Scaling | None = None) -> dict[str,
         "parameters": comparison.parameters,
         "without_effect": comparison.no_effect,
         "code_or_data": comparison.inputs,
-        "bootstrap": {"resamples": RESAMPLES, "level": LEVEL, "over": "stories, for BLEU prompts"},
+        "bootstrap": {
+            "resamples": RESAMPLES,
+            "level": LEVEL,
+            "over": "stories; BLEU: prompts; minimal pairs: pairs",
+        },
         "against_first": {against.name: _against_as_json(against) for against in comparison.against},
         **({"scaling": {**law_as_json(scaling.law), "left_out": scaling.left_out}} if scaling else {}),
     }

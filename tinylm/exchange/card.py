@@ -11,7 +11,7 @@ import yaml
 
 from tinylm.exchange.markdown import Files, escape, to_markdown
 from tinylm.exchange.publication import DataLicence, Publication
-from tinylm.reporting import chance_sections, method_sections, run_sections, sense_sections
+from tinylm.reporting import chance_sections, method_sections, pair_sections, run_sections, sense_sections
 from tinylm.reporting.blocks import Blocks, Paragraph, Quotes, bullets, fold, joined, paragraph, record_table, table
 from tinylm.reporting.pictures import baseline_rows
 from tinylm.reporting.sources import Run, as_number
@@ -162,6 +162,7 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
         "Metrics": metrics(run) + joined(paragraph(f"Not here: {line}.") for line in publication.left_out),
         "Seeds": chance_sections.seeds(run),
         "Does it make sense?": sense_sections.sense(run)[:3],  # the figures by method
+        "What does it know?": pair_sections.pairs(run),
         "Is it memorised?": chance_sections.memorised(run)[:3],  # the tables, not the texts
         "What it wrote": sample(run),
         "Limits": limits(run, publication.lacks),

@@ -10,7 +10,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.originals import is_export, verified
 from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model
+from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
@@ -37,13 +37,28 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
     return models, beside if vocab is None else Path(vocab)
 
 
-def load_parts(folder: str | Path, vocab: str | Path | None = None) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
-    """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError."""
+def _kept(models: Path, device: Any, epoch: float) -> TinyLM:
+    """The model with the weights that were kept after so many epochs. Raises InputError naming those there are."""
+    kept = dict(load_moments(models, device))
+    if epoch not in kept:
+        known = ", ".join(f"{name:g}" for name in kept) or "none, train.keep_epochs kept no weights"
+        raise InputError(f"{models}: no weights of epoch {epoch:g}; there are: {known}")
+    return kept[epoch]
+
+
+def load_parts(
+    folder: str | Path, vocab: str | Path | None = None, epoch: float | None = None
+) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
+    """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError.
+
+    epoch: of weights that were kept during training, in place of the last ones.
+    """
     params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     models, vocab = find(folder, vocab)
-    model, _ = load_model(models, pick_device(runtime.device))
+    device = pick_device(runtime.device)
+    model = load_model(models, device)[0] if epoch is None else _kept(models, device, epoch)
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:

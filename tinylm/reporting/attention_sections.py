@@ -144,11 +144,23 @@ def head_roles(run: Run) -> Blocks:
             [
                 ("passages that roles are measured on", count(run.get("evaluate", "heads", "passages"))),
                 ("of their words classified", share(run.get("evaluate", "heads", "classified_share"))),
+                ("classes of words", _tagger(run)),
                 ("stories scored without each head", count(ablation.get("stories"))),
                 ("loss of the whole model on them", loss(ablation.get("nats_per_token"))),
                 ("idle heads", f"{count(sum(head.idle for head in known))} of {count(len(known))}"),
             ]
         )
+    )
+
+
+def _tagger(run: Run) -> str:
+    """Where the classes come from, and how right the look-up is where that is known."""
+    tagger = run.mapping("evaluate", "heads", "tagger")
+    if not tagger:
+        return "looked up in the storybook's lexicon, with rules for words of several classes"
+    return (
+        f"from the generator; looked up instead, as on other corpora, {share(tagger.get('right'))} of "
+        f"{count(tagger.get('words'))} words would be right and {share(tagger.get('unknown'))} unknown"
     )
 
 

@@ -24,10 +24,11 @@ def draw_curves(
     from_zero: bool = False,
     faint: str = "",
     bands: Bands | None = None,
+    counted_x: bool = True,
 ) -> Figure:
     """One line per curve, with its name at its end; the curve named `faint` is thin (noisier than the others).
 
-    Bands are shaded behind the curves whose names they have.
+    Bands are shaded behind the curves whose names they have. counted_x: places are whole numbers (of tokens, updates).
     """
     drawing, axes = new_axes(title, x_label, y_label)
     ends = []
@@ -44,7 +45,8 @@ def draw_curves(
     elif from_zero:
         highs = [max(ys) for _, ys in curves.values()] + [max(highs) for *_, highs in (bands or {}).values()]
         axes.set_ylim(0, 1.1 * max(highs) or 1)
-    count_axis(axes)
+    if counted_x:
+        count_axis(axes)
     _wide_enough(axes, curves)
     if len(ends) > 1:
         label_ends(axes, ends)
@@ -119,6 +121,36 @@ def draw_bars(
             axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     for place, value in zip(places, values):
         axes.annotate(number(value), (value, place), (4, 0), textcoords="offset points", va="center")
+    return drawing
+
+
+def draw_intervals(
+    rows: Sequence[tuple[str, float, float, float, float | None]],
+    title: str,
+    x_label: str,
+    names: tuple[str, str],
+    *,
+    chance: float,
+) -> Figure:
+    """From top to bottom a share with its interval, (name, value, low, high), and another model's share beside it.
+
+    names: what the two are called below the picture; chance: where a dashed line is.
+    """
+    drawing, axes = new_axes(title, x_label, "", (6.0, 1.2 + 0.26 * len(rows)))
+    places = list(range(len(rows)))[::-1]
+    axes.axvline(chance, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
+    axes.hlines(places, [row[2] for row in rows], [row[3] for row in rows], color=SERIES[0], linewidth=2.4)
+    axes.plot([row[1] for row in rows], places, linestyle="", marker="o", color=SERIES[0], label=names[0])
+    others = [(row[4], place) for row, place in zip(rows, places, strict=True) if row[4] is not None]
+    if others:
+        xs, ys = zip(*others, strict=True)
+        axes.plot(
+            xs, ys, linestyle="", marker="D", markersize=5, markerfacecolor="none", color=SERIES[1], label=names[1]
+        )
+    axes.set_yticks(places, [row[0] for row in rows])
+    axes.set_xlim(min(0.4, *(row[2] for row in rows), *(value for value, _ in others)) - 0.02, 1.02)
+    axes.grid(False, axis="y")
+    drawing.legend(loc="outside lower center", ncols=2, frameon=False)
     return drawing
 
 

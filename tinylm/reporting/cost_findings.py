@@ -5,28 +5,27 @@ from typing import Any
 from tinylm.reporting.sources import STAGES, Run, as_number
 from tinylm.reporting.wording import Finding, big, count, figure, flag, loss, many, mebibytes, not_said, said
 
-FASTER = 1.05  # a ratio nearer to one than this is within the noise of one timing
-
 
 def judge_cache(run: Run) -> list[Finding]:
     """How much faster the key-value cache makes decoding, at the shortest and the longest text."""
-    speeds: dict[float, dict[bool, float]] = {}
+    pairs: dict[float, dict[bool, dict[str, Any]]] = {}
     for row in run.records("kv_bench_time", "settings"):
-        tokens, speed = as_number(row.get("new_tokens")), as_number(row.get("tokens_per_s"))
-        if tokens is not None and speed:
-            speeds.setdefault(tokens, {})[bool(row.get("cache"))] = speed
-    ratios = {tokens: pair[True] / pair[False] for tokens, pair in sorted(speeds.items()) if len(pair) == 2}
-    if not ratios:
+        tokens = as_number(row.get("new_tokens"))
+        if tokens is not None and as_number(row.get("tokens_per_s")):
+            pairs.setdefault(tokens, {})[bool(row.get("cache"))] = row
+    pairs = {tokens: pair for tokens, pair in sorted(pairs.items()) if len(pair) == 2}
+    if not pairs:
         return []
     found = []
-    for tokens in dict.fromkeys((min(ratios), max(ratios))):
-        ratio, length = ratios[tokens], f"{count(tokens)} new tokens"
-        if ratio > FASTER:
+    for tokens in dict.fromkeys((min(pairs), max(pairs))):
+        pair, length = pairs[tokens], f"{count(tokens)} new tokens"
+        ratio = pair[True]["tokens_per_s"] / pair[False]["tokens_per_s"]
+        if overlap(pair[True], pair[False], "tokens_per_s"):
+            found.append(f"with {length} no difference can be told, since the trials of both overlap")
+        elif ratio > 1:
             found.append(f"with {length} the cache is {figure(ratio, 2)} times as fast")
-        elif ratio < 1 / FASTER:
-            found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
         else:
-            found.append(f"with {length} the cache makes no measurable difference")
+            found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
     same = {"yes": " Both generated the same tokens.", "no": " Their tokens part where two were equally likely."}
     return [said(f"Key-value cache: {'; '.join(found)}.{same.get(flag(run.get('kv_bench', 'same_ids')), '')}")]
 
@@ -81,7 +80,7 @@ def judge_recompute(run: Run) -> list[Finding]:
         else (" Loss or gradients differ, so it is not a free choice." if False in exact else "")
     )
     slower = f"for {figure(step / step_kept, 3)} times the time of a step"
-    if _overlap(pairs[layers][True], pairs[layers][False]):
+    if overlap(pairs[layers][True], pairs[layers][False], "step_s"):
         slower = "and no difference in time can be told, since the trials of both overlap"
     return [
         said(
@@ -91,9 +90,9 @@ def judge_recompute(run: Run) -> list[Finding]:
     ]
 
 
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def overlap(one: dict[str, Any], other: dict[str, Any], key: str) -> bool:
     """Whether the lowest to highest trials of two settings meet; not if a run of one trial has none."""
-    ends = [as_number(row.get(key)) for row in (one, other) for key in ("step_low_s", "step_high_s")]
+    ends = [as_number(row.get(f"{end}_{key}")) for row in (one, other) for end in ("low", "high")]
     if None in ends:
         return False
     low, high, other_low, other_high = ends
@@ -110,7 +109,7 @@ def judge_timings(run: Run) -> list[Finding]:
             return [
                 not_said(
                     f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
-                    f"{machine.get('threads')} threads), and all but checkpointing's are single trials."
+                    f"{machine.get('threads')} threads), and accumulation's are single trials."
                 )
             ]
     return []

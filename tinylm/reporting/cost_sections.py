@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.reporting.blocks import Blocks, bullets, facts, gallery, paragraph, picture, table
+from tinylm.reporting.blocks import Blocks, bullets, facts, gallery, paragraph, picture, record_table, table
 from tinylm.reporting.sources import Run
 from tinylm.reporting.wording import ABSENT, count, figure, flag, kind_of, mebibytes, name_of, seconds, visible
 
@@ -22,20 +22,21 @@ def _how(run: Run, name: str) -> Blocks:
 
 
 def cache(run: Run) -> Blocks:
-    """kv_bench: speed with and without the cache."""
-    heads = ["cache", "tokens/s", "first token", "each further token", "peak memory", "process", "past the context"]
+    """kv_bench: speed with and without the cache, by length and batch size; and the samples of stage evaluate."""
+    heads = ["rows", "cache", "tokens/s", "first token", "each further token", "peak memory", "process"]
     rows = [
         [
             count(row.get("new_tokens")),
+            count(row.get("rows", run.get("kv_bench", "batch"))),
             flag(row.get("cache")),
-            figure(row.get("tokens_per_s")),
+            with_trials(row, "tokens_per_s"),
             seconds(row.get("first_token_s")),
             seconds(row.get("rest_s_per_token")),
             mebibytes(row.get("peak_mib")),
             mebibytes(row.get("process_mib")),
-            flag(row.get("past_context")),
         ]
-        for row in run.records("kv_bench_time", "settings")
+        for key in ("settings", "smaller")
+        for row in run.records("kv_bench_time", key)
     ]
     return (
         gallery(
@@ -46,16 +47,40 @@ def cache(run: Run) -> Blocks:
             ),
             picture("kv_memory", "Peak memory of the allocator, without the weights."),
         )
-        + table("Decoding with and without the cache", ["new tokens", *heads], rows)
-        + facts(
-            [
-                ("rows in the batch", count(run.get("kv_bench", "batch"))),
-                ("same tokens both ways", flag(run.get("kv_bench", "same_ids"))),
-            ]
-        )
+        + table("Decoding with and without the cache (lowest to highest trial)", ["new tokens", *heads], rows)
+        + facts([("same tokens both ways", flag(run.get("kv_bench", "same_ids")))])
         + _not_measured(run, "kv_bench_time")
         + _how(run, "kv_bench_time")
+        + _samples_both_ways(run)
     )
+
+
+def _samples_both_ways(run: Run) -> Blocks:
+    found, times = run.mapping("evaluate", "cache"), run.mapping("evaluate_time", "cache")
+    if not found:
+        return []
+    rows = {
+        name: [
+            figure(found.get("bleu4", {}).get(key)),
+            seconds(times.get(key, {}).get("s")),
+            mebibytes(times.get(key, {}).get("peak_mib")),
+        ]
+        for name, key in (("cache", "cache"), ("no cache", "no_cache"))
+    }
+    note = (
+        f"The continuations of stage evaluate as in section decode, all {count(found.get('texts'))} as one batch, by "
+        f"the readable step: {count(found.get('same'))} of them have the same tokens both ways. One trial."
+    )
+    return record_table("The same samples with and without the cache", "", rows, ["BLEU-4", "time", "peak memory"]) + (
+        paragraph(note)
+    )
+
+
+def with_trials(row: Mapping[str, Any], key: str) -> str:
+    """A figure of a bench with the lowest and highest of its trials, where there were several."""
+    ends = [row.get(f"low_{key}"), row.get(f"high_{key}")]
+    text = kind_of(key)(row.get(key))
+    return text if None in ends or ends[0] == ends[1] else f"{text} ({figure(ends[0])} to {figure(ends[1])})"
 
 
 def _by_setting(caption: str, first: str, settings: Mapping[str, Mapping[str, Any]]) -> Blocks:
@@ -101,12 +126,6 @@ def accumulation(run: Run) -> Blocks:
     )
 
 
-def _with_range(row: Mapping[str, Any]) -> str:
-    """A step's time, with the lowest and highest of its trials."""
-    ends = [row.get("step_low_s"), row.get("step_high_s")]
-    return seconds(row.get("step_s")) + ("" if None in ends else f" ({figure(ends[0], 2)} to {figure(ends[1], 2)})")
-
-
 def recomputation(run: Run) -> Blocks:
     """ckpt_bench: memory against time; for each depth first the two modes that the pictures show, then the others."""
     measured = [row for key in ("settings", "other_ways") for row in run.records("ckpt_bench_time", key)]
@@ -115,7 +134,7 @@ def recomputation(run: Run) -> Blocks:
             count(row.get("layers")),
             {True: "recompute", False: "plain"}.get(way, way if isinstance(way, str) else ""),  # type: ignore[arg-type]
             mebibytes(row.get("peak_mib")),
-            _with_range(row),
+            with_trials(row, "step_s"),
             seconds(row.get("epoch_s")),
         ]
         for row in sorted(measured, key=lambda row: str(row.get("layers")).zfill(4))

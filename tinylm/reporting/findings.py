@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable
 
 from tinylm.reporting.cost_findings import COST_RULES
+from tinylm.reporting.head_training import TRAINING_RULES
 from tinylm.reporting.heads import HEAD_RULES
+from tinylm.reporting.pair_sections import PAIR_RULES
 from tinylm.reporting.sense_sections import SENSE_RULES
 from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.text_findings import TEXT_RULES
@@ -185,7 +187,9 @@ RULES: tuple[Callable[[Run], list[Finding]], ...] = (
     judge_unknown,
     *TEXT_RULES,
     *SENSE_RULES,
+    *PAIR_RULES,
     *HEAD_RULES,
+    *TRAINING_RULES,
     *COST_RULES,
     limits,
 )

@@ -106,10 +106,11 @@ def heads(run: Run) -> list[Head]:
 
 NAMES = {  # column: (words, whether it is a weight between 0 and 1)
     "previous": ("previous token", True),
-    "first": ("first token", True),
+    "first": ("first token, <sos> and <eos>", True),
     "self": ("token itself", True),
-    "same_word": ("same word earlier", True),
-    "boundary": ("<sos> and <eos>", True),
+    "same_word": ("same token earlier", True),
+    "punctuation": ("earlier punctuation", True),
+    "within_word": ("earlier pieces of the word", True),
     "entropy_nats": ("entropy (nats)", False),
     "distance_tokens": ("distance (tokens)", False),
 }
@@ -211,13 +212,16 @@ def judge_heads(run: Run) -> list[Finding]:
     if not rows:
         return []
     even = sum(row.get("interpretation") == "spread evenly" for row in rows)
-    first = (
-        f"Heads specialise; strongest for each kind: {'; '.join(found)}."
-        if found
-        else "No head stands out from even attention."
-    )
+    kinds = {str(row.get("interpretation")).partition(":")[0] for row in rows} - {"spread evenly"}
+    strongest = f"Strongest for each kind: {'; '.join(found)}." if found else ""
+    if not kinds:
+        first = "No head stands out from even attention."
+    elif len(kinds) == 1:
+        first = f"Heads do not specialise: all that stand out from even attention do the same. {strongest}"
+    else:
+        first = f"Heads specialise: {count(len(kinds))} kinds of head stand out from even attention. {strongest}"
     return [
-        said(f"{first} {count(even)} of {count(len(rows))} heads show no measured tendency."),
+        said(f"{first.rstrip()} {count(even)} of {count(len(rows))} heads show no measured tendency."),
         not_said("What a head is for: a weight shows where a head looks, not what the model does with what it finds."),
     ]
 

@@ -6,6 +6,7 @@ serves a light and a dark page.
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from tinylm.reporting.wording import ABSENT, MINUS, escape, short
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
 _CELL, _LETTER = 12, 5.6  # in units of a head's drawing
+_LINE, _LARGEST = 0.13, 8.5  # inches: of a word at the axis, and of a head's map
 
 
 def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
@@ -50,11 +52,14 @@ def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
 def draw_sentence(words: Sequence[str], maps: np.ndarray, after: str = "") -> Figure:
     """All heads of all layers for one sentence, maps (layers, heads, T, T): one row per layer, words at the outer axes.
 
-    `after`: what the model expects next, as the title.
+    `after`: what the model expects next, as the title. The picture grows with the text up to `_LARGEST`; of a longer
+    text only every second, third ... word is written.
     """
     layers, heads = maps.shape[:2]
-    names, places = [short(word) for word in words], range(len(words))
-    side, edge = max(1.5, 0.13 * len(words)), 0.35 + 0.065 * max(map(len, names), default=0)  # inches
+    side = min(max(1.5, _LINE * len(words)), _LARGEST)
+    places = range(0, len(words), max(math.ceil(_LINE * len(words) / side), 1))
+    names = [short(words[place]) for place in places]
+    edge = 0.35 + 0.065 * max(map(len, names), default=0)
     gap, head_room = 0.12, 0.28 + (0.3 if after else 0)
     width = edge + heads * (side + gap) + 0.1
     height = edge + layers * (side + 0.25) + head_room

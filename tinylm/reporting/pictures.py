@@ -8,6 +8,8 @@ from tinylm.reporting import charts, heatmaps
 from tinylm.reporting.charts import Curves
 from tinylm.reporting.drawing import STYLE, Picture, to_svg
 from tinylm.reporting.head_pictures import draw_distances, draw_plane, head_roles, tendency_pictures
+from tinylm.reporting.head_training import draw_apart, draw_roles, draw_widths
+from tinylm.reporting.pair_sections import draw_phenomena, draw_training
 from tinylm.reporting.sense_sections import sense_methods
 from tinylm.reporting.sources import STAGES, Run, as_number, long_series
 from tinylm.reporting.wording import big, count, figure, interval, name_of, prediction, seconds
@@ -274,10 +276,15 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "head_roles": (("roles", "ablation"), head_roles),
     "head_distances": (("head_distances",), draw_distances),
     "head_plane": (("head_distances",), draw_plane),
+    "heads_width": (("heads_training",), draw_widths),
+    "heads_apart": (("heads_training",), draw_apart),
+    "roles_training": (("heads_training",), draw_roles),
     "seed_losses": (("seed_curves",), seed_losses),
     "new_ngrams": (("evaluate",), new_ngrams),
     "sense_methods": (("evaluate",), _sense_methods),
     "sense_training": (("evaluate",), _sense_training),
+    "pairs": (("evaluate",), draw_phenomena),
+    "pairs_training": (("evaluate",), draw_training),
 }
 
 

@@ -8,7 +8,10 @@ from tinylm.reporting import (
     attention_sections,
     chance_sections,
     cost_sections,
+    enhancements,
+    head_training,
     method_sections,
+    pair_sections,
     quality_sections,
     reference_sections,
     run_sections,
@@ -57,7 +60,8 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
     times = tuple(f"{stage}_time" for stage in STAGES)
     curves = ("train", "train_time", "loss", "perplexity", "learning_rate", "grad_norm")
     beams = ("beam_bench", "beam_bench_time", "beams")
-    heads = ("attention", "moments", "roles", "ablation", "heads", "head_distances")
+    heads = ("attention", "moments", "roles", "ablation", "heads", "head_distances", "heads_training")
+    costs = ("kv_bench_time", "beam_bench", "beam_bench_time", "accum_sweep", "accum_sweep_time", "ckpt_bench_time")
     sweep = ("accum_sweep", "accum_sweep_time", "accum_tokens", "accum_updates", "accum_micro_steps")
     return (
         Section("summary", "Summary", "Summary", ("train", "evaluate"), whole.summary),
@@ -72,6 +76,7 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         Section(
             "sense", "Sense", "Do the stories make sense?", ("evaluate", "sense", "beam_bench"), sense_sections.sense
         ),
+        Section("pairs", "Pairs", "Which of two sentences is likelier?", ("evaluate", "pairs"), pair_sections.pairs),
         Section("memorised", "Memorised", "Memorisation", ("evaluate", "memorised"), chance_sections.memorised),
         Section("beams", "Beams", "Beam search compared with sampling", beams, quality.beams),
         Section("attention", "Attention", "Attention heads", heads, _attention),
@@ -84,6 +89,7 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
             ("ckpt_bench", "ckpt_bench_time"),
             cost.recomputation,
         ),
+        Section("enhancements", "Enhancements", "What each enhancement does", costs, enhancements.enhancements),
         Section("budget", "Time", "Where the time went", times, whole.budget),
         Section(
             "conclusions",
@@ -101,4 +107,5 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
 
 def _attention(run: Run) -> Blocks:
     part = attention_sections
-    return part.head_roles(run) + part.attention(run) + part.moments(run) + part.head_tendencies(run)
+    what_they_do = part.head_roles(run) + part.attention(run) + part.moments(run) + part.head_tendencies(run)
+    return what_they_do + head_training.over_training(run) + head_training.layers(run)

@@ -109,11 +109,11 @@ def judge_sense(run: Run) -> list[Finding]:
     if not own.get("texts"):
         return []
     possible, texts = as_number(own.get("possible", {}).get("value")) or 0.0, count(own["texts"])
+    after = f"; on average an impossible word comes after {_words(own)} words" if own.get("words") else ""
     found = [
         said(
-            f"{count(possible * own['texts'])} of {texts} continuations have no impossible word: the generator could "
-            "have written them"
-            + (f"; an impossible word comes after {_words(own)} words on average." if own.get("words") else ".")
+            f"{count(possible * own['texts'])} of {texts} continuations could have been written by the generator, with "
+            f"no impossible word{after}."
         )
     ]
     if own.get("words"):
@@ -121,7 +121,7 @@ def judge_sense(run: Run) -> list[Finding]:
         meaning = run.get("evaluate", "sense", "kinds", kind)
         found.append(said(f"The most frequent kind of impossible word is “{kind}”: {meaning}."))
     if way := _apart(own, ngrams):
-        more = "longer" if way > 0 else "no longer"
+        more = "longer" if way > 0 else "less long"
         found.append(
             said(f"The model makes sense for {more} than n-grams do: {_words(own)} words against {_words(ngrams)}.")
         )

@@ -31,6 +31,8 @@ FILES = {  # name: (path, the stage that writes it)
     "greedy": (paths.evaluated("greedy.csv"), "evaluate"),
     "memorised": (paths.evaluated("memorised.csv"), "evaluate"),
     "sense": (paths.evaluated("sense.csv"), "evaluate"),
+    "pairs": (paths.evaluated("pairs.csv"), "evaluate"),
+    "heads_training": (paths.evaluated("heads_training.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "moments": (paths.evaluated("moments.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
@@ -122,11 +124,15 @@ class Run:
         notes = self.get("vocab", "split", "notes")
         return isinstance(notes, list) and SAME_AS_HELD_OUT in notes
 
+    def epochs_of(self, moment: Any) -> float | None:
+        """Epochs of a moment of training; None or nothing stands for the end of the run."""
+        return as_number(self.get("train", "epochs") if moment in (None, "") else moment)
+
     def asks_for(self, name: str) -> bool:
         """Whether the parameters ask for this file; most files are always made."""
         if name == "sense":  # which the storybook's generator alone can tell
             return self.param("data", "source") == "storybook" and self.param("evaluate", "prompts") == "starts"
-        return name not in _ASKED or self.param(*_ASKED[name]) not in (None, 0, [])
+        return name not in _ASKED or self.param(*_ASKED[name]) not in (0, [])
 
 
 def as_number(value: Any) -> float | None:
@@ -200,6 +206,8 @@ def _read(path: Path) -> Any:
             return (_read_moments if path.stem == "moments" else _read_sentences)(arrays)
     import pandas as pd  # slow, and few who ask for the names of files need it
 
+    if path.read_bytes() == b"\n":  # a table of no rows has no columns either
+        return []
     return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
 
 

@@ -126,8 +126,8 @@ def judge_beams(run: Run) -> list[Finding]:
             continue
         width, prompts = name.removeprefix("beam "), count(compared.get("prompts"))
         figures = (
-            f"log-probability {loss(difference)} nats a text from greedy decoding's ({loss(ends[0])} to "
-            f"{loss(ends[1])}), higher for {count(compared.get('higher'))} and lower for "
+            f"the log-probability of a text less that of greedy decoding is {loss(difference)} nats on average "
+            f"({loss(ends[0])} to {loss(ends[1])}), higher for {count(compared.get('higher'))} and lower for "
             f"{count(compared.get('lower'))} of {prompts} prompts"
         )
         if ends[0] > 0:

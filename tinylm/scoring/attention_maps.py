@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tinylm.base.files import atomic_write
+from tinylm.base.files import write_bytes
 from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.token_store import TokenStore
 
@@ -65,16 +65,22 @@ def sentence_arrays(model: TinyLM, tokens: Sequence[str], sentences: Iterable[np
     return arrays
 
 
+def map_arrays(
+    model: TinyLM, kept: Sequence[tuple[float, TinyLM]], tokens: Sequence[str], sentences: Sequence[np.ndarray]
+) -> dict[str, dict[str, Any]]:
+    """The arrays of each file by its name: `sentence_arrays`, and `moment_arrays` where weights were kept."""
+    found = {"attention": sentence_arrays(model, tokens, sentences)}
+    return found | ({"moments": moment_arrays(kept, tokens, sentences[0])} if kept else {})
+
+
 def moment_arrays(
     moments: Iterable[tuple[float, TinyLM]], tokens: Sequence[str], ids: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """One sentence at M epoch checkpoints; empty if there are none.
+    """One sentence at M epoch checkpoints, at least one.
 
     epochs (M,), words (T,), maps (M, layers, H, T, T), next and next_prob (M,).
     """
     found = [(epoch, look(model, ids)) for epoch, model in moments]
-    if not found:
-        return {}
     return {
         "epochs": np.array([epoch for epoch, _ in found]),
         "words": np.array([tokens[i] for i in ids]),
@@ -86,8 +92,10 @@ def moment_arrays(
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
     """One .npz file of named arrays: the same bytes from every Python, which np.savez does not give."""
-    with atomic_write(path, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
         for name, array in arrays.items():
             content = io.BytesIO()
             np.save(content, array, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue())
+    write_bytes(path, whole.getvalue())

@@ -1,6 +1,7 @@
 """What the model is compared with: uniform, unigram, Kneser-Ney, and the storybook's own floor."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,25 +20,27 @@ def _figures(nats: float, tokens: int) -> dict[str, Any]:
     return {"perplexity": perplexity(nats, tokens), "nats_per_token": nats / tokens, "tokens": tokens}
 
 
-def baselines(train: TokenStore, evaluation: TokenStore, layout: str, kneser_ney: KneserNey) -> dict[str, Any]:
+def baselines(
+    evaluation: TokenStore, layout: str, kneser_ney: KneserNey, unigram: KneserNey, log_prob: float | None
+) -> dict[str, Any]:
     """Perplexity of the evaluation split by uniform, unigram and Kneser-Ney, each of its tokens scored once.
 
-    All are counted on the train split (kneser_ney by `count_ngrams`); a sequence's first token is context only, as
-    for the model. In the layouts "stories" and "stream" these are exactly the tokens the model is scored on. In layout
-    "windows" the model scores a token in each window that contains it; only its figures "once" (`split_score`) are
-    over the same tokens.
+    The n-gram models are those of `count_ngrams`; a sequence's first token is context only, as for the model. In the
+    layouts "stories" and "stream" these are exactly the tokens the model is scored on. In layout "windows" the model
+    scores a token in each window that contains it; only its figures "once" (`split_score`) are over the same tokens.
+    log_prob: the generator's own of the split in nats, where it is known, for the "floor".
     """
-    size = train.vocab_size
-    counted, scored = sequences(train, layout), sequences(evaluation, layout)
+    scored = sequences(evaluation, layout)
     tokens = sum(len(sequence) - 1 for sequence in scored)
-    unigram = KneserNey(counted, 1, size)
+
+    def figures(log_probs: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
+        return _figures(-sum(float(log_probs(sequence).sum()) for sequence in scored), tokens)
+
     return {
-        "uniform": _figures(-sum(float(uniform_log_probs(s, size).sum()) for s in scored), tokens),
-        "unigram": _figures(-sum(float(unigram.log_probs(s).sum()) for s in scored), tokens),
-        "kneser_ney": {
-            "order": kneser_ney.order,
-            **_figures(-sum(float(kneser_ney.log_probs(s).sum()) for s in scored), tokens),
-        },
+        "uniform": figures(lambda sequence: uniform_log_probs(sequence, unigram.vocab_size)),
+        "unigram": figures(unigram.log_probs),
+        "kneser_ney": {"order": kneser_ney.order, **figures(kneser_ney.log_probs)},
+        **({} if log_prob is None else {"floor": floor(log_prob, evaluation, layout)}),
     }
 
 

@@ -51,6 +51,18 @@ class HeadDistances:
             for other in range(one + 1, len(places))
         ]
 
+    def within_layers(self) -> np.ndarray:
+        """Each head's mean divergence in bits from the others of its layer, (layers, heads); NaN if it is alone."""
+        layers, heads = self._shape
+        found = np.full(self._shape, np.nan)
+        if self._sums is None or heads < 2:
+            return found
+        bits = (self._sums + self._sums.T) / self._queries
+        for layer in range(layers):
+            own = slice(layer * heads, (layer + 1) * heads)
+            found[layer] = bits[own, own].sum(axis=1) / (heads - 1)
+        return found
+
 
 def _entropy(weights: np.ndarray) -> np.ndarray:
     """Entropy in bits of each query's weights, summed over queries: (..., queries, T) -> (...)."""

@@ -25,10 +25,10 @@ REASONS = {
     "sentence start": "the tokens hold no sentence ends",
     "punctuation": "the tokens hold no punctuation",
 }
-Pairs = dict[str, np.ndarray]
+RolePairs = dict[str, np.ndarray]
 
 
-def role_pairs(row: Row, vectors: np.ndarray) -> Pairs:
+def role_pairs(row: Row, vectors: np.ndarray) -> RolePairs:
     """For each role the pairs (query, key) of a row, (P, 2), each key before its query, without special tokens.
 
     previous token      any token -> the one before it
@@ -53,7 +53,7 @@ def role_pairs(row: Row, vectors: np.ndarray) -> Pairs:
     return found
 
 
-def _word_pairs(row: Row) -> Pairs:
+def _word_pairs(row: Row) -> RolePairs:
     """The pairs of the roles that depend on word classes."""
     words = row.words
     pairs: dict[str, list[tuple[int, int]]] = {

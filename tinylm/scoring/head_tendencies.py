@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
-WEIGHTS = ("previous", "first", "self", "same_word", "boundary")
+WEIGHTS = ("previous", "first", "self", "same_word", "punctuation", "within_word")
 FIGURES = (*WEIGHTS, "entropy_nats", "distance_tokens")
 
 _TARGETS = {
     "previous": "the previous token",
-    "first": "the first token",
+    "first": "the first token, <sos> or <eos>",
     "self": "the token itself",
-    "same_word": "an earlier occurrence of the same word",
-    "boundary": "<sos> and <eos>",
+    "same_word": "an earlier occurrence of the same token",
+    "punctuation": "earlier punctuation",
+    "within_word": "earlier pieces of the same word",
 }
 _STANDS_OUT = 0.10  # share of the weight above even attention
 _LOCAL, _FAR, _SHARP = 0.6, 1.2, 0.6  # ratios to even attention
@@ -23,15 +24,16 @@ class HeadTendencies:
     """Means over all queries of all sentences, for each layer and head.
 
     For a query at position i with visible keys 0..i:
-      previous, first, self   weight on key i - 1, on key 0, on key i
+      previous, self          weight on key i - 1, on key i
+      first                   weight on key 0 and on visible keys that are in `boundary_ids` (<sos>, <eos>)
       same_word               weight on keys before i with the query's own id; only queries that have one
-      boundary                weight on visible keys that are in `boundary_ids` (<sos>, <eos>); only queries
-                              that see one
+      punctuation             weight on keys before i that are or end with a mark; only queries that have one
+      within_word             weight on keys before i in the same word or mark; only queries that have one
       entropy_nats            - sum of w ln w
       distance_tokens         sum of w * (i - key)
     Each has a companion `<name>_even`, its value where every visible key gets 1 / (i + 1): early queries see few
     keys, so a raw weight says little. Query 0 sees only itself and is left out. A key may count for several
-    names (the first token is mostly <sos>; for query 1 it is also the previous one).
+    names (for query 1 the first token is also the previous one).
     """
 
     def __init__(self, boundary_ids: Sequence[int]):
@@ -40,11 +42,14 @@ class HeadTendencies:
         self._even = np.zeros(len(FIGURES))
         self._queries = np.zeros(len(FIGURES), dtype=np.int64)
 
-    def add(self, maps: Sequence[np.ndarray], ids: np.ndarray) -> None:
+    def add(
+        self, maps: Sequence[np.ndarray], ids: np.ndarray, marks: Sequence[bool] = (), words: Sequence[int] = ()
+    ) -> None:
         """Count one sentence: a map (H, T, T) [head, query, key] for each layer, and its token ids (T,).
 
-        A sentence of one token adds nothing. Raises ValueError if shapes disagree or if a query's weights on
-        visible keys do not sum to one.
+        marks: which tokens are or end with punctuation; words: the number of the word that each token belongs to.
+        Without them the sentence has neither. A sentence of one token adds nothing. Raises ValueError if shapes
+        disagree or if a query's weights on visible keys do not sum to one.
         """
         ids = np.asarray(ids)
         weights = np.stack([np.asarray(layer, dtype=np.float64) for layer in maps])  # (layers, H, T, T)
@@ -52,7 +57,7 @@ class HeadTendencies:
         if len(ids) < 2:
             return
         visible = np.tri(len(ids))
-        masks, asked = _masks(ids, self._boundary_ids)  # (weights, T, T), (weights, T)
+        masks, asked = _masks(ids, self._boundary_ids, marks, words)  # (weights, T, T), (weights, T)
         weights = weights[..., 1:, :]
         found = _figures(weights, masks[:, 1:])
         even = _figures((visible / visible.sum(axis=1, keepdims=True))[1:], masks[:, 1:])
@@ -94,7 +99,7 @@ def interpretation(figures: Mapping[str, Any]) -> str:
     many tokens as would have this entropy if they shared the weight evenly.
     """
     excess = {
-        name: round(figures[name] - figures[f"{name}_even"], 9)  # <sos> ties with the first token, despite rounding
+        name: round(figures[name] - figures[f"{name}_even"], 9)  # ties are ties, despite rounding
         for name in WEIGHTS
         if figures[name] is not None
     }
@@ -113,14 +118,21 @@ def interpretation(figures: Mapping[str, Any]) -> str:
     return "spread evenly"
 
 
-def _masks(ids: np.ndarray, boundary_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _masks(
+    ids: np.ndarray, boundary_ids: np.ndarray, marks: Sequence[bool], words: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """Keys that count for each name of WEIGHTS (names, T, T), and the queries that have one (names, T)."""
     length = len(ids)
-    first = np.zeros((length, length))
-    first[:, 0] = 1
-    same_word = np.tril(ids[:, None] == ids[None, :], k=-1)
-    boundary = np.tril(np.broadcast_to(np.isin(ids, boundary_ids), (length, length)))
-    masks = np.stack([np.eye(length, k=-1), first, np.eye(length), same_word, boundary])
+    first = np.isin(ids, boundary_ids)
+    first[0] = True
+    same_word = ids[:, None] == ids[None, :]
+    marked = np.broadcast_to(np.array(marks) if len(marks) else np.zeros(length), (length, length))
+    number = np.array(words) if len(words) else np.arange(length)
+    within = number[:, None] == number[None, :]
+    earlier = [np.tril(keys, k=-1) for keys in (same_word, marked, within)]
+    masks = np.stack(
+        [np.eye(length, k=-1), np.tril(np.broadcast_to(first, (length, length))), np.eye(length), *earlier]
+    )
     return masks, masks.sum(axis=-1) > 0
 
 

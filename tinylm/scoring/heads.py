@@ -1,5 +1,6 @@
 """Every attention head over evaluation stories: where it looks, which role it has, what it contributes."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,11 @@ from tinylm.scoring.ablation import ablate, summarise_ablation
 from tinylm.scoring.attention_maps import look, passages
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.head_distance import PASSAGES, HeadDistances
-from tinylm.scoring.head_roles import HeadRoles, role_pairs, summarise_roles
-from tinylm.scoring.head_tendencies import HeadTendencies
-from tinylm.scoring.word_classes import WordReader
+from tinylm.scoring.head_roles import HeadRoles, RolePairs, role_pairs, summarise_roles
+from tinylm.scoring.head_tendencies import FIGURES, HeadTendencies
+from tinylm.scoring.probes import induction, logit_lens
+from tinylm.scoring.word_classes import Row, WordReader
+from tinylm.text.storybook.classes import look_up
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import Tokenizer
 
@@ -31,34 +34,95 @@ class Heads(NamedTuple):
         return rows | {"roles": self.roles, "ablation": self.ablation}
 
 
-def measure_heads(model: TinyLM, tokenizer: Tokenizer, store: TokenStore, settings: EvaluateSettings) -> Heads:
-    """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them."""
+class _Passage(NamedTuple):
+    """The start of a story: its ids, its words, and who should look at whom for each role."""
+
+    ids: np.ndarray
+    row: Row
+    pairs: RolePairs
+
+
+def _read(tokenizer: Tokenizer, vectors: np.ndarray, stories: Sequence[np.ndarray]) -> list[_Passage]:
+    reader, middle = WordReader(tokenizer), vectors.mean(axis=0)
+    rows = [reader.read(ids.tolist()) for ids in stories]
+    return [
+        _Passage(ids, row, role_pairs(row, vectors[ids.astype(np.int64)] - middle))
+        for ids, row in zip(stories, rows, strict=True)
+    ]
+
+
+class _Watched:
+    """All measures of a model's attention over the same passages."""
+
+    def __init__(self, model: TinyLM, tokenizer: Tokenizer, stories: Sequence[_Passage]) -> None:
+        self.tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
+        self.distances, self.roles = HeadDistances(), HeadRoles(model.settings.context)
+        for number, (ids, row, pairs) in enumerate(stories):
+            maps = look(model, ids).maps
+            self.tendencies.add(list(maps), ids, row.marks, row.groups)
+            if number < PASSAGES:
+                self.distances.add(maps)
+            self.roles.add(maps, row.text, pairs)
+
+
+def _tagger(rows: Sequence[Row]) -> dict[str, Any] | None:
+    """How often the look-up of a word's class is right, where the generator knows it; None if it never does."""
+    known = [word for row in rows if row.is_told for word in row.words]
+    looked_up = [name for row in rows if row.is_told for name in look_up([word.text for word in row.words])]
+    right = sum(name == word.name for name, word in zip(looked_up, known, strict=True))
+    share = {"right": right / len(known), "unknown": looked_up.count("") / len(known)} if known else {}
+    return {"words": len(known), **share} if known else None
+
+
+def measure_heads(
+    model: TinyLM, tokenizer: Tokenizer, store: TokenStore, vectors: np.ndarray, settings: EvaluateSettings
+) -> Heads:
+    """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them.
+
+    vectors (V, D): the words' vectors before training (fastText's), by which words are similar.
+    """
     context = model.settings.context
-    tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
-    distances, roles, reader = HeadDistances(), HeadRoles(context), WordReader(tokenizer)
-    embedding = model.embedding.detach()
-    middle = embedding.mean(dim=0)
-    told = words = classified = 0
-    stories = passages(store, settings.tendency_sentences, context)
-    for number, ids in enumerate(stories):
-        maps = look(model, ids).maps
-        tendencies.add(list(maps), ids)
-        if number < PASSAGES:
-            distances.add(maps)
-        row = reader.read(ids.tolist())
-        vectors = (embedding[ids.astype(np.int64)] - middle).cpu().numpy()
-        roles.add(maps, row.text, role_pairs(row, vectors))
-        told += row.is_told
-        words += len(row.words)
-        classified += sum(word.name != "" for word in row.words)
-    table = roles.table(settings.bootstrap, settings.seed)
+    stories = _read(tokenizer, vectors, passages(store, settings.tendency_sentences, context))
+    read, words = [story.row for story in stories], [word for story in stories for word in story.row.words]
+    seen = _Watched(model, tokenizer, stories)
+    table = seen.roles.table(settings.bootstrap, settings.seed)
     rows = passages(store, settings.ablation_stories, context)
     whole, ablation = ablate(model, rows, settings.bootstrap, settings.seed)
+    drawn = sorted(set(np.unique(store.ids).tolist()) - tokenizer.specials - {tokenizer.unk_id})
+    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     figures = {
         "passages": len(stories),
-        "told_by_generator": told,
-        "classified_share": classified / words if words else None,
-        **summarise_roles(table, roles),
+        "told_by_generator": sum(row.is_told for row in read),
+        "classified_share": sum(word.name != "" for word in words) / len(words) if words else None,
+        "tagger": _tagger(read),
+        **summarise_roles(table, seen.roles),
         "ablation": summarise_ablation(whole, ablation, len(rows)),
+        "induction": induction(model, drawn, start, settings.bootstrap, settings.seed),
+        "logit_lens": logit_lens(model, rows),
     }
-    return Heads(tendencies.table(), distances.table(), table, ablation, figures)
+    return Heads(seen.tendencies.table(), seen.distances.table(), table, ablation, figures)
+
+
+def heads_over_training(
+    moments: Sequence[tuple[float | None, TinyLM]],
+    tokenizer: Tokenizer,
+    store: TokenStore,
+    vectors: np.ndarray,
+    settings: EvaluateSettings,
+) -> list[dict[str, Any]]:
+    """A row for each moment and head: epochs (None: the end), its tendencies, its mean divergence (bits) from the
+    other heads of its layer, and for each role the score above the baseline; over `PASSAGES` passages."""
+    found: list[dict[str, Any]] = []
+    stories = _read(tokenizer, vectors, passages(store, PASSAGES, moments[0][1].settings.context))
+    for epochs, model in moments:
+        seen = _Watched(model, tokenizer, stories)
+        roles = seen.roles.table(1, settings.seed)  # its interval is not used
+        apart = seen.distances.within_layers()
+        for head in seen.tendencies.table():
+            place = head["layer"], head["head"]
+            gains = {
+                row["role"]: row["score"] - row["baseline"] for row in roles if (row["layer"], row["head"]) == place
+            }
+            row = {"epochs": epochs, "layer": place[0], "head": place[1]} | {name: head[name] for name in FIGURES}
+            found.append(row | {"bits_from_layer": float(apart[place[0] - 1, place[1] - 1])} | gains)
+    return found

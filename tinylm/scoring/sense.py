@@ -65,7 +65,7 @@ def _words_per_error(means: np.ndarray) -> np.ndarray:
     return means[:, 0] / np.maximum(means[:, 1], 1e-9)
 
 
-def wilson(count: int, of: int) -> dict[str, float] | None:
+def wilson(count: float, of: int) -> dict[str, float] | None:
     """A share with its 95 % score interval (Wilson 1927), which is right for shares of 0 and 1 too; None of none."""
     if not of:
         return None

@@ -24,13 +24,15 @@ class Word(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of ids read as words. text, marks, starts: lists of length T, one value per token.
+    """A row of ids read as words. groups, text, marks, starts: lists of length T, one value per token.
 
-    text: the token holds text (it is not a special token); marks: it is or ends with a punctuation mark; starts:
-    the place of its sentence's first token, -1 in the row's first sentence, at that token itself and at marks.
+    groups: the number of the word, mark or special token that it is or belongs to; text: it holds text (it is not a
+    special token); marks: it is or ends with a punctuation mark; starts: the place of its sentence's first token, -1
+    in the row's first sentence, at that token itself and at marks.
     """
 
     words: list[Word]
+    groups: list[int]
     text: list[bool]
     marks: list[bool]
     starts: list[int]
@@ -56,7 +58,9 @@ class WordReader:
         pieces = [self.text_of(i) for i in ids]
         bare: list[tuple[str, int, bool]] = []  # text, token, whether a mark is before it
         marked = True
-        for first, last in self._groups(ids):
+        groups: list[int] = []
+        for number, (first, last) in enumerate(self._groups(ids)):
+            groups += [number] * (last + 1 - first)
             whole = "".join(pieces[first : last + 1]).strip()
             core = _core(whole)
             before, _, after = whole.partition(core) if core else (whole, "", "")
@@ -72,7 +76,7 @@ class WordReader:
             Word(text, token, name, mark or own)
             for (text, token, own), name, mark in zip(bare, names, marks, strict=True)
         ]
-        return Row(words, [i not in self._silent for i in ids], *_sentences(pieces), found is not None)
+        return Row(words, groups, [i not in self._silent for i in ids], *_sentences(pieces), found is not None)
 
     def text_of(self, token: int) -> str:
         """The text of one token, "" for a special or unknown one."""

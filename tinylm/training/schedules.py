@@ -45,15 +45,21 @@ class EarlyStopping:
         return self.patience is not None and self.stale >= self.patience
 
 
+SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run, after which weights are kept where no epochs are named
+
+
 class EpochCheckpoints:
     """The epochs after which a run keeps its weights: each is reached by the first update that has seen its tokens.
 
-    A pure function of the tokens seen, so a resumed run keeps the same ones. Raises InputError if an epoch is too
-    small for a token or beyond the run's end.
+    A pure function of the tokens seen, so a resumed run keeps the same ones. epochs: None for those at `SHARES` of the
+    run. Raises InputError if an epoch is too small for a token or beyond the run's end.
     """
 
-    def __init__(self, epochs: tuple[float, ...], tokens_per_epoch: int, end: int) -> None:
+    def __init__(self, epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int) -> None:
         self.tokens_per_epoch = tokens_per_epoch
+        if epochs is None:
+            rounded = {float(f"{share * end / tokens_per_epoch:.3g}") for share in SHARES}
+            epochs = tuple(epoch for epoch in rounded if round(epoch * tokens_per_epoch))
         self.tokens = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
         if 0 in self.tokens.values():
             raise InputError(

@@ -37,7 +37,7 @@ class TrainSettings:
     patience: int | None = setting(low=1)
     sample_every: int = setting(low=1)
     sample_prompt: str = setting()
-    keep_epochs: tuple[float, ...] = setting(above=0.0, high=1e6)
+    keep_epochs: tuple[float, ...] | None = setting(above=0.0, high=1e6)
     seed: int = setting(low=0)
 
     def problems(self) -> list[str]:
@@ -51,8 +51,9 @@ class TrainSettings:
         if self.processes > self.batch_size:
             most = f"at most batch_size = {self.batch_size}, a row for each"
             found.append(f"processes = {self.processes}; allowed: {most}")
-        if len({f"{epoch:g}" for epoch in self.keep_epochs}) < len(self.keep_epochs):
-            found.append(f"keep_epochs = {list(self.keep_epochs)}; allowed: all different, to six digits")
+        epochs = list(self.keep_epochs or ())
+        if len({f"{epoch:g}" for epoch in epochs}) < len(epochs):
+            found.append(f"keep_epochs = {epochs}; allowed: all different, to six digits")
         return found
 
     def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
