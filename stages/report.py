@@ -1,4 +1,4 @@
-"""Stage report: draw the pictures, write report/index.html and report/report.pdf from the other stages' outputs."""
+"""Stage report: draw the pictures, write report/index.html, report.pdf and lab.html from the other stages' outputs."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from tinylm.base.files import keep_only, read_json
 from tinylm.host.command import guard
 from tinylm.host.times import show_times
 from tinylm.presets.sections import stage_params
-from tinylm.reporting.current import is_current, mark_current
+from tinylm.reporting.current import LAB, is_current, mark_current
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import STAGES, as_number, read_run
 
@@ -41,19 +41,21 @@ def main() -> None:
         return
 
     # seconds of imports, for those who need them
+    from tinylm.lab.making import write_lab
     from tinylm.reporting.reference_sections import with_library
     from tinylm.reporting.writing import write_report
 
     print("report: pictures, page and paper", flush=True)
     run = with_library(read_run(".", params), ".")
-    pictures = write_report(run, settings, ".")
+    lab = write_lab(run, params, ".")
+    pictures = write_report(run, settings, ".", lab)
     keep_only(paths.PICTURES, set(pictures))
     for problem in run.problems.values():
         print(f"not shown: {problem}")
-    for path in (paths.REPORT_PAGE, paths.REPORT_PDF):
+    for path in (paths.REPORT_PAGE, paths.REPORT_PDF, *([LAB] if lab else [])):
         print(f"{path}: {Path(path).stat().st_size / 1e6:.1f} MB")
     print(f"{len(pictures)} pictures in {paths.PICTURES}")
-    mark_current(".", params, pictures)
+    mark_current(".", params, pictures, lab)
     print(closing(run.found.get("evaluate")))
 
 

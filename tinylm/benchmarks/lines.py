@@ -13,7 +13,7 @@ Run = Callable[[Options], Sequence[record.Row]]
 LINES = {
     "training": "training", "loss": "loss", "one_prompt": "decoding", "twenty_prompts": "decoding",
     "start": "commands", "corpus": "corpus", "vectors": "vectors", "checkpointing": "checkpointing",
-    "repro": "commands",
+    "repro": "commands", "lab": "lab",
 }  # fmt: skip
 
 

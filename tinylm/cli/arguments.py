@@ -65,6 +65,7 @@ def _add_model_options(parser: argparse.ArgumentParser, uses: bool = False) -> N
 PURPOSES = {
     "generate": "continue a text, printed word by word as it is generated",
     "attention": "draw what each head attends to in a text",
+    "lab": "write one HTML file in which the trained model runs",
     "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
     "check": "check params.yaml, data and machine before any work",
     "preset": "write a preset over params.yaml",
@@ -76,7 +77,7 @@ PURPOSES = {
     "import": "read an export back, to the same bytes",
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
-ANYWHERE = ("generate", "attention", "export", "import", "standin")  # they need no pipeline
+ANYWHERE = ("generate", "attention", "lab", "export", "import", "standin")  # they need no pipeline
 IN_A_CLONE = ("check", "preset")  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -134,6 +135,21 @@ def _add_attention(commands: Any) -> None:
     parser.add_argument("--head", type=int, metavar="N", help="one head, counted from 1 (default: all)")
     parser.add_argument(
         "--epoch", type=float, metavar="E", help="the weights kept after so many epochs (default: the last ones)"
+    )
+    _add_model_options(parser, uses=True)
+
+
+LAB_EXAMPLES = """\
+  tinylm lab
+  tinylm lab -o story.html --models out/my-model    a run's models/ or an export
+"""
+
+
+def _add_lab(commands: Any) -> None:
+    parser = _command(commands, "lab", LAB_EXAMPLES)
+    parser.add_argument("-o", "--output", default="lab.html", metavar="FILE", help="the page (default %(default)s)")
+    parser.add_argument(
+        "--weights", choices=("int8", "float32"), default="int8", help="how the page holds them (default %(default)s)"
     )
     _add_model_options(parser, uses=True)
 
@@ -240,6 +256,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", help="one of those below")
     _add_generate(commands)
     _add_attention(commands)
+    _add_lab(commands)
     _add_describe(commands)
     check = _command(commands, "check", CHECK_EXAMPLES, CHECK_NOTES)
     check.add_argument("--quiet", action="store_true", help="print problems, notes and one line")

@@ -16,11 +16,14 @@ from tinylm.reporting.sources import Run
 PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path(paths.PICTURES)
 
 
-def write_report(run: Run, settings: ReportSettings, folder: str | Path) -> list[str]:
-    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns the names."""
+def write_report(run: Run, settings: ReportSettings, folder: str | Path, lab: bool = False) -> list[str]:
+    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns the names.
+
+    lab: whether lab.html stands beside the page, which then links to it.
+    """
     pictures, parts = draw_pictures(run), write_parts(run, settings)
     with atomic_write(Path(folder) / PAGE) as page:
-        page.write(build_page(parts, settings.title, page_svgs(pictures)))
+        page.write(build_page(parts, settings.title, page_svgs(pictures), lab=lab))
     pngs = {name: to_png(picture.figure) for name, picture in (pictures | sentence_pictures(run)).items()}
     for name, png in pngs.items():
         with atomic_write(Path(folder) / PICTURES / f"{name}.png", "wb") as target:

@@ -1,0 +1,270 @@
+"""The page in headless Chromium, driven as a reader drives it. Skipped without the browser or without Playwright."""
+
+import shutil
+import time
+
+import pytest
+import torch
+
+from tests.lab.test_engine import RULE, VOCAB, WIDTH
+from tests.support.small import random_model
+from tinylm.benchmarks.page_engine import Engine
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.lab.build import Moment, build_page, tensors_of
+from tinylm.lab.facts import facts
+from tinylm.text.tokens.words import Splitter, WordTokenizer
+
+playwright = pytest.importorskip("playwright.sync_api")
+BROWSER = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium")
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def content():
+    torch.manual_seed(3)
+    model, earlier = random_model(VOCAB, WIDTH, heads=2, context=60), random_model(VOCAB, WIDTH, heads=2, context=60)
+    words = [token.replace("w", "word") for token in RULE["tokens"][4:-1]]
+    tokenizer = WordTokenizer([*words, HOSTILE], Splitter(lower_case=False, punctuation="attached"))
+    rule = RULE | {"tokens": tokenizer.tokens, "lower_case": False, "punctuation": "attached"}
+    settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
+    known = facts(model, tokenizer, settings, None, HOSTILE) | {"prompt": f"word4 unheard {HOSTILE}"}
+    known["heads"] = {"0.1": {"roles": ["previous token"], "increase": 0.5, "low": 0.4, "high": 0.6}}
+    return build_page(model, rule, known, [Moment("after 1 epoch", tensors_of(earlier))])
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[(1400, "light"), (390, "dark")], ids=["wide", "telephone"])
+def page(request, chromium, content, tmp_path):
+    """The opened page; after the test: no error, no request but for the file, nothing stored, no dialog, no shift."""
+    (tmp_path / "lab.html").write_bytes(content)
+    width, scheme = request.param
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    tab = context.new_page()
+    troubles, requests = [], []
+    tab.on("console", lambda message: troubles.append(message.text))
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("dialog", lambda dialog: troubles.append(dialog.message))
+    tab.on("request", lambda asked: requests.append(asked.url))
+    tab.goto((tmp_path / "lab.html").as_uri())
+    tab.wait_for_selector("#lab:not([hidden])")
+    tab.evaluate(
+        "() => { globalThis.shifts = []; new PerformanceObserver((list) => {"
+        "for (const entry of list.getEntries()) if (!entry.hadRecentInput) shifts.push(entry.value); })"
+        ".observe({ type: 'layout-shift' }); document.getElementById('pace').value = '0';"
+        "document.getElementById('most').value = '20'; }"
+    )
+    yield tab
+    assert troubles == []
+    assert {url for url in requests if not url.startswith("data:")} == {(tmp_path / "lab.html").as_uri()}
+    assert tab.evaluate("() => [localStorage.length, sessionStorage.length, document.cookie.length]") == [0, 0, 0]
+    assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    assert not tab.query_selector_all("img")
+    context.close()
+
+
+def words(page):
+    return [span.text_content().strip() for span in page.query_selector_all("#story span")]
+
+
+def wait(page, name, text):
+    for _ in range(300):
+        if page.text_content(f"#{name}") == text:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{name} never said {text!r}: {page.text_content(f'#{name}')!r}")
+
+
+def write(page):
+    page.click("#write")
+    wait(page, "write", "Write")
+
+
+def bars(page, kind):
+    return [bar.get_attribute("style") for bar in page.query_selector_all(f"#next-bars .bar .{kind}")]
+
+
+def test_a_story_is_written_paused_undone_and_the_same_again(page):
+    assert words(page) == ["<sos>", "word4", *["<unk>"] * 4]  # nothing of the markup became an element
+    assert "unheard" in page.text_content("#unknown")
+    write(page)
+    first = words(page)
+    assert len(first) > 6
+    page.click("#undo")
+    assert words(page) == first[:-1]
+    page.click("#one")
+    assert words(page) == first
+    page.click("#again")
+    write(page)
+    assert words(page) == first
+    page.click("#rules summary")
+    page.fill("#seed", "6")
+    page.click("#again")
+    write(page)
+    assert words(page) != first
+    page.click("#again")
+    page.select_option("#pace", "5")
+    page.click("#write")
+    wait(page, "write", "Pause")
+    page.click("#write")
+    wait(page, "write", "Write")
+    assert len(words(page)) < len(first)
+
+
+def test_nothing_moves_while_a_story_streams(page):
+    page.evaluate("() => { document.getElementById('pace').value = '25'; }")
+    page.click("#tab-next")
+    page.click("#write")
+    time.sleep(0.7)  # layout changes within half a second of a click count as asked for
+    wait(page, "write", "Write")
+    assert sum(page.evaluate("() => shifts")) < 0.02
+
+
+def test_another_word_makes_a_branch_to_come_back_to(page):
+    write(page)
+    first = words(page)
+    page.click("#tab-next")
+    page.click("#story span:nth-child(8)")
+    assert first[7] in page.text_content("#next-about")
+    assert page.text_content("#next-bars .taken .word") == first[7]
+    other = page.query_selector("#next-bars li:not(.taken) button")
+    word = other.query_selector(".word").text_content()
+    other.click()
+    assert words(page) == [*first[:7], word]
+    page.click("#branches button")
+    assert words(page) == first
+
+
+def test_temperature_moves_the_bars_after_it_and_not_those_before(page):
+    page.click("#tab-next")
+    before, after = bars(page, "before"), bars(page, "after")
+    page.click("#rules summary")
+    page.fill("#temperature", "0.3")
+    assert bars(page, "before") == before
+    assert bars(page, "after") != after
+    assert "temperature 0.3" in page.text_content("#next-about")
+    page.fill("#temperature", "0")
+    assert "always taken" in page.text_content("#next-about")
+    assert page.evaluate("() => lab.chances().kept.length") == 1
+
+
+def test_heads_show_where_they_look_and_can_be_switched_off(page):
+    write(page)
+    page.click("#tab-heads")
+    page.click("#story span:nth-child(5)")
+    cells = page.query_selector_all("#heads .head")
+    assert len(cells) == 4
+    assert "previous token" in cells[1].text_content()
+    assert "+0.500 nats" in cells[1].text_content()
+    weights = page.evaluate("() => Array.from(lab.read().at(4).maps[0][1])")
+    cells[1].query_selector("button").click()
+    shaded = page.evaluate(
+        "() => [...document.querySelectorAll('#story span')].map((span) => span.style.getPropertyValue('--weight'))"
+    )
+    assert [float(share) ** 2 for share in shaded[:5]] == pytest.approx(weights, abs=2e-3)
+    page.click("#tab-next")
+    old = bars(page, "before")
+    page.click("#tab-heads")
+    page.query_selector_all("#heads .head input")[1].click()
+    page.click("#tab-next")
+    assert bars(page, "before") != old
+    assert "1 head switched off" in page.text_content("#state")
+
+
+def test_layers_end_with_what_the_model_says(page):
+    page.click("#tab-layers")
+    rows = [row.text_content() for row in page.query_selector_all("#layers tbody tr")]
+    page.click("#tab-next")
+    likeliest = page.text_content("#next-bars li .word")
+    assert len(rows) == 2
+    assert rows[1].startswith(f"block 2{likeliest}")
+
+
+def test_beams_are_those_of_the_engine_and_drawn(page, content):
+    page.click("#tab-beams")
+    page.fill("#width", "4")
+    page.fill("#beam-length", "6")
+    page.click("#beams-run")
+    wait(page, "beams-run", "Search")
+    ids = page.evaluate("() => lab.ids")
+    expected = Engine(content).call("beams", ids, 4, 6, 0.0)
+    rows = page.query_selector_all("#found tbody tr")
+    assert [row.query_selector("th").text_content() for row in rows[2:]] == [f"beam {i}" for i in range(1, 5)]
+    shown = [float(row.query_selector_all("td")[1].text_content().replace("\u2212", "-")) for row in rows[2:]]
+    assert shown == pytest.approx([one["logProb"] for one in expected], abs=0.006)
+    assert len(page.query_selector_all("#tree text")) > 12
+    rows[2].query_selector("button").click()
+    assert page.evaluate("() => lab.ids") == [*ids, *expected[0]["ids"]]
+
+
+def test_the_cache_is_measured_and_drawn(page):
+    page.click("#tab-cache")
+    page.click("#cache-run")
+    wait(page, "cache-run", "Measure here")
+    assert "without a cache" in page.text_content("#cache-about")
+    assert len(page.query_selector_all("#cache-chart polyline")) == 2
+
+
+def test_the_slider_changes_the_model_of_the_whole_page(page):
+    page.click("#tab-next")
+    old = bars(page, "before")
+    page.click("#tab-moments")
+    page.fill("#moment", "0")
+    time.sleep(0.5)
+    assert page.text_content("#moment-value") == "after 1 epoch"
+    assert "after 1 epoch" in page.text_content("#state")
+    assert len({row.text_content() for row in page.query_selector_all("#moment-texts li")}) == 2
+    page.click("#tab-next")
+    assert bars(page, "before") != old
+
+
+def test_the_keyboard_reaches_everything(page):
+    page.focus("#prompt")
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # One word
+    assert page.evaluate("() => lab.ids.length - lab.given") == 1
+    page.focus("#story")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("() => lab.chosen === lab.ids.length - 2")
+    assert page.get_attribute("#story", "aria-activedescendant") == f"token-{page.evaluate('() => lab.chosen')}"
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => lab.chosen") is None
+    page.focus("#tab-tour")
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("#view-next")
+    page.keyboard.press("ArrowLeft")
+    for _ in range(7):
+        page.click("#tour button:has-text('Next step')")
+    assert "Step 8 of 8" in page.text_content("#tour")
+
+
+def test_every_control_has_a_name(page):
+    for tab in ("tour", "next", "heads", "layers", "beams", "cache", "moments"):
+        page.click(f"#tab-{tab}")
+        unnamed = page.evaluate(
+            "() => [...document.querySelectorAll('button, input, textarea, select, canvas[role], svg[role]')]"
+            ".filter((one) => one.checkVisibility() && !one.getAttribute('aria-label') && !one.textContent.trim()"
+            "&& !one.labels?.length).map((one) => one.outerHTML)"
+        )
+        assert unnamed == []
+
+
+def test_every_step_of_the_tour_can_be_tried(page):
+    for step in range(1, 9):
+        page.click("#tab-tour")
+        assert f"Step {step} of 8" in page.text_content("#tour")
+        page.click("#tour .row button")
+        time.sleep(0.3)
+        page.click("#tab-tour")
+        if step < 8:
+            page.click("#tour button:has-text('Next step')")
+    wait(page, "cache-run", "Measure here")

@@ -1,0 +1,165 @@
+"""The page's model on V8, without a browser: the same logits, texts and beams as tinylm's."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.pairs import pairs
+from tests.support.small import random_model
+from tinylm.beam.search import beam_search
+from tinylm.benchmarks.page_engine import Engine
+from tinylm.decoding import filters
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Session, decoding_mode
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.lab import build
+from tinylm.lab.package import FORMATS, pack
+from tinylm.scoring.ablation import switched_off
+from tinylm.scoring.attention_maps import look
+from tinylm.scoring.continuations import token_log_probs
+
+VOCAB, WIDTH = 41, 20
+RULE = {
+    "kind": "words", "tokens": [f"w{i}" for i in range(VOCAB)], "specials": [0, 1, 2, 3], "banned": [0, 2, 3],
+    "hidden": [0, 1, 2], "sos_id": 0, "eos_id": 1, "unk_id": 3, "lower_case": True, "punctuation": "drop",
+}  # fmt: skip
+FACTS = {"title": "t", "about": "a", "token": "word", "slide": "half"}
+PROMPTS = [[0, 5, 9], [0], [0, *range(4, 30)]]  # the last one is longer than the context
+
+
+def engine_of(model, matrices="float32", rule=RULE, **facts):
+    return Engine(build.build_page(model, rule, FACTS | facts, matrices=matrices))
+
+
+SHAPES = {
+    "norm": ["pre", "post"], "norm_kind": ["layer", "rms", "std"], "final_norm": [True, False],
+    "positions": ["sinusoids", "learned", "none"], "activation": ["gelu", "relu"], "heads": [1, 3, 4],
+    "head_width": [None, 5], "tied_output": [True, False], "output_bias": [True, False], "qkv_bias": [True, False],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("values", pairs(*SHAPES.values()), ids=str)
+def test_logits_and_attention_of_every_architecture(values):
+    model = random_model(VOCAB, WIDTH, **dict(zip(SHAPES, values, strict=True)))
+    engine = engine_of(model)
+    for ids in PROMPTS:
+        with decoding_mode(model):
+            expected = Session(model, [ids]).next_logits()[0].numpy()
+        found = np.array(engine.call("logits", ids))
+        assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    ids = PROMPTS[0]
+    with decoding_mode(model):
+        maps = look(model, ids).maps  # (layers, heads, T, T)
+        last = model(torch.tensor([ids]))[0].numpy()
+    seen = engine.call("look", ids)
+    for t, layer, head in itertools.product(range(len(ids)), *map(range, maps.shape[:2])):
+        assert np.allclose(seen["maps"][t][layer][head], maps[layer, head, t, : t + 1], atol=1e-5)
+    for t in range(len(ids)):  # after the last block, what the model would say is what it says
+        assert np.allclose(seen["states"][t][-1], last[t], atol=1e-4 * np.abs(last).max())
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_model(VOCAB, WIDTH, heads=4)
+
+
+@pytest.fixture(scope="module")
+def engine(model):
+    return engine_of(model)
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_greedy_text_far_past_the_context(model, slide, cached):
+    settings = DecodeSettings(temperature=0.0, slide=slide)
+    engine = engine_of(model, slide=slide)
+    for ids in PROMPTS:
+        (expected,) = generate(model, [ids], settings, max_new_tokens=60, eos_id=None, banned=[0, 2, 3])
+        assert engine.call("generate", ids, 60, {"eos": None}, cached) == expected.ids
+
+
+@pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (2, 0.6), (5, 1.0), (10, 0.0)])
+def test_beams(model, engine, width, alpha):
+    rules = {"width": width, "max_new_tokens": 25, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
+    for ids in PROMPTS:
+        (expected,) = beam_search(model, [ids], n_best=width, **rules)
+        found = engine.call("beams", ids, width, 25, alpha)
+        assert [one["ids"] for one in found] == [one.ids for one in expected]
+        assert [one["score"] for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
+
+
+def test_a_seed_gives_one_text_and_another_seed_another(engine):
+    sample = {"temperature": 1.0, "eos": None}
+    texts = [engine.call("generate", [0, 5], 40, sample | {"seed": seed}) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    "rules", [{"topK": 3}, {"topP": 0.5}, {"topK": 7, "topP": 0.8}, {"penalty": 1.7}, {"temperature": 0.3}, {}], ids=str
+)
+def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
+    """The bars, against the filters of tinylm; then drawn 4,000 times, against the bars."""
+    rules = {"temperature": 1.3, "topK": 0, "topP": 1.0, "penalty": 1.0, "banned": [0, 2, 3], "eos": 1} | rules
+    ids = [0, 5, 9, 5]
+    with decoding_mode(model):
+        logits = Session(model, [ids]).next_logits()
+    seen = torch.zeros_like(logits, dtype=torch.bool)
+    seen[0, [0, 5, 9]] = True
+    scores = filters.ban(filters.penalise_repeats(logits, seen, rules["penalty"]), rules["banned"])
+    kept, places = filters.top_k(scores, rules["topK"])
+    scaled = filters.top_p(filters.scale(kept, rules["temperature"]), rules["topP"])
+    expected = torch.zeros(VOCAB, dtype=torch.float64).scatter_(0, places[0], torch.softmax(scaled[0], -1))
+    shown = engine.call("(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)", ids, rules)
+    after = np.array([shown["after"][str(i)] for i in range(VOCAB)])
+    assert np.allclose(after, expected.numpy(), atol=1e-6)
+    assert shown["cut"] == pytest.approx(1 - sum(shown["before"][str(i)] for i in shown["kept"]), abs=1e-9)
+    drawn = engine.call(
+        "(ids, rules) => { const chances = nextChances(Float32Array.from(logits(ids)), ids, rules);"
+        "const next = randomNumbers(3); const counts = Array(41).fill(0);"
+        "for (let i = 0; i < 4000; i++) counts[draw(chances, next())] += 1; return counts; }",
+        ids,
+        rules,
+    )
+    spread = np.sqrt(4000 * after * (1 - after))
+    assert (np.abs(np.array(drawn) - 4000 * after) <= 5 * spread + 2).all()  # 2: what is rare is not normal
+    assert not np.array(drawn)[after == 0].any()
+
+
+def test_a_head_switched_off_adds_nothing(model, engine):
+    ids = [0, 5, 9, 7]
+    with switched_off(model, 1, 2), decoding_mode(model):
+        expected = Session(model, [ids]).next_logits()[0].numpy()
+    found = engine.call("(ids) => { model.off.add('1.2'); const z = logits(ids); model.off.clear(); return z; }", ids)
+    assert np.abs(np.array(found) - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert engine.call("logits", ids) != found
+
+
+def test_a_session_that_becomes_another_text_reads_only_what_is_new(engine):
+    code = """(steps) => {
+      const session = new Session(model, steps[0], { slide: "half", record: true });
+      return steps.map((ids) => {
+        session.become(ids);
+        return [Array.from(session.next()), logits(ids), session.seen.length];
+      });
+    }"""
+    steps = [[0, 5, 9], [0, 5], [0, 5, 7, 8], [0, 5, 7, 8], [4, 5], [0, *range(4, 34)], [0, *range(4, 33)], [0, 5]]
+    for (found, fresh, seen), ids in zip(engine.call(code, steps), steps, strict=True):
+        assert found == fresh
+        assert 0 < seen <= min(len(ids), 17)
+
+
+@pytest.mark.parametrize("matrices", FORMATS)
+def test_the_page_computes_with_the_weights_that_pack_says(model, matrices):
+    """A model with the page's rounded weights gives the page's logits."""
+    kept = pack(build.tensors_of(model), matrices)[2]
+    rounded = random_model(VOCAB, WIDTH, heads=4)
+    rounded.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in kept.items()})
+    engine = engine_of(model, matrices)
+    with decoding_mode(rounded):
+        expected = Session(rounded, [[0, 5, 9]]).next_logits()[0].numpy()
+        nats = -token_log_probs(rounded, [0, 5, 9, 7, 4], 1, "half").sum()
+    found = np.array(engine.call("logits", [0, 5, 9]))
+    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert engine.call("nats", [0, 5, 9, 7, 4]) == pytest.approx(nats, rel=1e-5)

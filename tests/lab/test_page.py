@@ -1,0 +1,147 @@
+"""The page as a file: whole, offline, escaped, within its size, the same bytes twice."""
+
+import base64
+import hashlib
+import html.parser
+import re
+
+import numpy as np
+import pytest
+
+from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
+from tests.support.random_run import make_run
+from tests.support.small import random_model
+from tinylm.base.config import InputError
+from tinylm.benchmarks.page_engine import Engine
+from tinylm.cli import main
+from tinylm.lab import build
+from tinylm.lab.package import as_text, to_bytes
+from tinylm.lab.page.bundle import PAGE, bundle
+
+HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
+
+
+def page_of(facts=FACTS, **options):
+    return build.build_page(random_model(VOCAB, WIDTH), RULE, facts, **options).decode("latin-1")
+
+
+class _Tags(html.parser.HTMLParser):
+    """Every tag with its attributes, and the texts of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.open, self.inside = [], "", []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.open = tag
+
+    def handle_data(self, data):
+        if self.open in ("script", "style"):
+            self.inside.append(data)
+        self.open = ""
+
+
+def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
+    page = page_of()
+    tags = _Tags(page).tags
+    addresses = [value for _, attrs in tags for key, value in attrs.items() if key in ("src", "href", "action")]
+    assert addresses == ["data:,"]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", bundle("app.js"))
+    assert not re.search(
+        r"fetch\(|XMLHttpRequest|WebSocket|innerHTML|insertAdjacentHTML|localStorage|eval\(", bundle("app.js")
+    )
+    policy = next(attrs["content"] for _, attrs in tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; ")
+    for element in ("style", 'script type="module"'):
+        text = re.search(rf"<{element}>(.*?)</{element.split()[0]}>", page, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(text.encode("ascii")).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "unsafe-inline" not in policy
+    assert "'unsafe-eval'" not in policy
+
+
+def test_markup_in_titles_and_words_stays_text():
+    rule = RULE | {"tokens": [HOSTILE, *RULE["tokens"][1:]]}
+    facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE, "report": HOSTILE}
+    page = build.build_page(random_model(VOCAB, WIDTH), rule, facts)
+    plain = _Tags(page_of()).tags
+    tags = [(tag, attrs) for tag, attrs in _Tags(page.decode("latin-1")).tags if attrs != {"href": HOSTILE}]
+    assert [tag for tag, _ in tags] == [tag for tag, _ in plain]
+    assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE
+
+
+def test_the_same_model_gives_the_same_bytes():
+    model = random_model(VOCAB, WIDTH)
+    assert build.build_page(model, RULE, FACTS) == build.build_page(model, RULE, FACTS)
+
+
+def test_every_byte_survives_the_page():
+    data = bytes(range(256)) * 3 + b"==\r\n<<\0\0==}@M|"
+    text = as_text(data)
+    assert not set(text) & set("\r<\0")
+    assert to_bytes(text).decode("windows-1252", "ignore")  # what a browser reads
+    from py_mini_racer import MiniRacer
+
+    context = MiniRacer()
+    context.eval(bundle("package.js"))
+    import json
+
+    assert bytes(json.loads(context.eval(f"JSON.stringify(Array.from(bytesOf({json.dumps(text)})))"))) == data
+
+
+@pytest.mark.parametrize(("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])])
+def test_moments_are_held_as_long_as_they_fit(monkeypatch, room, held):
+    model = random_model(VOCAB, WIDTH)
+    moments = [build.Moment(name, build.tensors_of(model)) for name in "abc"]
+    alone = len(build.build_page(model, RULE, FACTS))
+    one = len(build.build_page(model, RULE, FACTS, moments[:1])) - alone
+    monkeypatch.setattr(build, "PAGE_BYTES", alone + room * one + 400)
+    page = build.build_page(model, RULE, FACTS, moments)
+    assert [moment["name"] for moment in Engine(page).facts["moments"]] == [*held, "the trained model"]
+    assert len(page) <= build.PAGE_BYTES or not held
+
+
+def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
+    monkeypatch.setattr(build, "MAX_PARAMETERS", 1000)
+    with pytest.raises(InputError, match=r"has [\d,]+ parameters; allowed in a page: at most 1,000"):
+        page_of()
+
+
+def test_modules_export_each_name_once_and_stand_in_order():
+    script = bundle("app.js")
+    for file in PAGE.glob("*.js"):
+        assert f"// {file.name}\n" in script or file.name == "app.js"
+    assert script.index("// dom.js") < script.index("// view_next.js")
+
+
+def test_weights_that_are_rounded_keep_zero_rows_and_odd_sizes():
+    from tinylm.lab.package import quantise
+
+    values = np.zeros((3, 7), "f4")
+    values[1] = np.linspace(-2, 1, 7)
+    for form, step in (("float32", 0), ("int8", 2 / 127), ("int4", 2 / 7)):
+        kept, _ = quantise(values, form)
+        assert kept.shape == values.shape
+        assert not kept[0].any()
+        assert np.abs(kept - values).max() <= 0.51 * step + 1e-9
+
+
+def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypatch, capsys):
+    make_run(tmp_path, "keep")
+    monkeypatch.chdir(tmp_path)
+    assert main(["lab", "-o", "out/story.html"]) == 0
+    assert "out/story.html: 0.1 MB" in capsys.readouterr().out
+    engine = Engine((tmp_path / "out/story.html").read_bytes())
+    assert engine.call("tokenizer.encode", 'the cat said, "hello')[:2] == engine.call("tokenizer.encode", "the cat")
+    assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
+
+
+@pytest.mark.parametrize(("options", "message"), [(["-o", "."], "is a folder"), (["--models", "no"], "no/config.json")])
+def test_the_command_says_what_is_wrong(tmp_path, monkeypatch, capsys, options, message):
+    make_run(tmp_path, "drop")
+    monkeypatch.chdir(tmp_path)
+    assert main(["lab", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.html"))

@@ -1,0 +1,82 @@
+"""What the page says of a model: its shape, how texts are decoded, and what its run measured."""
+
+from typing import Any
+
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.model.transformer import TinyLM
+from tinylm.reporting.heads import Head, heads
+from tinylm.reporting.sources import Run, as_number
+from tinylm.reporting.wording import count, figure, many
+from tinylm.text.tokens.tokenizer import Tokenizer
+
+NEW_TOKENS = 120  # that a story goes on for, unless the reader says otherwise
+MEASURED = (
+    "Each head's roles, and what switching it off costs, were measured by stage evaluate over many stories (nats per "
+    "{token}). In one text a head may do something else."
+)
+NOT_MEASURED = "What the heads do was not measured for this model: stage evaluate does that."
+
+
+def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str) -> dict[str, Any]:
+    """Everything but the weights and the tokenizer. run: the run that trained this model, if it is known."""
+    token = "word" if tokenizer.kind == "words" else "token"
+    found = heads(run) if run else []
+    prompt = run.param("train", "sample_prompt") if run else None
+    return {
+        "title": title,
+        "about": _about(model, token, run),
+        "token": token,
+        "prompt": prompt if isinstance(prompt, str) else "once upon a time",
+        "most": NEW_TOKENS,
+        "slide": decode.slide,
+        "length_penalty": decode.length_penalty,
+        "rules": {
+            "temperature": decode.temperature,
+            "topK": decode.top_k,
+            "topP": decode.top_p,
+            "penalty": decode.repetition_penalty,
+            "seed": decode.seed,
+            "stop": True,
+        },
+        "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in found},
+        "heads_note": MEASURED.format(token=token) if found else NOT_MEASURED,
+        "head": _first_shown(found),
+        "run": {
+            name: value for name, keys in _FIGURES.items() if run and (value := as_number(run.get(*keys))) is not None
+        },
+    }
+
+
+_FIGURES = {
+    "perplexity": ("evaluate", "perplexity"),
+    "epochs": ("train", "epochs"),
+    "tokens": ("train", "tokens"),
+}
+
+
+def _about(model: TinyLM, token: str, run: Run | None) -> str:
+    shape = model.settings
+    size = sum(parameter.numel() for parameter in model.parameters())
+    text = (
+        f"{many(shape.layers, 'layer')} of {many(shape.heads, 'head')}, width {model.width}, {count(size)} parameters, "
+        f"{count(model.vocab_size)} {token}s, a context of {shape.context}: the model runs in this page."
+    )
+    perplexity = as_number(run.get("evaluate", "perplexity")) if run else None
+    if perplexity is None:
+        return text
+    return f"{text} On the evaluation stories its perplexity is {figure(perplexity)}."
+
+
+def _measured(head: Head) -> dict[str, Any]:
+    """What the run measured of a head; keys without a figure are left out."""
+    known = {"increase": head.increase, "low": head.low, "high": head.high}
+    return {"roles": head.claimed(), **{name: value for name, value in known.items() if value is not None}}
+
+
+def _first_shown(found: list[Head]) -> list[int]:
+    """The head that the page opens with: the one whose strongest role stands out most, the first head otherwise."""
+    named = [(head.roles[0].gain, head) for head in found if head.roles and head.roles[0].claimed]
+    if not named:
+        return [0, 0]
+    best = max(named, key=lambda pair: pair[0])[1]
+    return [best.layer - 1, best.head - 1]

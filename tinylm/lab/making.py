@@ -1,0 +1,53 @@
+"""From the folder of a trained model to its page."""
+
+from pathlib import Path
+from typing import Any
+
+from tinylm.base import paths
+from tinylm.base.config import InputError, read_section
+from tinylm.base.files import discard, write_bytes
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.lab.build import MATRICES, Moment, build_page, rule_of, tensors_of
+from tinylm.lab.facts import facts
+from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
+from tinylm.reporting.current import LAB
+from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.sources import Run, as_number
+from tinylm.reporting.wording import figure, share
+from tinylm.text.tokens.tokenizer import open_tokenizer
+
+
+def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
+    """Write report/lab.html below `folder`; False, and a line that says why, if a page cannot hold the model."""
+    root = Path(folder)
+    try:
+        write_bytes(root / LAB, make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run))
+    except InputError as error:
+        print(f"no {LAB}: {error}")
+        discard(root / LAB)
+        return False
+    return True
+
+
+def make_page(
+    models: str | Path, vocab: str | Path, params: dict[str, Any], run: Run | None, matrices: str = MATRICES
+) -> bytes:
+    """The page of a model folder and its tokenizer.json.
+
+    run: what the model's run measured and calls itself, None if that is not known. Raises InputError naming the file.
+    """
+    model, _ = load_model(models)
+    check_vocabulary(models, vocab)
+    tokenizer = open_tokenizer(vocab)
+    if len(tokenizer) != model.vocab_size:
+        raise InputError(f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}")
+    title = read_section(params, "report", ReportSettings).title if run else Path(models).resolve().name
+    known = facts(model, tokenizer, read_section(params, "decode", DecodeSettings), run, title)
+    epochs = as_number(run.get("train", "epochs")) if run else None
+    moments = (Moment(_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models))
+    return build_page(model, rule_of(tokenizer, vocab), known, list(moments), matrices)
+
+
+def _name(epoch: float, epochs: float | None) -> str:
+    part = f" ({share(epoch / epochs, 0)} of the training)" if epochs else ""
+    return f"after {figure(epoch)} epochs{part}"

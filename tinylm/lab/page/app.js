@@ -1,0 +1,72 @@
+// Opens what the page holds, builds the model and binds the views.
+import { bindBeams } from "./view_beams.js";
+import { bindCache } from "./view_cache.js";
+import { $, make } from "./dom.js";
+import { Lab } from "./lab.js";
+import { bindHeads } from "./view_heads.js";
+import { bindLayers } from "./view_layers.js";
+import { bindMoments } from "./view_moments.js";
+import { bindNext } from "./view_next.js";
+import { bytesOf, inflated, readTensors } from "./package.js";
+import { openTokenizer } from "./tokenizer.js";
+import { bindTour } from "./tour.js";
+import { bindWriting } from "./write.js";
+
+// Tabs by the pattern of the ARIA Authoring Practices: arrow keys move, Tab leaves.
+function bindTabs(lab) {
+  const panels = [...document.querySelectorAll("[role=tabpanel]")].filter((panel) => !panel.dataset.absent);
+  const tabs = panels.map((panel) => {
+    const name = panel.id.replace("view-", "");
+    return make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": panel.id }, panel.dataset.name);
+  });
+  const open = (place, focus = true) => {
+    tabs.forEach((tab, i) => {
+      tab.setAttribute("aria-selected", String(i === place));
+      tab.tabIndex = i === place ? 0 : -1;
+      panels[i].hidden = i !== place;
+    });
+    if (focus) tabs[place].focus();
+    lab.changed();
+  };
+  tabs.forEach((tab, place) => {
+    tab.addEventListener("click", () => open(place));
+    tab.addEventListener("keydown", ({ key }) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
+      if (step) open((place + step + tabs.length) % tabs.length);
+    });
+  });
+  $("tabs").append(...tabs);
+  open(0, false);
+  return (name) => open(panels.findIndex((panel) => panel.id === `view-${name}`), false);
+}
+
+async function openLab() {
+  const facts = JSON.parse($("facts").textContent);
+  const kernels = bytesOf($("kernels").textContent);
+  const tensors = facts.moments.map((moment, place) => async () => {
+    const text = $(`weights-${place}`).textContent;
+    return readTensors(moment.tensors, await inflated(bytesOf(text)));
+  });
+  const lab = new Lab(facts, kernels, openTokenizer(facts.tokenizer), tensors);
+  await lab.useMoment(facts.moments.length - 1);
+  if (facts.moments.length < 2) $("view-moments").dataset.absent = "yes";
+  const token = facts.token;
+  const writing = bindWriting(lab, token);
+  bindNext(lab, token);
+  bindHeads(lab);
+  bindLayers(lab, token);
+  bindBeams(lab, token);
+  bindCache(lab, token);
+  bindMoments(lab);
+  $("lab").hidden = false;
+  const show = bindTabs(lab);
+  bindTour(lab, token, writing, show);
+  return lab;
+}
+
+try {
+  globalThis.lab = await openLab(); // for the console: lab.chances(), lab.model
+} catch (error) {
+  $("broken").hidden = false;
+  throw error;
+}

@@ -1,0 +1,86 @@
+// Beam search, a step at a time so that it can be watched: tinylm/beam/search.py in JavaScript.
+import { largest } from "./decoding.js";
+import { Session } from "./session.js";
+
+function logSoftmax(logits) {
+  let top = -Infinity;
+  let sum = 0;
+  for (const value of logits) top = Math.max(top, value);
+  for (const value of logits) sum += Math.exp(value - top);
+  const norm = top + Math.log(sum);
+  return (id) => logits[id] - norm;
+}
+
+export class BeamSearch {
+  // rules: width, length (most new tokens), alpha (log-probability / tokens ** alpha), eos (null: no token ends a
+  // text), banned, slide. The search keeps `width` hypotheses.
+  constructor(model, ids, rules) {
+    Object.assign(this, { rules, prompt: ids.length, length: 0, done: rules.length < 1, kept: [] });
+    this.root = { token: null, total: 0, children: [] };
+    this.live = this.done ? [] : [{ session: new Session(model, ids, rules), node: this.root }];
+  }
+
+  // Grow every live beam by one token. Nodes get `state`: live | finished | dropped.
+  step() {
+    const { width, eos, banned, length: most } = this.rules;
+    this.length += 1;
+    const found = this.live.flatMap(({ session, node }, beam) => {
+      const logits = session.next();
+      const logProb = logSoftmax(logits);
+      for (const id of banned) logits[id] = -Infinity;
+      const best = largest(logits, width + 1).filter((id) => logits[id] > -Infinity);
+      return best.map((token) => ({ beam, token, parent: node, total: node.total + logProb(token) }));
+    });
+    found.sort((one, other) => other.total - one.total || one.beam - other.beam);
+    const ranked = found.slice(0, 2 * width);
+    for (const one of ranked.slice(0, width)) if (one.token === eos) this.keep(this.grow(one, "finished"));
+    const next = ranked.filter(({ token }) => token !== eos).slice(0, width);
+    const nodes = next.map((one) => this.grow(one, "live"));
+    if (this.length === most) {
+      nodes.forEach((node) => this.keep(node));
+      return this.end();
+    }
+    this.carry(next, nodes);
+    const bound = nodes.length ? nodes[0].total / most ** this.rules.alpha : -Infinity;
+    if (!nodes.length || (this.kept.length === width && bound <= this.kept.at(-1).score)) this.end();
+  }
+
+  grow({ token, parent, total }, state) {
+    const node = { token, parent, total, state, children: [], depth: this.length };
+    parent.children.push(node);
+    return node;
+  }
+
+  keep(node) {
+    const score = node.total / this.length ** this.rules.alpha;
+    if (this.kept.length === this.rules.width && score <= this.kept.at(-1).score) return;
+    const ids = [];
+    for (let at = node; at.parent; at = at.parent) ids.unshift(at.token);
+    this.kept.push({ ids, logProb: node.total, score, node });
+    this.kept.sort((one, other) => other.score - one.score);
+    this.kept.length = Math.min(this.kept.length, this.rules.width);
+  }
+
+  // The last child of a beam takes its session over; the others get copies.
+  carry(next, nodes) {
+    const heirs = new Map(next.map(({ beam }, rank) => [beam, rank]));
+    const sessions = next.map(({ beam }, rank) => {
+      const { session } = this.live[beam];
+      return heirs.get(beam) === rank ? session : session.fork();
+    });
+    this.live.forEach(({ session, node }, beam) => {
+      if (!heirs.has(beam)) session.close();
+      if (node.parent && !heirs.has(beam)) node.state = "dropped";
+    });
+    this.live = next.map(({ token }, rank) => {
+      sessions[rank].push(token);
+      return { session: sessions[rank], node: nodes[rank] };
+    });
+  }
+
+  end() {
+    this.live.forEach(({ session }) => session.close());
+    this.live = [];
+    this.done = true;
+  }
+}

@@ -1,0 +1,74 @@
+// From logits to the next token: tinylm/decoding/filters.py and sampling.py in JavaScript.
+import { softmax } from "./model.js";
+
+// Random numbers in [0, 1): sfc32 (Doty-Humphrey, PractRand), 128 bits of state
+export function randomNumbers(seed) {
+  let [a, b, c, d] = [0x9e3779b9, 0x243f6a88, 0xb7e15162, seed | 0];
+  const next = () => {
+    const t = (((a + b) | 0) + d) | 0;
+    d = (d + 1) | 0;
+    a = b ^ (b >>> 9);
+    b = (c + (c << 3)) | 0;
+    c = (((c << 21) | (c >>> 11)) + t) | 0;
+    return (t >>> 0) / 4294967296;
+  };
+  for (let i = 0; i < 15; i++) next();
+  return next;
+}
+
+// Ids of the `count` largest, best first, the lower id of equal ones first
+export function largest(scores, count) {
+  if (count > 200) return Array.from(scores.keys()).sort((a, b) => scores[b] - scores[a] || a - b).slice(0, count);
+  const found = [];
+  let least = -Infinity; // the score that an id must beat once `count` are found
+  for (let id = 0; id < scores.length; id++) {
+    if (found.length === count && !(scores[id] > least)) continue;
+    let place = Math.min(found.length, count - 1);
+    for (; place > 0 && scores[id] > scores[found[place - 1]]; place--) found[place] = found[place - 1];
+    found[place] = id;
+    if (found.length === count) least = scores[found[count - 1]];
+  }
+  return found;
+}
+
+function penalise(scores, ids, { penalty, eos }) {
+  for (const id of new Set(ids)) {
+    if (id !== eos) scores[id] = scores[id] > 0 ? scores[id] / penalty : scores[id] * penalty;
+  }
+}
+
+// Chances of the next token before and after penalty, temperature and filters; temperature 0 leaves the likeliest.
+// rules: temperature, topK (0: all), topP (1: all), penalty (1: none), banned ids and the id `eos` that is never
+// penalised. -> {before, after (V), kept: ids that may be drawn, best first, cut: the mass of `before` outside them}
+export function nextChances(logits, ids, rules) {
+  const before = softmax(logits);
+  const scores = Float64Array.from(logits);
+  if (rules.penalty !== 1) penalise(scores, ids, rules);
+  for (const id of rules.banned) scores[id] = -Infinity;
+  const wanted = rules.temperature === 0 ? 1 : rules.topK || scores.length;
+  let kept = largest(scores, wanted).filter((id) => scores[id] > -Infinity);
+  const top = scores[kept[0]];
+  const spread = rules.temperature || 1;
+  let chances = softmax(kept.map((id) => (scores[id] - top) / spread));
+  if (rules.topP < 1) {
+    let held = 0;
+    const count = chances.findIndex((chance) => (held += chance) >= rules.topP) + 1;
+    kept = kept.slice(0, count || kept.length);
+    chances = softmax(kept.map((id) => (scores[id] - top) / spread));
+  }
+  const after = new Float64Array(scores.length);
+  kept.forEach((id, rank) => (after[id] = chances[rank]));
+  const inside = kept.reduce((sum, id) => sum + before[id], 0);
+  return { before, after, kept, cut: Math.max(0, 1 - inside) };
+}
+
+// The token at the place u of the chances, summed in the order of ids
+export function draw({ after, kept }, u) {
+  const ids = [...kept].sort((one, other) => one - other);
+  let sum = 0;
+  for (const id of ids) {
+    sum += after[id];
+    if (u < sum) return id;
+  }
+  return kept[0]; // only where rounding left the sum below u
+}

@@ -1,0 +1,33 @@
+// Small helpers for the page. Text only ever becomes text nodes, never HTML.
+
+export const $ = (id) => document.getElementById(id);
+
+// An element with properties, attributes that start with aria- or data-, and children (elements or text)
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export function percent(share) {
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+export function fixed(number, digits) {
+  return number.toFixed(digits).replace("-", "\u2212");
+}
+
+export const pause = (ms = 0) => new Promise((done) => setTimeout(done, ms));
+export const frame = () => new Promise((done) => requestAnimationFrame(done));

@@ -1,0 +1,221 @@
+// The model's forward pass, one token at a time with a KV cache: tinylm/model/transformer.py in JavaScript.
+import { padded } from "./memory.js";
+
+// erf(x) within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26)
+function erf(x) {
+  const t = 1 / (1 + 0.3275911 * Math.abs(x));
+  const sum = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const value = 1 - sum * Math.exp(-x * x);
+  return x < 0 ? -value : value;
+}
+
+const ACTIVATIONS = {
+  relu: (x) => Math.max(x, 0),
+  gelu: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
+};
+
+function sinusoids(context, width) {
+  const table = [];
+  for (let t = 0; t < context; t++) {
+    const angle = (i) => t / 10000 ** ((i - (i % 2)) / width);
+    table.push(Float32Array.from({ length: width }, (_, i) => (i % 2 ? Math.cos(angle(i)) : Math.sin(angle(i)))));
+  }
+  return table;
+}
+
+export function softmax(scores) {
+  const chances = new Float64Array(scores.length); // plain loops: this runs for every head and token
+  let top = -Infinity;
+  let sum = 0;
+  for (let i = 0; i < scores.length; i++) if (scores[i] > top) top = scores[i];
+  for (let i = 0; i < scores.length; i++) sum += chances[i] = Math.exp(scores[i] - top);
+  for (let i = 0; i < scores.length; i++) chances[i] /= sum;
+  return chances;
+}
+
+// x W^T + b, for x of any origin
+class Linear {
+  constructor(memory, { shape, data }, bias) {
+    const [rows, columns] = shape;
+    Object.assign(this, { memory, rows, columns, bias: bias?.data, stride: padded(columns) });
+    this.weight = memory.allot(rows * this.stride);
+    for (let row = 0; row < rows; row++) {
+      const place = this.weight + row * this.stride;
+      memory.numbers.set(data.subarray(row * columns, (row + 1) * columns), place);
+    }
+    this.input = memory.allot(this.stride);
+    this.output = memory.allot(rows);
+  }
+
+  // The result stays valid until the next call.
+  apply(x, factor = 1) {
+    const { memory, rows, bias } = this;
+    const input = memory.view(this.input, this.columns);
+    for (let i = 0; i < input.length; i++) input[i] = x[i] * factor;
+    memory.product(this.output, this.weight, this.input, rows, this.stride);
+    const found = memory.view(this.output, rows);
+    if (bias) for (let i = 0; i < rows; i++) found[i] += bias[i];
+    return found;
+  }
+
+  row(index) {
+    return this.memory.view(this.weight + index * this.stride, this.columns);
+  }
+}
+
+// layer | rms | std, as in tinylm/model/ops.py
+class Norm {
+  constructor(kind, eps, gain, bias) {
+    Object.assign(this, { kind, eps, gain: gain.data, bias: bias?.data, out: new Float32Array(gain.data.length) });
+  }
+
+  apply(x) {
+    const { kind, eps, gain, bias, out } = this;
+    const width = x.length;
+    let mean = 0;
+    if (kind !== "rms") {
+      for (const value of x) mean += value;
+      mean /= width;
+    }
+    let squares = 0;
+    for (const value of x) squares += (value - mean) ** 2;
+    const scale = kind === "std" ? 1 / (Math.sqrt(squares / (width - 1)) + eps) : 1 / Math.sqrt(squares / width + eps);
+    for (let i = 0; i < width; i++) out[i] = (x[i] - mean) * scale * gain[i] + (bias ? bias[i] : 0);
+    return out;
+  }
+}
+
+function add(x, y) {
+  for (let i = 0; i < x.length; i++) x[i] += y[i];
+}
+
+export class Model {
+  // settings: section model of the run, with vocab_size and width; tensors: name -> {shape, data}
+  constructor(memory, settings, tensors) {
+    Object.assign(this, { memory, settings, width: settings.width, off: new Set() });
+    const get = (name) => tensors.get(name);
+    const linear = (name) => new Linear(memory, get(`${name}.weight`), get(`${name}.bias`));
+    const norm = (name) =>
+      new Norm(settings.norm_kind, settings.norm_eps, get(`${name}.gain`), get(`${name}.bias`));
+    this.blocks = Array.from({ length: settings.layers }, (_, layer) => ({
+      norm1: norm(`blocks.${layer}.norm1`),
+      norm2: norm(`blocks.${layer}.norm2`),
+      qkv: linear(`blocks.${layer}.attention.qkv`),
+      out: linear(`blocks.${layer}.attention.out`),
+      up: linear(`blocks.${layer}.feed_forward.up`),
+      down: linear(`blocks.${layer}.feed_forward.down`),
+    }));
+    this.finalNorm = settings.final_norm ? norm("final_norm") : { apply: (x) => x };
+    this.embedding = new Linear(memory, get("embedding"), settings.tied_output ? get("output_bias") : undefined);
+    this.output = settings.tied_output ? this.embedding : linear("output");
+    this.embeddingScale = get("embedding_scale").data[0];
+    const learned = get("positions");
+    if (settings.positions === "sinusoids") this.positions = sinusoids(settings.context, this.width);
+    else if (learned) {
+      const row = (t) => learned.data.subarray(t * this.width, (t + 1) * this.width);
+      this.positions = Array.from({ length: settings.context }, (_, t) => row(t));
+    }
+    this.inner = this.blocks[0].out.columns;
+    const [narrow, wider] = [Math.floor(this.inner / settings.heads), this.inner % settings.heads];
+    let start = 0;
+    this.heads = Array.from({ length: settings.heads }, (_, head) => {
+      const columns = narrow + (head < wider ? 1 : 0); // heads need not divide the width
+      start += columns;
+      return { start: start - columns, columns, stride: padded(columns) };
+    });
+    this.scores = memory.allot(settings.context);
+    this.query = memory.allot(padded(narrow + 1));
+    this.mixed = memory.allot(padded(narrow + 1));
+    this.spare = []; // caches that are free again
+  }
+
+  newCache() {
+    const { layers, context } = this.settings;
+    if (this.spare.length) return Object.assign(this.spare.pop(), { used: 0 });
+    const room = () =>
+      Array.from({ length: layers }, () => this.heads.map(({ stride }) => this.memory.allot(context * stride)));
+    return { keys: room(), values: room(), used: 0 };
+  }
+
+  free(cache) {
+    this.spare.push(cache);
+  }
+
+  copyCache(from, to) {
+    const { numbers } = this.memory;
+    for (const kind of ["keys", "values"])
+      from[kind].forEach((row, layer) =>
+        row.forEach((place, head) => {
+          const count = from.used * this.heads[head].stride;
+          numbers.copyWithin(to[kind][layer][head], place, place + count);
+        }),
+      );
+    to.used = from.used;
+  }
+
+  // One token through all blocks; its place is the cache's next one.
+  // seen: collects `maps`, for each layer and head the weights on all tokens so far, and `states` after each block.
+  step(cache, token, seen = null) {
+    const pre = this.settings.norm === "pre";
+    const x = this.embedding.row(token).map((value) => value * this.embeddingScale);
+    if (this.positions) add(x, this.positions[cache.used]);
+    this.blocks.forEach((block, layer) => {
+      if (pre) {
+        add(x, this.attend(block, layer, block.norm1.apply(x), cache, seen));
+        add(x, this.feedForward(block, block.norm2.apply(x)));
+      } else {
+        add(x, this.attend(block, layer, x, cache, seen));
+        x.set(block.norm1.apply(x));
+        add(x, this.feedForward(block, x));
+        x.set(block.norm2.apply(x));
+      }
+      seen?.states.push(x.slice());
+    });
+    cache.used += 1;
+    return this.finalNorm.apply(x).slice();
+  }
+
+  attend(block, layer, x, cache, seen) {
+    const { memory, inner } = this;
+    const length = cache.used + 1;
+    const joined = new Float32Array(inner);
+    const qkv = block.qkv.apply(x);
+    const maps = [];
+    this.heads.forEach(({ start, columns, stride }, head) => {
+      const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
+      const [keys, values] = [cache.keys[layer][head], cache.values[layer][head]];
+      memory.view(this.query, stride).fill(0).set(part(0));
+      memory.numbers.set(part(1), keys + cache.used * stride);
+      memory.numbers.set(part(2), values + cache.used * stride);
+      memory.product(this.scores, keys, this.query, length, stride);
+      const scores = memory.view(this.scores, length);
+      const scale = columns ** -0.5;
+      for (let i = 0; i < length; i++) scores[i] *= scale;
+      scores.set(softmax(scores));
+      if (seen) maps.push(scores.slice());
+      if (this.off.has(`${layer}.${head}`)) return; // switched off: it adds nothing
+      memory.mix(this.mixed, values, this.scores, length, stride);
+      joined.set(memory.view(this.mixed, columns), start);
+    });
+    seen?.maps.push(maps);
+    return block.out.apply(joined);
+  }
+
+  feedForward(block, x) {
+    const activate = ACTIVATIONS[this.settings.activation];
+    const inside = block.up.apply(x);
+    for (let i = 0; i < inside.length; i++) inside[i] = activate(inside[i]);
+    return block.down.apply(inside);
+  }
+
+  // Scores of every token of the vocabulary after a hidden state
+  logits(hidden) {
+    const factor = this.settings.tied_output ? this.embeddingScale * this.width ** -0.5 : 1;
+    return this.output.apply(hidden, factor).slice();
+  }
+
+  // What the output matrix makes of the state after a block: an approximation for all blocks but the last
+  lens(state) {
+    return this.logits(this.finalNorm.apply(state));
+  }
+}

@@ -1,0 +1,147 @@
+// Text to ids and back, by the rules of tinylm/text/tokens: words, byte pairs, longest match.
+
+const SPELLED_SPECIAL = /<(?=(?:sos|eos|pad|unk)>)/g;
+const WORD = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+const WORD_OR_MARK = new RegExp(`${WORD}{1,80}(?:['\u2019]${WORD}{1,9}){0,2}|(?!${WORD})\\S`, "gu");
+const NO_SPACE_BEFORE = new Set(".,!?;:)]}%\u2026\u2019\u201d");
+const NO_SPACE_AFTER = new Set("([{$\u2018\u201c");
+const GPT2_WORD = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
+const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
+
+function lower(text) {
+  return Array.from(text, (character) => character.toLowerCase()).join(""); // letter by letter: no final sigma rule
+}
+
+// A character for each byte, as in GPT-2
+function byteCharacters() {
+  const visible = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte < 173) || byte > 173;
+  let hidden = 256;
+  return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(visible(byte) ? byte : hidden++));
+}
+
+const CHARACTER_OF = byteCharacters();
+const BYTE_OF = new Map(CHARACTER_OF.map((character, byte) => [character, byte]));
+
+function spelled(text) {
+  const bytes = encodeURIComponent(text).replace(/%(..)/g, (_, code) => String.fromCharCode(parseInt(code, 16)));
+  return Array.from(bytes, (byte) => CHARACTER_OF[byte.charCodeAt(0)]).join("");
+}
+
+class Words {
+  constructor(rule) {
+    this.rule = rule;
+    this.ids = new Map(rule.tokens.map((token, id) => [token, id]));
+    for (const id of rule.specials) this.ids.delete(rule.tokens[id]); // text cannot spell a control token
+  }
+
+  split(text) {
+    text = text.replace(/\p{Cc}/gu, " ").replace(/\p{Cf}/gu, "").normalize("NFC");
+    if (this.rule.lower_case) text = lower(text);
+    if (this.rule.punctuation === "drop") text = text.replace(/[\p{P}$+<=>^`|~]/gu, "");
+    text = text.normalize("NFC");
+    if (this.rule.punctuation === "attached") text = text.replace(SPELLED_SPECIAL, "< ");
+    return text.match(this.rule.punctuation === "keep" ? WORD_OR_MARK : /\S{1,100}/gu) ?? [];
+  }
+
+  encode(text) {
+    return this.split(text).map((word) => this.ids.get(word) ?? this.rule.unk_id);
+  }
+
+  unknown(text) {
+    return this.split(text).filter((word) => !this.ids.has(word));
+  }
+
+  decode(ids) {
+    const words = ids.filter((id) => !this.rule.hidden.includes(id)).map((id) => this.rule.tokens[id]);
+    if (this.rule.punctuation !== "keep") return words.join(" ");
+    let [text, glue, quoted] = ["", true, false];
+    for (const word of words) {
+      text += glue || NO_SPACE_BEFORE.has(word) || (word === '"' && quoted) ? word : ` ${word}`;
+      if (word === '"') quoted = !quoted;
+      glue = NO_SPACE_AFTER.has(word) || (word === '"' && quoted);
+    }
+    return text;
+  }
+}
+
+class Bytes {
+  constructor(rule) {
+    this.rule = rule;
+    this.ids = new Map(rule.tokens.map((token, id) => [token, id]));
+    for (const id of rule.specials) this.ids.delete(rule.tokens[id]);
+    this.ranks = new Map(rule.merges.map((pair, rank) => [pair, rank]));
+    this.longest = Math.max(...rule.tokens.map((token) => token.length));
+  }
+
+  encode(text) {
+    if (this.rule.kind !== "longest_match") {
+      const words = (this.rule.lower_case ? lower(text) : text).match(GPT2_WORD) ?? [];
+      return words.flatMap((word) => this.merge(spelled(word)));
+    }
+    const known = Array.from(text, (one) => (LINE_END.test(one) || this.spells(one) ? one : "")).join("");
+    const words = known.split(LINE_END).flatMap((line) => line.match(GPT2_WORD) ?? []);
+    return words.flatMap((word) => this.match(spelled(word)));
+  }
+
+  unknown() {
+    return [];
+  }
+
+  // Join the pair of the lowest rank until no known pair is left.
+  merge(word) {
+    const parts = [...word];
+    for (;;) {
+      let [best, place] = [Infinity, -1];
+      for (let i = 0; i + 1 < parts.length; i++) {
+        const rank = this.ranks.get(`${parts[i]} ${parts[i + 1]}`) ?? Infinity;
+        if (rank < best) [best, place] = [rank, i];
+      }
+      if (place < 0) return parts.map((part) => this.ids.get(part));
+      const joined = [parts[place], parts[place + 1]];
+      for (let i = place; i + 1 < parts.length; i++)
+        if (parts[i] === joined[0] && parts[i + 1] === joined[1]) parts.splice(i, 2, joined.join(""));
+    }
+  }
+
+  spells(character) {
+    return [...spelled(character)].every((one) => this.ids.has(one));
+  }
+
+  // Always the longest token that the rest starts with; a word in capitals is capitalised first.
+  match(word) {
+    const capitals = word === word.toUpperCase() && /^\u0120*[\x00-\x7f]+$/.test(word);
+    const small = capitals ? word[0] + word.slice(1).toLowerCase() : word;
+    if ([...small].every((one) => this.ids.has(one))) word = small;
+    const found = [];
+    for (let at = 0; at < word.length; ) {
+      let end = Math.min(word.length, at + this.longest);
+      while (!this.ids.has(word.slice(at, end))) end -= 1;
+      found.push(this.ids.get(word.slice(at, end)));
+      at = end;
+    }
+    return found;
+  }
+
+  decode(ids) {
+    const shown = ids.filter((id) => !this.rule.specials.includes(id)).map((id) => this.rule.tokens[id]);
+    const bytes = Uint8Array.from(shown.join(""), (character) => BYTE_OF.get(character));
+    return new TextDecoder().decode(bytes);
+  }
+}
+
+// rule: kind, tokens by id, specials (ids that are not text), hidden (left out of texts), sos_id, eos_id, unk_id;
+// words: lower_case, punctuation; byte pairs: lower_case, merges as "left right"
+export function openTokenizer(rule) {
+  const tokenizer = rule.kind === "words" ? new Words(rule) : new Bytes(rule);
+  return {
+    rule,
+    encode: (text) => tokenizer.encode(whole(text)),
+    unknown: (text) => tokenizer.unknown(whole(text)),
+    decode: (ids) => tokenizer.decode(ids),
+  };
+}
+
+// A lone surrogate counts as U+FFFD.
+function whole(text) {
+  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+}

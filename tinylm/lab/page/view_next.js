@@ -1,0 +1,58 @@
+// Bars of the likeliest next tokens before and after temperature and filters; each can be chosen.
+import { largest } from "./decoding.js";
+import { $, make, percent } from "./dom.js";
+
+const SHOWN = 12;
+
+function bar(kind, share) {
+  const strip = make("i", { className: kind });
+  strip.style.setProperty("--share", share);
+  return make("span", { className: "bar" }, make("span", {}, strip), make("b", {}, percent(share)));
+}
+
+export function bindNext(lab, token) {
+  function about(place, { kept, cut }) {
+    const { rules } = lab;
+    const where = place < lab.ids.length ? `In the place of \u201c${lab.word(lab.ids[place])}\u201d` : `Next ${token}`;
+    const size = lab.facts.settings.vocab_size.toLocaleString("en");
+    if (rules.temperature === 0) return `${where}: at temperature 0 the likeliest of ${size} ${token}s is always taken.`;
+    const ways = [`temperature ${rules.temperature}`];
+    if (rules.topK) ways.push(`top-k ${rules.topK}`);
+    if (rules.topP < 1) ways.push(`top-p ${rules.topP}`);
+    if (rules.penalty > 1) ways.push(`repetition penalty ${rules.penalty}`);
+    const left = `${kept.length.toLocaleString("en")} of ${size} ${token}s may be drawn`;
+    return `${where}: with ${ways.join(", ")}, ${left}; the others had ${percent(cut)} of the probability.`;
+  }
+
+  function take(place, id) {
+    if (place === lab.ids.length) {
+      lab.ids = [...lab.ids, id];
+      lab.choose(null);
+    } else lab.replace([...lab.ids.slice(0, place), id]);
+  }
+
+  lab.watch(() => {
+    if ($("view-next").hidden) return;
+    const place = lab.chosen ?? lab.ids.length;
+    const chances = lab.chances(place);
+    if (!chances) {
+      $("next-about").textContent = lab.ids.length
+        ? "Nothing before this place is in the model's window."
+        : "Write the beginning of a story first.";
+      $("next-bars").replaceChildren();
+      return;
+    }
+    $("next-about").textContent = about(place, chances);
+    const ids = largest(chances.before, SHOWN);
+    const taken = lab.ids[place];
+    if (taken !== undefined && !ids.includes(taken)) ids.push(taken);
+    const rows = ids.map((id) => {
+      const word = make("span", { className: "word" }, lab.word(id));
+      const button = make("button", { type: "button" }, word, bar("before", chances.before[id]), bar("after", chances.after[id]));
+      button.setAttribute("aria-label", `${lab.word(id)}: ${percent(chances.before[id])} before, ${percent(chances.after[id])} after`);
+      button.addEventListener("click", () => take(place, id));
+      return make("li", { className: id === taken ? "taken" : "" }, button);
+    });
+    $("next-bars").replaceChildren(...rows);
+  });
+}

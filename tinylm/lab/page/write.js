@@ -1,0 +1,170 @@
+// The story: prompt, buttons, rules, tokens on the screen, branches.
+import { $, fixed, frame, make } from "./dom.js";
+
+const RULES = { temperature: 2, "top-k": 0, "top-p": 2, penalty: 2, seed: 0 };
+const KEYS = { "top-k": "topK", "top-p": "topP" };
+
+export function bindWriting(lab, token) {
+  let running = false;
+  let speed = null;
+
+  function showUnknown() {
+    const unknown = [...new Set(lab.tokenizer.unknown($("prompt").value))];
+    const named = unknown.slice(0, 6).map((word) => `\u201c${word}\u201d`).join(", ");
+    const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
+    $("unknown").textContent = unknown.length
+      ? `Not in the vocabulary: ${named}${more}. The model reads <unk> instead: some word that it does not know.`
+      : "";
+  }
+
+  function restart() {
+    running = false;
+    speed = null;
+    showUnknown();
+    const before = { ids: lab.ids, given: lab.given };
+    lab.start($("prompt").value);
+    const same = before.ids.length === lab.ids.length;
+    if (before.ids.length > before.given && !same && !lab.branches.some(({ ids }) => ids === before.ids)) {
+      lab.branches.unshift(before);
+      lab.changed();
+    }
+  }
+
+  async function write(count) {
+    if (!lab.ids.length) return;
+    running = true;
+    showButtons();
+    let [written, sum, busy, waited] = [0, 0, 0, 0];
+    const pace = Number($("pace").value);
+    const begun = performance.now();
+    while (running && written < count && !lab.ended) {
+      const until = performance.now() + 12;
+      do {
+        if (pace && count > 1 && performance.now() - begun < (written * 1000) / pace) break;
+        const from = performance.now();
+        sum += lab.grow();
+        busy += performance.now() - from;
+        written += 1;
+      } while (running && written < count && !lab.ended && performance.now() < until);
+      waited += 1;
+      if (written) speed = { written, sum, busy };
+      lab.changed();
+      if (count > 1) await frame();
+    }
+    running = false;
+    lab.changed();
+  }
+
+  function showButtons() {
+    $("write").textContent = running ? "Pause" : "Write";
+    $("one").disabled = running || lab.ended || !lab.ids.length;
+    $("undo").disabled = running || lab.ids.length <= lab.given;
+    $("write").disabled = !running && (lab.ended || !lab.ids.length);
+  }
+
+  function showRules() {
+    for (const [id, digits] of Object.entries(RULES)) {
+      const value = lab.rules[KEYS[id] ?? id];
+      $(id).value = value;
+      const shown = $(`${id}-value`);
+      if (shown) shown.textContent = id === "temperature" && value === 0 ? "0: always the likeliest" : fixed(value, digits);
+    }
+  }
+
+  // The spans of the tokens are kept while the text only grows.
+  function showStory() {
+    const box = $("story");
+    const shown = [...box.children];
+    const { rule } = lab.tokenizer;
+    const unknown = rule.unk_id;
+    lab.ids.forEach((id, place) => {
+      let span = shown[place];
+      if (!span) {
+        span = make("span", { role: "option", id: `token-${place}` });
+        box.append(span);
+      }
+      const special = rule.specials.includes(id);
+      const text = rule.kind === "words" ? `${lab.word(id)} ` : lab.word(id);
+      if (span.textContent !== text) span.textContent = text;
+      span.className = [place < lab.given && "given", special && "special", id === unknown && "unknown"]
+        .filter(Boolean)
+        .join(" ");
+      span.setAttribute("aria-selected", String(place === lab.chosen));
+    });
+    shown.slice(lab.ids.length).forEach((span) => span.remove());
+    if (lab.chosen === null) box.removeAttribute("aria-activedescendant");
+    else box.setAttribute("aria-activedescendant", `token-${lab.chosen}`);
+    if (running) box.scrollTop = box.scrollHeight;
+  }
+
+  function showState() {
+    const { context } = lab.facts.settings;
+    const parts = [`${lab.ids.length} ${token}s`];
+    if (speed?.busy > 0) {
+      parts.push(`${Math.round((1000 * speed.written) / speed.busy).toLocaleString("en")} ${token}s a second computed here`);
+      parts.push(`log-probability ${fixed(speed.sum / speed.written, 2)} nats per ${token}`);
+    }
+    if (lab.windowStart() > 0) parts.push(`the model sees the last ${lab.ids.length - lab.windowStart()} (context ${context})`);
+    if (lab.off.size) parts.push(`${lab.off.size} ${lab.off.size === 1 ? "head" : "heads"} switched off`);
+    if (lab.moment < lab.facts.moments.length - 1) parts.push(lab.facts.moments[lab.moment].name);
+    if (lab.ended) parts.push("the model ended the story");
+    $("state").textContent = `${parts.join("; ")}.`;
+  }
+
+  function showBranches() {
+    $("branches-part").hidden = !lab.branches.length;
+    $("branches").replaceChildren(
+      ...lab.branches.map((branch) => {
+        const button = make("button", { type: "button" }, lab.tokenizer.decode(branch.ids));
+        button.addEventListener("click", () => lab.goTo(branch));
+        return make("li", {}, button);
+      }),
+    );
+  }
+
+  for (const id of Object.keys(RULES)) {
+    $(id).addEventListener("input", () => {
+      const { min, max, value } = $(id);
+      const number = Number(value);
+      if (value === "" || !Number.isFinite(number)) return;
+      lab.rules[KEYS[id] ?? id] = Math.min(Math.max(number, min === "" ? -Infinity : min), max === "" ? Infinity : max);
+      lab.changed();
+    });
+  }
+  $("stop").addEventListener("change", () => {
+    lab.rules.stop = $("stop").checked;
+    lab.changed();
+  });
+  $("stop-label").hidden = lab.tokenizer.rule.eos_id === null;
+  $("most").value = lab.facts.most;
+  $("prompt").value = lab.facts.prompt;
+  $("prompt").addEventListener("input", restart);
+  $("write").addEventListener("click", () => {
+    if (running) running = false;
+    else write(Math.max(1, Number($("most").value) || 1));
+  });
+  $("one").addEventListener("click", () => write(1));
+  $("undo").addEventListener("click", () => lab.undo());
+  $("again").addEventListener("click", restart);
+  $("story").addEventListener("click", (event) => {
+    const place = [...$("story").children].indexOf(event.target.closest("span"));
+    lab.choose(place < 0 || place === lab.chosen ? null : place);
+  });
+  $("story").addEventListener("keydown", (event) => {
+    const from = lab.chosen ?? lab.ids.length;
+    const steps = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: null, Escape: null };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    lab.choose(steps[event.key]);
+    $("story").children[lab.chosen]?.scrollIntoView({ block: "nearest" });
+  });
+  lab.watch(() => {
+    showStory();
+    showState();
+    showButtons();
+    showRules();
+    showBranches();
+  });
+  restart();
+  return { restart, write, stop: () => (running = false) };
+}
