@@ -188,11 +188,13 @@ def test_command_without_a_known_name_is_bad_input(words, capsys):
 
 
 @pytest.mark.parametrize("name", write.hub_names())
-def test_hub_form_is_valid_differs_in_its_data_alone_and_is_the_presets_own(name, folder):
+def test_hub_form_is_valid_differs_in_where_its_files_are_and_is_the_presets_own(name, folder):
     write_preset(name)
     changed = write_preset(name, hub=True)
     assert "data.source: local -> hub" in changed
-    assert {line.split(".")[0] for line in changed} <= {"data", "vocab"}
+    assert {line.split(".")[0] for line in changed} <= {"data", "vocab", "embedding"}
+    official = "embedding.hub_id: null -> facebook/fasttext-en-vectors" in changed
+    assert official == (name in ("assignment-baseline", "word-50k", "word-10k"))  # whose sources name pretrained ones
     assert write.current() == name  # not taken for edited by hand
     _, findings = read_sections(load_params())
     assert [finding.problem for finding in findings if finding.problem] == []
