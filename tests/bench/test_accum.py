@@ -61,12 +61,34 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert len(merged["answers"]) == 3
     assert f"{two['held_out'][-1][3]:.3f} with 2" in merged["answers"][0]
     times = read(folder / "metrics/accum_sweep_time.json")
-    assert {"epoch_s", "tokens_per_s", "peak_mib", "process_mib"} < set(times["settings"]["1"])
+    one = times["settings"]["1"]
+    assert {"epoch_s", "low_epoch_s", "high_epoch_s", "tokens_per_s", "peak_mib", "process_mib"} < set(one)
+    assert 0 < one["low_epoch_s"] <= one["high_epoch_s"]
     assert times["not_measured"] == []
     for name, axis, column in (("micro_steps", "micro_step", 0), ("updates", "update", 1), ("tokens", "tokens", 2)):
         table = list(csv.DictReader((folder / f"plots/accum_{name}.csv").open()))
         mine = [int(row[axis]) for row in table if row["series"] == "accumulation 2"]
         assert mine == [point[column] for point in two["curve"]]
+
+
+@pytest.mark.parametrize("count", [3, None, 10_000])
+def test_only_the_first_stories_are_trained_on(folder, count):
+    whole = TokenStore("data/tokens", "train")
+    store = accum.first_stories(TokenStore("data/tokens", "train"), count)
+    kept = len(whole) if count is None else min(count, len(whole))
+    assert len(store) == kept
+    assert len(store.ids) == whole.offsets[kept]
+    assert all((store.story(i) == whole.story(i)).all() for i in range(kept))
+
+
+def test_the_interval_of_seconds_per_token_leaves_pauses_out():
+    tokens = [100 * (n + 1) for n in range(12)]
+    starts = [0.5 * n + 30.0 * (n // 4) for n in range(12)]  # half a minute after every fourth update
+    assert accum.rate_interval(starts, tokens, 4) == pytest.approx([0.005, 0.005])
+    uneven = [start + 0.1 * (n % 2) for n, start in enumerate(starts)]
+    low, high = accum.rate_interval(uneven, tokens, 4)
+    assert 0.004 < low < 0.005 < high < 0.006
+    assert accum.rate_interval(starts[:2], tokens[:2], 4) is None
 
 
 def test_accumulation_adds_no_memory(task):
@@ -147,7 +169,7 @@ def test_a_killed_run_is_no_result(folder, monkeypatch):
 
 
 def test_settings_that_end_at_other_tokens_are_refused():
-    known = {"batch_size": 2, "tokens": 100, "held_out_batches": 1}
+    known = {"batch_size": 2, "stories": None, "tokens": 100, "held_out_batches": 1}
     assert AccumSettings(settings=(1, 2, 8), **known).problems() == []
     assert AccumSettings(settings=(3, 4), **known).problems() == [
         "settings = [3, 4]; allowed: numbers that divide the largest, 4"

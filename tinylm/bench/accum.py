@@ -2,8 +2,11 @@
 
 import dataclasses
 import itertools
+import time
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from tinylm.base.config import PARAMS_FILE, InputError
@@ -14,6 +17,7 @@ from tinylm.bench.measure import AccumSettings
 from tinylm.host.memory import own_peak_mib
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
+from tinylm.scoring.diversity import bootstrap_intervals
 from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.token_store import TokenStore
@@ -36,6 +40,14 @@ class Task:
     device: str
     threads: int
     log_every_s: float
+
+
+def first_stories(store: TokenStore, count: int | None) -> TokenStore:
+    """The store with its first `count` stories alone, all of them if it is None or has no more."""
+    if count is not None and count < len(store):
+        store.offsets = store.offsets[: count + 1]
+        store.ids = store.ids[: store.offsets[-1]]
+    return store
 
 
 def plan(batches: TrainBatches, sweep: AccumSettings) -> tuple[int, int]:
@@ -85,8 +97,39 @@ def fresh_model(task: Task) -> TinyLM:
     return training_model(task.model, train, matrix, pick_device(task.device))
 
 
+class TimedBatches(TrainBatches):
+    """`asked`: when each mini-batch was asked for, in seconds."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.asked: list[float] = []
+
+    def batch(self, index: int) -> Batch:
+        self.asked.append(time.perf_counter())
+        return super().batch(index)
+
+
+def rate_interval(starts: Sequence[float], tokens: Sequence[int], pauses: int) -> list[float] | None:
+    """95 % bootstrap interval, over updates, of the seconds per token; None of fewer than two updates.
+
+    starts: when each update began; tokens: seen after each; held-out loss is measured after every `pauses` updates,
+    which are left out, as is the last one. It holds the spread between updates, not a drift of the machine.
+    """
+    seconds, read = np.diff(starts), np.diff([0, *tokens])[: len(starts) - 1]
+    kept = [place for place in range(len(seconds)) if (place + 1) % pauses]
+    if len(kept) < 2:
+        return None
+    values = np.stack([seconds, read], axis=1)[kept]
+    ends = bootstrap_intervals(values, lambda means: means[:, 0] / means[:, 1], RESAMPLES, seed=1)
+    return [float(end) for end in ends]
+
+
+RESAMPLES = 1000
 # what `measure_run` measures of the machine
-TIMED = ("train_s", "tokens_per_s", "update_s", "epoch_s_extrapolated", "process_mib", "peak_mib")
+TIMED = (
+    "train_s", "tokens_per_s", "update_s", "epoch_s_extrapolated", "low_epoch_s", "high_epoch_s", "process_mib",
+    "peak_mib",
+)  # fmt: skip
 
 
 def measure_run(task: Task) -> dict[str, Any]:
@@ -98,10 +141,12 @@ def measure_run(task: Task) -> dict[str, Any]:
     device = model.embedding.device
     layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
     order = derive_seed(task.train.seed, "order")
-    batches = TrainBatches(TokenStore(task.tokens, "train"), layout, rows, context, task.pad_id, order)
+    store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
+    batches = TimedBatches(store, layout, rows, context, task.pad_id, order)
     held_out = TokenStore(task.tokens, "held_out")
     updates, budget = plan(batches, task.sweep)
     settings = run_settings(task, updates, budget)
+    batches.asked.clear()  # `plan` looked through them
 
     def held_out_batches():
         scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
@@ -110,6 +155,8 @@ def measure_run(task: Task) -> dict[str, Any]:
     result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
     curves, steps = result.curves, task.accumulation
     tokens_per_s = curves.tokens[-1] / result.train_s
+    ends = rate_interval(batches.asked[: len(curves.updates) * steps : steps], curves.tokens, updates)
+    low, high = (None, None) if ends is None else (batches.tokens_per_epoch * end for end in ends)
     process = own_peak_mib()
     return {
         "batch_size": rows,
@@ -128,6 +175,8 @@ def measure_run(task: Task) -> dict[str, Any]:
         "tokens_per_s": tokens_per_s,
         "update_s": result.train_s / len(curves.updates),
         "epoch_s_extrapolated": batches.tokens_per_epoch / tokens_per_s,
+        "low_epoch_s": low,
+        "high_epoch_s": high,
         "process_mib": process,
         "peak_mib": update_peak_mib(Trainer(model, batches, settings), device),
     }

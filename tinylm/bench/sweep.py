@@ -85,8 +85,9 @@ def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, s
 def costs(runs: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
     """(time and memory of each run, what was not measured) for metrics/accum_sweep_time.json."""
     names = ("epoch_s_extrapolated", "tokens_per_s", "update_s", "peak_mib", "process_mib")
+    ends = ("low_epoch_s", "high_epoch_s")  # of the interval, if the run was long enough for one
     table = {
-        number: {name.removesuffix("_extrapolated"): run[name] for name in names if run.get(name) is not None}
+        number: {name.removesuffix("_extrapolated"): run[name] for name in names + ends if run.get(name) is not None}
         for number, run in runs.items()
     }
     missing = [

@@ -84,16 +84,16 @@ def with_trials(row: Mapping[str, Any], key: str) -> str:
 
 
 def _by_setting(caption: str, first: str, settings: Mapping[str, Mapping[str, Any]]) -> Blocks:
-    """One row per figure that any setting has, one column per setting."""
-    keys = dict.fromkeys(key for row in settings.values() for key in row)
-    rows = [[_head(key), *(kind_of(key)(row.get(key)) for row in settings.values())] for key in keys]
+    """One row per figure that any setting has, with its interval if it has one, one column per setting."""
+    keys = dict.fromkeys(key for row in settings.values() for key in row if not key.startswith(("low_", "high_")))
+    rows = [[_head(key), *(with_trials(row, key) for row in settings.values())] for key in keys]
     return table(caption, [first, *settings], [row for row in rows if set(row[1:]) != {ABSENT}])
 
 
 def _head(key: str) -> str:
     known = {
         "tokens_per_s": "tokens/s",
-        "epoch_s": "epoch (extrapolated)",
+        "epoch_s": "epoch (extrapolated; 95 % interval over updates)",
         "peak_mib": "peak memory",
         "step_s": "step",
         "process_mib": "process memory",
