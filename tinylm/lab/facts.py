@@ -62,9 +62,15 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
         f"{count(model.vocab_size)} {token}s, a context of {shape.context}: the model runs in this page."
     )
     perplexity = as_number(run.get("evaluate", "perplexity")) if run else None
-    if perplexity is None:
+    if run is None or perplexity is None:
         return text
-    return f"{text} On the evaluation stories its perplexity is {figure(perplexity)}."
+    text += f" On the evaluation stories its perplexity is {figure(perplexity)}"
+    ours = as_number(run.scored_once().get("perplexity"))
+    counted = as_number(run.get("evaluate", "baselines", "kneser_ney", "perplexity"))
+    if counted is None or ours is None:
+        return f"{text}."
+    verdict = "; it has learnt less than these, so expect little" if ours >= counted else ""
+    return f"{text}, that of n-grams (Kneser-Ney) {figure(counted)}{verdict}."
 
 
 def _measured(head: Head) -> dict[str, Any]:

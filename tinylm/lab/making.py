@@ -13,7 +13,7 @@ from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_m
 from tinylm.reporting.current import LAB
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import figure, share
+from tinylm.reporting.wording import share
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
 
@@ -44,10 +44,11 @@ def make_page(
     title = read_section(params, "report", ReportSettings).title if run else Path(models).resolve().name
     known = facts(model, tokenizer, read_section(params, "decode", DecodeSettings), run, title)
     epochs = as_number(run.get("train", "epochs")) if run else None
-    moments = (Moment(_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models))
+    moments = (Moment(moment_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models))
     return build_page(model, rule_of(tokenizer, vocab), known, list(moments), matrices)
 
 
-def _name(epoch: float, epochs: float | None) -> str:
+def moment_name(epoch: float, epochs: float | None) -> str:
+    """How weights are called that were kept after `epoch` of `epochs`, if these are known."""
     part = f" ({share(epoch / epochs, 0)} of the training)" if epochs else ""
-    return f"after {figure(epoch)} epochs{part}"
+    return f"after {epoch:g} epochs{part}"
