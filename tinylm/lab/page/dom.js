@@ -20,6 +20,15 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+// What an input holds, within its limits, whole where its steps are; null if that is no number
+export function numberIn(id) {
+  const { min, max, step, value } = $(id);
+  const number = Number(value);
+  if (value === "" || !Number.isFinite(number)) return null;
+  const within = Math.min(Math.max(number, min === "" ? -Infinity : min), max === "" ? Infinity : max);
+  return step === "1" ? Math.round(within) : within;
+}
+
 export function percent(share) {
   if (share > 0 && share < 0.0005) return "< 0.1 %";
   return `${(100 * share).toFixed(1)} %`;

@@ -1,7 +1,7 @@
 // Beam search drawn as a tree while it grows, beside greedy decoding and a sample.
 import { BeamSearch } from "./beams.js";
 import { draw, nextChances, randomNumbers } from "./decoding.js";
-import { $, fixed, make, pause, svg } from "./dom.js";
+import { $, fixed, make, numberIn, pause, svg } from "./dom.js";
 import { Session } from "./session.js";
 
 const [COLUMN, ROW] = [92, 20];
@@ -78,7 +78,7 @@ export function bindBeams(lab, token) {
   }
 
   async function run() {
-    const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => Number($(id).value));
+    const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => numberIn(id) ?? 1);
     const { eos, banned } = rules();
     const search = new BeamSearch(lab.model, start(), { width, length, alpha, eos, banned, slide: lab.facts.slide });
     const from = start();

@@ -1,5 +1,5 @@
 // The story: prompt, buttons, rules, tokens on the screen, branches.
-import { $, fixed, frame, make } from "./dom.js";
+import { $, fixed, frame, make, numberIn } from "./dom.js";
 
 const RULES = { temperature: 2, "top-k": 0, "top-p": 2, penalty: 2, seed: 0 };
 const KEYS = { "top-k": "topK", "top-p": "topP" };
@@ -99,7 +99,7 @@ export function bindWriting(lab, token) {
 
   function showState() {
     const { context } = lab.facts.settings;
-    const parts = [`${lab.ids.length} ${token}s`];
+    const parts = [`${lab.ids.filter((id) => !lab.tokenizer.rule.specials.includes(id)).length} ${token}s`];
     if (speed?.busy > 0) {
       parts.push(`${Math.round((1000 * speed.written) / speed.busy).toLocaleString("en")} ${token}s a second computed here`);
       parts.push(`log-probability ${fixed(speed.sum / speed.written, 2)} nats per ${token}`);
@@ -124,10 +124,9 @@ export function bindWriting(lab, token) {
 
   for (const id of Object.keys(RULES)) {
     $(id).addEventListener("input", () => {
-      const { min, max, value } = $(id);
-      const number = Number(value);
-      if (value === "" || !Number.isFinite(number)) return;
-      lab.rules[KEYS[id] ?? id] = Math.min(Math.max(number, min === "" ? -Infinity : min), max === "" ? Infinity : max);
+      const number = numberIn(id);
+      if (number === null) return;
+      lab.rules[KEYS[id] ?? id] = number;
       lab.changed();
     });
   }
@@ -141,7 +140,7 @@ export function bindWriting(lab, token) {
   $("prompt").addEventListener("input", restart);
   $("write").addEventListener("click", () => {
     if (running) running = false;
-    else write(Math.max(1, Number($("most").value) || 1));
+    else write(numberIn("most") ?? lab.facts.most);
   });
   $("one").addEventListener("click", () => write(1));
   $("undo").addEventListener("click", () => lab.undo());
