@@ -7,7 +7,10 @@ from typing import Any
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import keep_only, read_json
+from tinylm.base.machine import pick_device
+from tinylm.base.seeding import seed_everything
 from tinylm.host.command import guard
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.times import show_times
 from tinylm.presets.sections import stage_params
 from tinylm.reporting.current import LAB, is_current, mark_current
@@ -48,6 +51,13 @@ def main() -> None:
     print("report: pictures, page and paper", flush=True)
     run = with_library(read_run(".", params), ".")
     lab = write_lab(run, params, ".")
+    if settings.prompts or settings.sentences:
+        from tinylm.api.own_texts import with_own_texts
+
+        runtime = read_section(params, "runtime", RuntimeSettings)
+        device = pick_device(runtime.device)
+        seed_everything(params["decode"]["seed"], runtime.threads)
+        run = with_own_texts(run, settings, device)
     pictures = write_report(run, settings, ".", lab)
     keep_only(paths.PICTURES, set(pictures))
     for problem in run.problems.values():

@@ -14,6 +14,7 @@ from tests.support.reruns import RERUNS, STAGES
 from tinylm.base import paths
 from tinylm.base.config import load_params
 from tinylm.cli.stage_deps import load_defaults, written
+from tinylm.reporting.current import MODEL
 from tinylm.reporting.library import RUNS, STUDIES
 from tinylm.reporting.sources import FILES
 
@@ -129,7 +130,7 @@ def test_dependencies_are_outputs_of_a_stage_or_files_of_the_repository(pipeline
 
 def test_the_report_depends_on_what_it_reads(pipeline):
     named = {dep for dep in deps(pipeline["stages"]["report"]) if not dep.startswith(("stages", "tinylm"))}
-    read = {path for path, _ in FILES.values() if "_time" not in path} | {"docs/ledger.yaml", RUNS, STUDIES}
+    read = {path for path, _ in FILES.values() if "_time" not in path} | {"docs/ledger.yaml", RUNS, STUDIES, *MODEL}
     assert [path for path in sorted(read) if not covers(named, path)] == []
     assert [dep for dep in sorted(named) if not any(covers({dep}, path) for path in read)] == []
 

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.report import report_settings
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.heads import NAMES
 from tinylm.reporting.page import build_page
 from tinylm.reporting.pictures import PICTURES, baseline_rows, draw_pictures, page_svgs
 from tinylm.reporting.reference_sections import with_library
+from tinylm.reporting.run_sections import byline
 from tinylm.reporting.sections import sections, write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import FILES, Run, read_run
@@ -23,7 +25,7 @@ from tinylm.text.encoding import cut_stream
 from tinylm.text.tokens.token_store import write_store
 
 ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
-SETTINGS = ReportSettings(title="A title", compare="none", samples=8)
+SETTINGS = report_settings(title="A title")
 VOID = {"meta", "link", "br", "image", "path", "rect", "use", "img"}
 
 
@@ -227,9 +229,9 @@ def test_same_run_gives_the_same_bytes(full, params):
 
 def test_samples_in_view_are_as_many_as_asked(full, params):
     run = read_run(full[0], params)
-    assert "4 further continuations" in _page(run, {}, ReportSettings(title="t", compare="none", samples=8))
-    assert "12 further continuations" in _page(run, {}, ReportSettings(title="t", compare="none", samples=0))
-    assert "further continuations" not in _page(run, {}, ReportSettings(title="t", compare="none", samples=12))
+    assert "4 further continuations" in _page(run, {}, report_settings(title="t", samples=8))
+    assert "12 further continuations" in _page(run, {}, report_settings(title="t", samples=0))
+    assert "further continuations" not in _page(run, {}, report_settings(title="t", samples=12))
 
 
 def _lacking(name: str) -> str:
@@ -288,7 +290,7 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
     np.savez(run_folder / "data/evaluate/attention.npz", words_1=words, maps_1=np.eye(2, dtype="f4")[None, None])
     hostile_params = params | {"data": {hostile: hostile}}
     run = read_run(run_folder, hostile_params)
-    page = _page(run, page_svgs(draw_pictures(run)), ReportSettings(title=hostile, compare="none", samples=8))
+    page = _page(run, page_svgs(draw_pictures(run)), report_settings(title=hostile, samples=8))
     assert "script" not in _check(page).tags
     assert "<b>" not in page
     assert "\u202e" not in page
@@ -309,3 +311,33 @@ def test_style_sheet_serves_dark_print_and_narrow_screens(full):
         assert rule in full[1]
     used, defined = set(re.findall(r"var\((--[\w-]+)\)", full[1])), set(re.findall(r"(--[\w-]+):", full[1]))
     assert used <= defined
+
+
+def test_author_and_hub_path_stand_under_the_title(full, params):
+    run = read_run(full[0], params)
+    assert "byline" not in full[1].partition("</style>")[2]
+    named = report_settings(author="Ada <Lovelace>", hub_path="me/small-stories")
+    page = build_page(write_parts(run, named), "A title", {}, byline=byline(named))
+    head = page.partition("<header>")[2].partition("</header>")[0]
+    assert re.findall("<p class=.byline.>(.*?)</p>", head) == [
+        "Ada &lt;Lovelace&gt;",
+        "The model on the Hugging Face hub: me/small-stories",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"author": " "}, "author = ' '"),
+        ({"author": "a\nb"}, "author = 'a\\nb'"),
+        ({"hub_path": "small-stories"}, "hub_path = 'small-stories'"),
+        ({"hub_path": "me/a--b"}, "OWNER/NAME"),
+        ({"prompts": ("a", " ")}, "prompts: text 2 is empty"),
+        ({"sentences": ("",)}, "sentences: text 1 is empty"),
+    ],
+)
+def test_what_no_page_can_show_is_refused(changes, said):
+    (problem,) = report_settings(**changes).problems()
+    assert said in problem
+    fine = report_settings(author="Zoë", hub_path="me/small-stories", prompts=("a",), sentences=("b c",))
+    assert fine.problems() == []

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.support.report import report_settings
 from tinylm.reporting import blocks
 from tinylm.reporting.blocks import Blocks
 from tinylm.reporting.paper import CHAPTERS, build_paper, shown
 from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.run_sections import subtitle
 from tinylm.reporting.sections import Part, sections, write_parts
-from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.writing import PAPER, PICTURES, write_report
 
-SETTINGS = ReportSettings(title="A title & more", compare="A", samples=8)
+SETTINGS = report_settings(title="A title & more", compare="A")
 ROOT = Path(__file__).parents[2]
 MARGIN = 2 / 21  # of the width of a page
 
@@ -172,3 +172,13 @@ def test_folds_may_stay_off_paper():
     hidden = blocks.fold("more", blocks.table("hidden", ["a"], [["1"]] * 50), on_paper=False)
     with_hidden, without = _images_of(table + hidden), _images_of(table)
     assert all((one == other).all() for one, other in zip(with_hidden, without, strict=True))
+
+
+def test_lines_under_the_title_are_in_the_paper():
+    content = blocks.paragraph("text")
+    plain, named = (
+        np.asarray(Image.open(io.BytesIO(build_paper([], "t", "", {}, byline=byline, form="png")[0])).convert("L"))
+        for byline in ((), ("Ada Lovelace", "me/small-stories"))
+    )
+    assert (named < 250).any(axis=1).sum() > (plain < 250).any(axis=1).sum()
+    assert _rows_in_the_text_area(content) > 0

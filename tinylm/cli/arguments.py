@@ -13,7 +13,7 @@ import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.printable import visible
-from tinylm.cli import compare, export, publish, standin
+from tinylm.cli import compare, export, handin, publish, standin
 from tinylm.host.command import guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -71,6 +71,7 @@ PURPOSES = {
     "preset": "write a preset over params.yaml",
     "record": "keep the figures of the run in this folder in docs/runs",
     "publish": "put the model, its card and its report on the Hugging Face hub",
+    "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
     "compare": "what two or more runs differ in, and how sure the difference is",
     "export": "write the model as a folder that the library transformers loads",
@@ -264,6 +265,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_record(commands)
     _add_study(commands)
     publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
+    handin.add_options(_command(commands, "handin", handin.EXAMPLES, handin.NOTES))
     compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
     _add_exchange(commands)
     standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))

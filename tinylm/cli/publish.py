@@ -56,12 +56,18 @@ def _listing(folder: Path, files: list[str]) -> str:
     return "\n".join([*lines, f"  {f'{len(files)} files, bytes':{width}}  {sum(sizes.values()):>12,}"])
 
 
-def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> Any:
-    from tinylm.exchange.publication import Origin, Publication
+def origin() -> Any:
+    """Where the model of this folder comes from. Raises InputError if its bytes are not those of stage train."""
+    from tinylm.exchange.publication import Origin
 
     made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    origin = Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
-    return Publication(arguments.repo, arguments.format, arguments.license, origin=origin, report=report, **known)
+    return Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
+
+
+def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> Any:
+    from tinylm.exchange.publication import Publication
+
+    return Publication(arguments.repo, arguments.format, arguments.license, origin=origin(), report=report, **known)
 
 
 def _data(arguments: argparse.Namespace) -> Any:

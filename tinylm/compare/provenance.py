@@ -3,7 +3,7 @@
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,28 @@ def uncommitted(folder: str | Path, *paths: str) -> tuple[str, ...]:
     return tuple(sorted(line[3:] for line in changed.splitlines()))
 
 
+def tracked(folder: str | Path) -> list[str] | None:
+    """The files below the folder that git tracks, relative to it, sorted; None outside git."""
+    listed = _git(folder, "ls-files", "-z")
+    return None if listed is None else sorted(name for name in listed.split("\0") if name)
+
+
+def untracked(folder: str | Path, *paths: str) -> list[str]:
+    """The files below these paths that git neither tracks nor ignores, sorted; none outside git."""
+    listed = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
+    return sorted(name for name in listed.split("\0") if name)
+
+
 def _md5(path: Path) -> str | None:
     """MD5 of a file, or of a folder as DVC counts it; None if it is neither."""
     if path.is_file():
         return hashlib.md5(path.read_bytes()).hexdigest()
     if not path.is_dir():
         return None
-    files = {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+    return _folder_md5({file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()})
+
+
+def _folder_md5(files: Mapping[str, Path]) -> str:
     rows = [{"md5": _md5(files[name]), "relpath": name} for name in sorted(files)]
     return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
 
@@ -137,3 +152,24 @@ def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], d
         if out.endswith((".json", ".csv")) and (Path(folder) / out).exists() and _md5(Path(folder) / out) != md5
     }
     return found, files
+
+
+def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:
+    """A line for each of the named stages whose code, as far as git tracks it, is no longer what its last run used."""
+    files, root, lines = tracked(folder) or [], Path(folder), []
+    for name, stage in _stages(folder).items():
+        if name.partition("@")[0] not in names:
+            continue
+        for dep, md5 in _paths(stage, "deps").items():
+            if dep.startswith(("stages/", "tinylm/")) and files and _code_md5(root, dep, files) != md5:
+                lines.append(f"stage {name} ran with other code: {dep} has changed since")
+                break
+    return lines
+
+
+def _code_md5(root: Path, dep: str, files: Sequence[str]) -> str | None:
+    """MD5 of a file of the code, or of the tracked files of a folder as DVC counts a folder."""
+    if (root / dep).is_file():
+        return _md5(root / dep)
+    inside = {name.removeprefix(f"{dep}/"): root / name for name in files if name.startswith(f"{dep}/")}
+    return _folder_md5(inside)

@@ -140,7 +140,9 @@ def origin_text(publication: Publication) -> Blocks:
             else "",
             f"To make it again, in a clone: “git checkout {commit}”, then “dvc repro”." if again else "",
             "The folder tinylm holds the weights byte by byte as they were trained: “tinylm import”, given a download "
-            "of this repository, puts them back into a pipeline.",
+            "of this repository, puts them back into a pipeline."
+            if publication.weights
+            else "",
             "The whole run, with attention maps and benches: report/index.html, report/report.pdf."
             if publication.report
             else "",
@@ -172,9 +174,9 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
     summary: Blocks = [block for block in run_sections.summary(run) if isinstance(block, Paragraph)]
     parts = [
         f"---\n{_head(run, publication)}---\n",
-        f"# {escape(publication.repo.partition('/')[2])}",
+        f"# {escape(publication.repo.rpartition('/')[2])}",
         to_markdown(summary, pictures),
-        f"## How to use it\n\n{usage(run, publication)}",
+        f"## How to use it\n\n{usage(run, publication)}" if "/" in publication.repo else "",
         *(f"## {title}\n\n{to_markdown(blocks, pictures)}" for title, blocks in sections.items() if blocks),
     ]
     return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
@@ -221,4 +223,4 @@ def _results(run: Run, publication: Publication) -> list[dict[str, Any]]:
         "dataset": {"name": publication.data.data, "type": kind, "split": "evaluation"},
         "metrics": rows,
     }
-    return [{"name": publication.repo.partition("/")[2], "results": [result]}]
+    return [{"name": publication.repo.rpartition("/")[2], "results": [result]}]

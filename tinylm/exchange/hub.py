@@ -5,7 +5,6 @@ happens before it has been answered leaves the old revision in place; what was u
 """
 
 import dataclasses
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
+from tinylm.reporting.settings import is_hub_path
 
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by us
 ANSWER_S = 120.0  # a hub that is silent for so long does not answer
-_REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,38}/[A-Za-z0-9_][\w.-]{0,55}", re.ASCII)
 _PLACES = ("tinylm/", "report/", "pipeline/", "pictures/")
 _NAMES = {
     "config.json",
@@ -31,8 +30,7 @@ _OF_ANY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}  # a reposito
 
 def check_repo(repo: str) -> None:
     """Raise InputError for a name that the hub does not accept for a repository."""
-    odd = ".." in repo or "--" in repo or repo.endswith((".git", ".", "-")) or "./" in repo or "-/" in repo
-    if odd or not _REPO.fullmatch(repo):
+    if not is_hub_path(repo):
         raise InputError(f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as me/small-stories")
 
 

@@ -72,7 +72,8 @@ class Origin:
 class Publication:
     """OWNER/NAME, form of the weights (transformers | tinylm), licences, origin and omissions.
 
-    `left_out`: files that do not belong to this run, and why; `lacks`: decoding settings that generate() lacks.
+    repo: a name alone where it is on no hub; `left_out`: files that do not belong to this run, and why; `lacks`:
+    decoding settings that generate() lacks; `weights`: whether they are beside the card.
     """
 
     repo: str
@@ -83,3 +84,4 @@ class Publication:
     report: bool
     left_out: tuple[str, ...]
     lacks: tuple[str, ...]
+    weights: bool = True

@@ -16,7 +16,7 @@ from tinylm.reporting.blocks import (
     table,
 )
 from tinylm.reporting.heads import best_by_role, head_distances, heads, tendencies
-from tinylm.reporting.sources import Moment, Run
+from tinylm.reporting.sources import Moment, Run, Sentence
 from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
 
 _NARROW = 4  # most heads whose names fit into a picture of the usual width
@@ -25,31 +25,60 @@ _MAPS_ON_PAPER = 48  # of attention over training
 
 def attention(run: Run) -> Blocks:
     """Every head of every layer for the drawn sentences."""
-    found = []
-    for number, sentence in enumerate(run.sentences()):
-        after = prediction(sentence)
-        maps: Blocks = [
-            Maps(
-                sentence.words,
-                [
-                    (f"layer {layer}, head {head}{f' · {after}' if after else ''}", weights)
-                    for head, weights in enumerate(heads, start=1)
-                ],
-            )
-            for layer, heads in enumerate(sentence.maps, start=1)
-        ]
-        title = " ".join(map(visible, sentence.words)) + (f" → {after}" if after else "")
-        found.append(fold(title, maps, is_open=number == 0))
+    found = joined(
+        fold(_sentence_title(sentence), _maps(sentence), is_open=number == 0)
+        for number, sentence in enumerate(run.sentences())
+    )
     if not found:
         return []
-    note = (
+    predicted = any(sentence.probability is not None for sentence in run.sentences())
+    more = "Titles name the token that the model considers most likely after the last one, with its probability."
+    return heading("Maps of single sentences") + paragraph(_how_to_read(run), more if predicted else "") + found
+
+
+def _how_to_read(run: Run) -> str:
+    return (
         f"Each row is a {run.token()} that asks, each column one that it looks at; a row's weights sum to one. Colour "
         f"is the square root of the weight, so that small weights can be seen. Each sees itself and "
         "what came before, hence the triangle."
     )
-    predicted = any(sentence.probability is not None for sentence in run.sentences())
-    more = "Titles name the token that the model considers most likely after the last one, with its probability."
-    return heading("Maps of single sentences") + paragraph(note, more if predicted else "") + joined(found)
+
+
+def _sentence_title(sentence: Sentence) -> str:
+    after = prediction(sentence)
+    return " ".join(map(visible, sentence.words)) + (f" → {after}" if after else "")
+
+
+def _maps(sentence: Sentence) -> Blocks:
+    """A row of maps for each layer."""
+    after = prediction(sentence)
+    return [
+        Maps(
+            sentence.words,
+            [
+                (f"layer {layer}, head {head}{f' · {after}' if after else ''}", weights)
+                for head, weights in enumerate(heads, start=1)
+            ],
+        )
+        for layer, heads in enumerate(sentence.maps, start=1)
+    ]
+
+
+def own_sentences(run: Run) -> Blocks:
+    """The sentences that section `report` names: all heads, then their evolution where epochs were kept."""
+    found: Blocks = []
+    for last, moments in run.own_sentences():
+        found += fold(_sentence_title(last), _maps(last), is_open=True)
+        if moments:
+            layers = _over_training(moments)
+            found += joined(
+                fold(f"Layer {layer} of this sentence over training", rows, is_open=layer == 1, on_paper=layer == 1)
+                for layer, rows in enumerate(layers, start=1)
+            )
+    if not found:
+        return []
+    note = "The sentences of report.sentences; of a long one, as many tokens as a map can show."
+    return heading("Own sentences") + paragraph(note, _how_to_read(run)) + found
 
 
 def moments(run: Run) -> Blocks:
@@ -57,23 +86,32 @@ def moments(run: Run) -> Blocks:
     found: Sequence[Moment] = run.moments()
     if not found:
         return []
-    layers, width = found[0].maps.shape[:2]
-    few = len(found) * layers * width <= _MAPS_ON_PAPER
-    folds = []
-    for layer in range(layers):
-        rows: Blocks = [
-            Maps(
-                found[0].words,
-                [(_moment_title(moment, layer + 1, head + 1), moment.maps[layer, head]) for moment in found],
-            )
-            for head in range(width)
-        ]
-        folds.append(fold(f"Layer {layer + 1}", rows, is_open=layer == 0, on_paper=few or layer == 0))
+    layers = _over_training(found)
+    few = sum(map(len, layers)) * len(found) <= _MAPS_ON_PAPER
+    folds = [
+        fold(f"Layer {layer}", rows, is_open=layer == 1, on_paper=few or layer == 1)
+        for layer, rows in enumerate(layers, start=1)
+    ]
     note = (
         "The same sentence, seen by the weights as they stood after so many epochs; each row is one head, from early "
         "to late in training."
     )
     return heading("Attention over training") + paragraph(note) + joined(folds)
+
+
+def _over_training(found: Sequence[Moment]) -> list[Blocks]:
+    """For each layer a row of maps per head, from early to late in training."""
+    layers, heads = found[0].maps.shape[:2]
+    return [
+        [
+            Maps(
+                found[0].words,
+                [(_moment_title(moment, layer + 1, head + 1), moment.maps[layer, head]) for moment in found],
+            )
+            for head in range(heads)
+        ]
+        for layer in range(layers)
+    ]
 
 
 def _moment_title(moment: Moment, layer: int, head: int) -> str:

@@ -125,12 +125,19 @@ def _draw(part: Part, svgs: Mapping[str, str]) -> str:
 
 
 def build_page(
-    parts: Sequence[Part], title: str, svgs: Mapping[str, str], made_of: str = OF_A_RUN, lab: bool = False
+    parts: Sequence[Part],
+    title: str,
+    svgs: Mapping[str, str],
+    made_of: str = OF_A_RUN,
+    byline: Sequence[str] = (),
+    lab: bool = False,
 ) -> str:
-    """The whole page as HTML; `svgs`: the inline figures by name (pictures.page_svgs), `made_of`: its last line.
+    """The whole page as HTML.
 
+    svgs: the inline figures by name (pictures.page_svgs); made_of: its last line; byline: the lines under the title;
     lab: whether lab.html stands beside it.
     """
+    under = "".join(f'<p class="byline">{escape(line)}</p>' for line in byline) + (TO_THE_LAB if lab else "")
     bar = "".join(f'<li><a href="#{part.anchor}">{escape(part.short)}</a></li>' for part in parts)
     body = "".join(_draw(part, svgs) for part in parts)
     title = escape(title)
@@ -139,8 +146,7 @@ def build_page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>{title}</title>\n<style>\n{STYLE_SHEET.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n"
-        f"<header><h1>{title}</h1>{TO_THE_LAB if lab else ''}</header>\n"
-        f'<nav aria-label="Contents"><ul>{bar}</ul></nav>\n'
+        f'<header><h1>{title}</h1>{under}</header>\n<nav aria-label="Contents"><ul>{bar}</ul></nav>\n'
         f"<main>\n{body}</main>\n"
         f"<footer><p>{escape(made_of)}</p></footer>\n"
         "</body>\n</html>\n"

@@ -26,7 +26,7 @@ from tinylm.reporting.sections import Part
 from tinylm.reporting.wording import percent, short, visible
 
 CHAPTERS = (
-    ("Method", ("data", "model", "training")),
+    ("Method", ("data", "preprocessing", "model", "training")),
     (
         "Results",
         (
@@ -62,14 +62,21 @@ def build_paper(
     subtitle: str,
     pngs: Mapping[str, bytes],
     *,
+    byline: Sequence[str] = (),
+    dense: bool = False,
     form: Literal["pdf", "png"] = "pdf",
 ) -> bytes | list[bytes]:
-    """The whole paper; `pngs` has the pictures by name (drawing.to_png). As "png": one image per page."""
+    """The whole paper; `pngs` has the pictures by name (drawing.to_png). As "png": one image per page.
+
+    byline: the lines under the title; dense: smaller type, and no table of contents.
+    """
     by_anchor = {part.anchor: part for part in parts}
     chapters = [(name, [by_anchor[anchor] for anchor in anchors if anchor in by_anchor]) for name, anchors in CHAPTERS]
     report = {
         "title": title,
         "subtitle": subtitle,
+        "byline": list(byline),
+        "dense": dense,
         "colours": [INK, SOFT, RULE, HEAT, _WARN],
         "summary": by_anchor["summary"].blocks if "summary" in by_anchor else [],
         "chapters": [(name, [(part.title, part.blocks) for part in written]) for name, written in chapters if written],

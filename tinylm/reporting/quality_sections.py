@@ -116,12 +116,33 @@ def samples(run: Run, shown: int) -> Blocks:
     )
     rest = table("Further continuations", heads, rows[shown:], prose=heads[:3], stacked=True)
     return (
-        protocol
+        own_texts(run)
+        + protocol
         + _quality(run)
         + table("Continuations", heads, rows[:shown], prose=heads[:3], stacked=True)
         + fold(many(len(rows[shown:]), "further continuation"), rest, on_paper=False)
         + greedy(run)
     )
+
+
+def own_texts(run: Run) -> Blocks:
+    """How the trained model continues the prompts of section `report`."""
+    rows, heads = run.rows("own_texts"), ["prompt", "continuation", "perplexity", "ended"]
+    if not rows:
+        return []
+    cells = [
+        [
+            visible(row["prompt"]),
+            visible(row["continuation"]),
+            figure(row["perplexity"]),
+            flag(row["finished"]),
+        ]
+        for row in rows
+    ]
+    unknown = dict.fromkeys(word for row in rows for word in row["unknown"])
+    note = f"The prompts of report.prompts, each continued once: {rows[0]['how']}."
+    lacking = f"Not in the vocabulary, seen as <unk>: {', '.join(map(visible, unknown))}." if unknown else ""
+    return paragraph(note, lacking) + table("Own prompts", heads, cells, prose=heads[:2], stacked=True)
 
 
 def greedy(run: Run) -> Blocks:

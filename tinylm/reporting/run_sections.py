@@ -5,6 +5,7 @@ from typing import Any
 from tinylm.reporting.blocks import Blocks, Quotes, bullets, facts, gallery, heading, joined, paragraph, picture, table
 from tinylm.reporting.findings import findings
 from tinylm.reporting.pictures import baseline_rows, stage_seconds
+from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import STAGES, Run, as_number
 from tinylm.reporting.wording import (
     ABSENT,
@@ -65,6 +66,12 @@ def _where(run: Run) -> str:
     straddle = f", windows straddle the cut by {many(overlap, 'token')}" if overlap else ""
     made_here = "" if run.param("vocab", "tokenizer") == "gpt2" else ", the vocabulary was made with it in view"
     return f"On the end of the token stream (which is the held-out split as well{made_here}{straddle})"
+
+
+def byline(settings: ReportSettings) -> list[str]:
+    """The lines under the title: who wrote it, and where the model is published."""
+    path = settings.hub_path
+    return [line for line in (settings.author, path and f"The model on the Hugging Face hub: {path}") if line]
 
 
 def subtitle(run: Run) -> str:

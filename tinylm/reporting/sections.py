@@ -12,6 +12,7 @@ from tinylm.reporting import (
     head_training,
     method_sections,
     pair_sections,
+    preprocessing,
     quality_sections,
     reference_sections,
     run_sections,
@@ -66,13 +67,14 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
     return (
         Section("summary", "Summary", "Summary", ("train", "evaluate"), whole.summary),
         Section("data", "Data", "Data and vocabulary", ("download", "vocab"), method.data),
+        Section("preprocessing", "Preprocessing", "Preprocessing", ("download", "vocab"), preprocessing.preprocessing),
         Section("model", "Model", "The model", ("train",), method.model),
         Section("training", "Training", "How it was trained", (), method.training),
         Section("curves", "Curves", "How training went", curves, whole.curves),
         Section("learns", "Stories", "Samples during training", ("stories",), whole.stories),
         Section("evaluation", "Evaluation", "Evaluation against baselines", ("evaluate",), quality.evaluation),
         Section("seeds", "Seeds", "Variation across seeds", ("seeds", "seed_curves"), chance_sections.seeds),
-        Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy"), samples),
+        Section("samples", "Samples", "Continuations", ("samples", "evaluate", "greedy", "own_texts"), samples),
         Section(
             "sense", "Sense", "Do the stories make sense?", ("evaluate", "sense", "beam_bench"), sense_sections.sense
         ),
@@ -107,5 +109,6 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
 
 def _attention(run: Run) -> Blocks:
     part = attention_sections
-    what_they_do = part.head_roles(run) + part.attention(run) + part.moments(run) + part.head_tendencies(run)
+    what_they_do = part.head_roles(run) + part.own_sentences(run) + part.attention(run) + part.moments(run)
+    what_they_do += part.head_tendencies(run)
     return what_they_do + head_training.over_training(run) + head_training.layers(run)

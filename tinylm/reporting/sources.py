@@ -111,6 +111,10 @@ class Run:
         """Attention over one sentence at several epoch checkpoints."""
         return self.found.get("moments", [])
 
+    def own_sentences(self) -> list[tuple[Sentence, list[Moment]]]:
+        """For each sentence of section `report` its attention now, and after each kept epoch."""
+        return self.found.get("own_sentences", [])
+
     def token(self) -> str:
         """What one token of this run is called: word or token."""
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"

@@ -8,9 +8,10 @@ from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
 from tinylm.reporting.paper import build_paper
 from tinylm.reporting.pictures import draw_pictures, page_svgs, sentence_pictures
-from tinylm.reporting.run_sections import subtitle
+from tinylm.reporting.run_sections import byline, subtitle
 from tinylm.reporting.sections import write_parts
 from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.short_paper import build_short_paper
 from tinylm.reporting.sources import Run
 
 PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path(paths.PICTURES)
@@ -23,11 +24,12 @@ def write_report(run: Run, settings: ReportSettings, folder: str | Path, lab: bo
     """
     pictures, parts = draw_pictures(run), write_parts(run, settings)
     with atomic_write(Path(folder) / PAGE) as page:
-        page.write(build_page(parts, settings.title, page_svgs(pictures), lab=lab))
+        page.write(build_page(parts, settings.title, page_svgs(pictures), byline=byline(settings), lab=lab))
     pngs = {name: to_png(picture.figure) for name, picture in (pictures | sentence_pictures(run)).items()}
     for name, png in pngs.items():
         with atomic_write(Path(folder) / PICTURES / f"{name}.png", "wb") as target:
             target.write(png)
     with atomic_write(Path(folder) / PAPER, "wb") as paper:
-        paper.write(build_paper(parts, settings.title, subtitle(run), pngs))
+        build = build_short_paper if settings.compare == "none" else build_paper
+        paper.write(build(parts, settings.title, subtitle(run), pngs, byline=byline(settings)))
     return list(pngs)

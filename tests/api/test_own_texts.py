@@ -1,0 +1,90 @@
+"""Own prompts and sentences of section `report`: the texts and maps that the trained model gives anywhere else."""
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from tests.support.random_run import CONTEXT, make_run
+from tests.support.report import report_settings
+from tinylm.api.language_model import load
+from tinylm.api.own_texts import with_own_texts
+from tinylm.base.files import write_sums
+from tinylm.reporting.attention_sections import own_sentences
+from tinylm.reporting.blocks import Fold, Heading, Table
+from tinylm.reporting.quality_sections import own_texts
+from tinylm.reporting.sources import Run
+
+PROMPTS = ("the cat", "the zebra said", "the cat")
+SENTENCES = ("the dog sat down", "the cat said hello to the dog and the dog sat down " * 3)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    make_run(tmp_path, "drop")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(folder, **changes):
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+    params["evaluate"]["new_tokens"] = 9
+    return with_own_texts(Run(params, {}, {}), report_settings(**changes), CPU, folder)
+
+
+def test_prompts_are_continued_as_tinylm_generate_does(folder):
+    run = _run(folder, prompts=PROMPTS)
+    with pytest.warns(UserWarning, match="zebra"):
+        expected = load("models").generate(list(PROMPTS), max_tokens=9)
+    rows = run.rows("own_texts")
+    assert [row["prompt"] for row in rows] == list(PROMPTS)
+    tokenizer = load("models").tokenizer
+    assert [row["continuation"] for row in rows] == [tokenizer.decode(text.new_ids) for text in expected]
+    assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
+    paragraph, table = own_texts(run)
+    assert "at most 9 new tokens" in paragraph.text
+    assert "seen as <unk>: zebra." in paragraph.text
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == list(PROMPTS)
+
+
+def test_sentences_have_the_maps_of_tinylm_attention(folder):
+    run = _run(folder, sentences=SENTENCES)
+    lm = load("models")
+    for (sentence, moments), text in zip(run.own_sentences(), SENTENCES, strict=True):
+        seen = lm.attention(" ".join(text.split()[: CONTEXT - 1]))
+        assert sentence.words == seen.words
+        assert len(sentence.words) <= CONTEXT
+        np.testing.assert_array_equal(sentence.maps, seen.weights)
+        assert (sentence.next, sentence.probability) == (seen.next.word, seen.next.probability)
+        assert moments == []
+
+
+def test_their_evolution_where_epochs_were_kept(folder):
+    weights = (folder / "models/model.safetensors").read_bytes()
+    (folder / "models/moments").mkdir()
+    for epoch in ("0.1", "0.5"):
+        (folder / f"models/moments/{epoch}.safetensors").write_bytes(weights)
+    write_sums(folder / "models/moments")
+    run = _run(folder, sentences=SENTENCES[:1])
+    ((last, moments),) = run.own_sentences()
+    assert [moment.epochs for moment in moments] == [0.1, 0.5]
+    np.testing.assert_array_equal(moments[0].maps, last.maps)
+    drawn = own_sentences(run)
+    assert isinstance(drawn[0], Heading)
+    folds = [block.summary for block in drawn if isinstance(block, Fold)]
+    assert folds[0].startswith("<sos> the dog sat down → next:")
+    assert folds[1:] == [f"Layer {n} of this sentence over training" for n in range(1, len(last.maps) + 1)]
+
+
+def test_nothing_is_made_that_is_not_asked_for(folder):
+    assert _run(folder).found == {}
+    assert own_texts(Run({}, {}, {})) == own_sentences(Run({}, {}, {})) == []
+
+
+def test_a_missing_model_is_named_and_stops_no_report(folder):
+    (folder / "models/model.safetensors").unlink()
+    run = _run(folder, prompts=PROMPTS)
+    assert "models/model.safetensors is missing" in run.problems["own_texts"]
+    assert run.found == {}

@@ -1,0 +1,113 @@
+"""The paper with report.compare none: at most 12 pages, the run's own, and honest about what it leaves out."""
+
+import dataclasses
+import re
+
+import pytest
+
+from tests.reporting.conftest import write_run
+from tests.support.report import report_settings
+from tinylm.reporting import blocks
+from tinylm.reporting.drawing import to_png
+from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.reference_sections import with_library
+from tinylm.reporting.sections import Part, write_parts
+from tinylm.reporting.short_paper import FORMS, PAGES, WHOLE, build_short_paper, pages, shortened
+from tinylm.reporting.sources import read_run
+from tinylm.reporting.writing import PAPER, write_report
+
+SENTENCE = "the fox ran home to see the mother and then they all went to sleep in the big house by the river"
+STORY = "once upon a time there was a little fox named tim who lived in a small house near the river " * 7
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, params):
+    """A run of the default's size: 4 layers of 4 heads, three sentences, stories of 130 words."""
+    folder = tmp_path_factory.mktemp("whole")
+    write_run(folder, updates=1000, layers=4, heads=4, sentences=[SENTENCE] * 3)
+    run = with_library(read_run(folder, params), folder.parents[0])
+    samples = [row | {"reference": STORY, "continuation": STORY} for row in run.rows("samples")]
+    beams = [row | {"reference": STORY, "text": STORY} for row in run.rows("beams")]
+    stories = [row | {"text": STORY} for row in run.rows("stories")]
+    more = {"samples": samples, "beams": beams, "stories": stories}
+    return dataclasses.replace(run, found=run.found | more)
+
+
+def _paper(run, **changes):
+    parts = write_parts(run, report_settings(**changes))
+    return build_short_paper(parts, "A title", "", {name: to_png(p.figure) for name, p in draw_pictures(run).items()})
+
+
+def _titles(paper):
+    return {title.decode("latin-1") for title in re.findall(rb"/Title\s*\((.*?)\)", paper)}
+
+
+def test_a_run_of_the_default_size_has_at_most_twelve_pages(whole):
+    paper = _paper(whole)
+    assert 8 <= pages(paper) <= PAGES == 12
+    titles = _titles(paper)
+    assert {"1 Method", "1.2 Preprocessing", "2.1 How training went", "3 Discussion"} <= titles
+    assert not [title for title in titles if "ublished" in title]
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(8, 8), (1, 1)])
+def test_more_heads_and_own_texts_still_fit(whole, layers, heads, tmp_path, params):
+    write_run(tmp_path, updates=200, layers=layers, heads=heads, sentences=[SENTENCE] * 5)
+    run = read_run(tmp_path, params)
+    moments = run.moments()
+    rows = [{"prompt": SENTENCE, "continuation": STORY, "perplexity": 2.0, "finished": True, "unknown": [], "how": "x"}]
+    own = {"own_texts": rows * 30, "own_sentences": [(run.sentences()[0], moments)] * 10}
+    run = dataclasses.replace(run, found=run.found | own)
+    assert pages(_paper(run, samples=1000)) <= PAGES
+
+
+def test_the_report_holds_it_only_where_nothing_is_compared(tmp_path, params, make_run):
+    make_run(tmp_path)
+    found = {}
+    for compare in ("none", "A"):
+        write_report(read_run(tmp_path, params), report_settings(compare=compare), tmp_path)
+        found[compare] = (tmp_path / PAPER).read_bytes()
+    assert pages(found["none"]) <= PAGES < pages(found["A"])
+    page = (tmp_path / "report/index.html").read_text("utf-8")
+    assert "Figures of every head" in page  # what the paper lacks is on the page
+
+
+def test_the_same_run_gives_the_same_bytes(whole):
+    assert _paper(whole) == _paper(whole)
+
+
+def _part(content, anchor="pairs"):
+    return Part(anchor, "s", "t", content)
+
+
+def test_a_shortened_table_says_how_much_it_shows():
+    content = blocks.table("Figures", ["a"], [["1"]] * 100) + blocks.table("Texts", ["a"], [["x" * 400]] * 9)
+    for form in FORMS:
+        figures, texts = shortened(_part(content), form).blocks
+        assert len(figures.rows) == form.rows
+        assert figures.caption == f"Figures (the first {form.rows} of 100)"
+        assert len(texts.rows) == form.texts
+    short = blocks.table("Figures", ["a"], [["1"]] * 2)
+    assert shortened(_part(short), FORMS[-1]).blocks == short
+
+
+def test_what_the_method_says_is_never_shortened():
+    content = blocks.table("Figures", ["a"], [["1"]] * 100)
+    for anchor in WHOLE:
+        assert shortened(_part(content, anchor), FORMS[-1]).blocks == content
+
+
+def test_folds_without_maps_and_details_stay_on_the_page():
+    table = blocks.table("c", ["a"], [["1"]])
+    content = table + blocks.fold("more", table) + blocks.heading("How heads differ") + table
+    assert shortened(_part(content), FORMS[0]).blocks == table
+    again = content + blocks.heading("Copying") + table
+    assert shortened(_part(again), FORMS[0]).blocks == table + blocks.heading("Copying") + table
+
+
+def test_texts_are_picked_from_first_to_last():
+    items = [(str(n), str(n)) for n in range(9)]
+    (quotes,) = shortened(_part([blocks.Quotes(items)]), FORMS[0]).blocks
+    assert [name for name, _ in quotes.items] == ["0", "1", "2", "3", "5", "6", "7", "8"]
+    (last,) = shortened(_part([blocks.Quotes(items)]), FORMS[-1]).blocks
+    assert last.items == items[-1:]

@@ -1,0 +1,90 @@
+"""What section `report` asks of the trained model: own prompts continued, own sentences looked at by every head."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tinylm.base import paths
+from tinylm.base.config import InputError, read_section
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.decoding.texts import banned_ids, encode_prompt
+from tinylm.kernels.decoding.decoder import decoder_of
+from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
+from tinylm.model.transformer import TinyLM
+from tinylm.reporting.settings import ReportSettings
+from tinylm.reporting.sources import Moment, Run, Sentence
+from tinylm.scoring.attention_maps import MAX_TOKENS, look
+from tinylm.scoring.perplexity import perplexity
+from tinylm.scoring.settings import EvaluateSettings
+from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+
+
+def with_own_texts(run: Run, settings: ReportSettings, device: torch.device, folder: str | Path = ".") -> Run:
+    """The run with `own_texts` and `own_sentences`, from the model below `folder`, as far as they are asked for.
+
+    own_texts: a row per prompt of section `report`, continued by section `decode` for at most evaluate.new_tokens
+    tokens. own_sentences: (Sentence, its Moments) of each, where weights of epochs were kept. What
+    cannot be made is named in the run's problems.
+    """
+    root, found, problems = Path(folder), dict(run.found), dict(run.problems)
+    try:
+        model, _ = load_model(root / paths.MODELS, device)
+        check_vocabulary(root / paths.MODELS, root / paths.TOKENIZER)
+        tokenizer = open_tokenizer(root / paths.TOKENIZER)
+        if settings.prompts:
+            found["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
+        if settings.sentences:
+            kept = list(load_moments(root / paths.MODELS, device))
+            rows = [_ids(tokenizer, text, "sentences", n) for n, text in enumerate(settings.sentences, start=1)]
+            room = min(MAX_TOKENS, model.settings.context)
+            found["own_sentences"] = [_looked(model, kept, tokenizer.tokens, ids[:room]) for ids in rows]
+    except InputError as error:
+        problems["own_texts"] = str(error).splitlines()[0]
+    return dataclasses.replace(run, found=found, problems=problems)
+
+
+def _ids(tokenizer: Tokenizer, text: str, key: str, number: int) -> list[int]:
+    return encode_prompt(tokenizer, text, f"report.{key}: text {number}")
+
+
+def _continued(model: TinyLM, tokenizer: Tokenizer, prompts: tuple[str, ...], params: dict[str, Any]) -> list[dict]:
+    decode = read_section(params, "decode", DecodeSettings)
+    most = read_section(params, "evaluate", EvaluateSettings).new_tokens
+    new = generate(
+        model,
+        [_ids(tokenizer, text, "prompts", number) for number, text in enumerate(prompts, start=1)],
+        decode,
+        max_new_tokens=most,
+        eos_id=tokenizer.eos_id,
+        banned=banned_ids(tokenizer),
+        with_log_probs=True,
+        decoder=decoder_of(model, decode),
+    )
+    return [
+        {
+            "prompt": prompt,
+            "unknown": list(dict.fromkeys(tokenizer.unknown_words(prompt))),
+            "continuation": tokenizer.decode(text.ids),
+            "perplexity": perplexity(-sum(text.log_probs), len(text.ids)),
+            "finished": text.finished,
+            "how": f"{decode.in_words()}, at most {most} new tokens",
+        }
+        for prompt, text in zip(prompts, new, strict=True)
+    ]
+
+
+def _looked(
+    model: TinyLM, kept: list[tuple[float, TinyLM]], tokens: list[str], ids: list[int]
+) -> tuple[Sentence, list[Moment]]:
+    """Attention over one row of ids: of the trained model, and after each kept epoch."""
+    words = [tokens[token] for token in ids]
+
+    def seen(by: TinyLM) -> tuple[list[str], np.ndarray, str, float]:
+        found = look(by, np.array(ids))
+        return words, found.maps, tokens[found.next_id], found.next_prob
+
+    return Sentence(*seen(model)), [Moment(*seen(by), epochs=epochs) for epochs, by in kept]
