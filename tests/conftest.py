@@ -44,6 +44,7 @@ FULL = (
     "reporting/test_chance_sections.py::test_the_band_of_all_seeds_lies_behind_the_held_out_loss",
     "reporting/test_page.py",
     "reporting/test_paper.py",
+    "reporting/test_short_paper.py",
     "scoring/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
     "scoring/test_copied.py::test_real_stories_equal_the_search_by_hand",
     "scoring/test_ngram.py::test_tinystories_perplexity",

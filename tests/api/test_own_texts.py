@@ -73,9 +73,13 @@ def test_their_evolution_where_epochs_were_kept(folder):
     np.testing.assert_array_equal(moments[0].maps, last.maps)
     drawn = own_sentences(run)
     assert isinstance(drawn[0], Heading)
-    folds = [block.summary for block in drawn if isinstance(block, Fold)]
-    assert folds[0].startswith("<sos> the dog sat down → next:")
-    assert folds[1:] == [f"Layer {n} of this sentence over training" for n in range(1, len(last.maps) + 1)]
+    (whole,) = [block for block in drawn if isinstance(block, Fold)]
+    assert whole.summary.startswith("<sos> the dog sat down → next:")
+    layers = [block for block in whole.blocks if isinstance(block, Fold)]
+    assert [fold.summary.partition(",")[0] for fold in layers] == [
+        f"Layer {n} over training" for n in range(1, len(last.maps) + 1)
+    ]
+    assert [fold.on_paper for fold in layers] == [True] + [False] * (len(layers) - 1)
 
 
 def test_nothing_is_made_that_is_not_asked_for(folder):

@@ -3,16 +3,22 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from tests.reporting.conftest import write_run
 from tests.support.report import report_settings
+from tinylm.base.files import read_json
 from tinylm.reporting import blocks
+from tinylm.reporting.attention_sections import OWN_SENTENCES
+from tinylm.reporting.blocks import Blocks
+from tinylm.reporting.current import OWN_TEXTS
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.quality_sections import OWN_PROMPTS
 from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.sections import Part, write_parts
-from tinylm.reporting.short_paper import FORMS, PAGES, WHOLE, build_short_paper, pages, shortened
+from tinylm.reporting.short_paper import FORMS, PAGES, SMALL, WHOLE, build_short_paper, pages, shortened
 from tinylm.reporting.sources import read_run
 from tinylm.reporting.writing import PAPER, write_report
 
@@ -63,11 +69,18 @@ def test_more_heads_and_own_texts_still_fit(whole, layers, heads, tmp_path, para
 
 def test_the_report_holds_it_only_where_nothing_is_compared(tmp_path, params, make_run):
     make_run(tmp_path)
-    found = {}
+    found, own = (
+        {},
+        [{"prompt": "a", "continuation": "b", "perplexity": 2.0, "finished": True, "unknown": [], "how": "x"}],
+    )
     for compare in ("none", "A"):
         write_report(read_run(tmp_path, params), report_settings(compare=compare), tmp_path)
         found[compare] = (tmp_path / PAPER).read_bytes()
     assert pages(found["none"]) <= PAGES < pages(found["A"])
+    assert not (tmp_path / OWN_TEXTS).exists()
+    run = read_run(tmp_path, params)
+    write_report(dataclasses.replace(run, found=run.found | {"own_texts": own}), report_settings(), tmp_path)
+    assert read_json(tmp_path / OWN_TEXTS) == own
     page = (tmp_path / "report/index.html").read_text("utf-8")
     assert "Figures of every head" in page  # what the paper lacks is on the page
 
@@ -87,8 +100,20 @@ def test_a_shortened_table_says_how_much_it_shows():
         assert len(figures.rows) == form.rows
         assert figures.caption == f"Figures (the first {form.rows} of 100)"
         assert len(texts.rows) == form.texts
-    short = blocks.table("Figures", ["a"], [["1"]] * 2)
+    short = blocks.table("Figures", ["a"], [["1"]] * SMALL)
     assert shortened(_part(short), FORMS[-1]).blocks == short
+
+
+def test_what_was_asked_for_gives_way_last():
+    prompts = blocks.table(OWN_PROMPTS, ["a", "b"], [["once", "x" * 400]] * 30)
+    maps: Blocks = [blocks.Maps(["a"], [("head", np.eye(1))])] * 4
+    sentence = blocks.fold("a sentence", maps + blocks.fold("Layer 1 over training", maps))
+    content = prompts + blocks.heading(OWN_SENTENCES) + sentence * 10
+    for form in FORMS[:8]:
+        assert shortened(_part(content), form).blocks == content
+    table, _, *folds = shortened(_part(content), FORMS[-1]).blocks
+    assert table.caption == "Own prompts (the first 3 of 30)"
+    assert [[type(block) for block in fold.blocks] for fold in folds] == [[blocks.Maps, blocks.Fold]] * 3
 
 
 def test_what_the_method_says_is_never_shortened():

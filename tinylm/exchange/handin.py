@@ -12,7 +12,8 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write, read_json
 from tinylm.exchange.publication import Publication
 from tinylm.exchange.publishing import EXPORTS, build
-from tinylm.reporting.current import MADE
+from tinylm.reporting.current import LAB, MADE, OWN_TEXTS
+from tinylm.reporting.page import TO_THE_LAB
 from tinylm.reporting.sources import FILES, Run
 from tinylm.reporting.wording import figure
 
@@ -55,10 +56,14 @@ def write_hand_in(
     """
     files = {f"code/{name}": root / name for name in code}
     files |= {f"report/{Path(name).name}": root / name for name in (paths.REPORT_PDF, paths.REPORT_PAGE)}
+    if hand_in.weights and (root / LAB).is_file():  # it holds the weights
+        files[LAB] = root / LAB
     files |= {f"plots/{name}.png": root / paths.PICTURES / f"{name}.png" for name in read_json(root / MADE)["pictures"]}
     found = {name: FILES[name][0] for name in run.found if name in FILES}
     files |= {path: root / path for path in found.values() if path.startswith(f"{paths.PLOTS}/")}
     files |= {f"samples/{name}{Path(found[name]).suffix}": root / found[name] for name in SAMPLES if name in found}
+    if (root / OWN_TEXTS).is_file():
+        files["samples/own_texts.json"] = root / OWN_TEXTS
     files["settings.yaml"] = root / PARAMS_FILE
     target = root / EXPORTS / f"{hand_in.entry}.zip"
     with tempfile.TemporaryDirectory() as scratch:
@@ -66,12 +71,13 @@ def write_hand_in(
         files |= {f"model/{name}": model / name for name in build(model, run, publication, export, root)}
         with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
             held = {"README.md": readme(hand_in, run, publication, sorted(files)).encode()}
-            for name in sorted([*files, *held]):
+            if LAB not in files:  # then the page's link to it would lead nowhere
+                held[paths.REPORT_PAGE] = files[paths.REPORT_PAGE].read_bytes().replace(TO_THE_LAB.encode(), b"")
+            for name in sorted({*files, *held}):
                 info = zipfile.ZipInfo(f"{hand_in.entry}/{name}", _TIME)
                 info.create_system, info.external_attr = 3, 0o644 << 16  # of Unix, whatever wrote it
-                with archive.open(info, "w", force_zip64=False) as inside:
-                    inside.write(held[name] if name in held else files[name].read_bytes())
-    return target, sorted([*files, *held])
+                archive.writestr(info, held[name] if name in held else files[name].read_bytes())
+    return target, sorted({*files, *held})
 
 
 def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]) -> str:
@@ -81,8 +87,9 @@ def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]
     contents = {
         "report/report.pdf": "the paper",
         "report/index.html": "everything that the run shows, on one page that opens offline",
+        "report/lab.html": "the model itself, running in a page",
         "plots/": "curves as tables and as pictures",
-        "samples/": "what the model wrote: continuations, greedy texts, beams, stories during training",
+        "samples/": "what the model wrote: continuations, greedy texts, beams, stories during training, own prompts",
         "settings.yaml": "every parameter of the run, as in params.yaml",
         "model/README.md": "the model card",
         "model/pipeline/": "parameters, hashes (dvc.lock) and figures of the run",
@@ -99,8 +106,12 @@ def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]
         f"Commit: {commit}, where a + says that the code was edited since" if commit else "Commit: none",
     ]
     table = ["| file | contents |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in there.items())]
-    use = ["", "Text from the weights:", "", *_shell("tinylm generate --models ../model")] if hand_in.weights else []
-    again = ["To make all of it again:", "", *_shell("cd code", "make repro"), *use]
+    use = (
+        ["", "Text from the weights:", "", *_shell('tinylm generate "once upon a time" --models ../model')]
+        if hand_in.weights
+        else []
+    )
+    again = ["To make all of it again:", "", *_shell("cd code", "make repro", "source .venv/bin/activate"), *use]
     return "\n".join(["\n\n".join(head), "", *table, "", *again]) + "\n"
 
 

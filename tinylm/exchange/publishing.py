@@ -9,12 +9,13 @@ from tinylm.base.paths import FIGURES, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import write_card
 from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
+from tinylm.reporting.current import LAB
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.pictures import draw_pictures
 from tinylm.reporting.sources import FILES, Run
 
 EXPORTS = Path("exports")
-REPORT = (REPORT_PAGE, REPORT_PDF)
+REPORT = (REPORT_PAGE, REPORT_PDF, LAB)
 CURVE = "loss_tokens"  # the training curve, in reporting.pictures
 
 
@@ -43,7 +44,8 @@ def build(folder: Path, run: Run, publication: Publication, export: Callable[[Pa
         for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
             copy_file(root / name, new / "pipeline" / name)
         for name in REPORT if publication.report else ():
-            copy_file(root / name, new / name)
+            if name != LAB or (root / name).is_file():  # a model can be too large for a page
+                copy_file(root / name, new / name)
         with atomic_write(new / "README.md") as card:
             card.write(write_card(run, publication, pictures))
     return files_of(folder)

@@ -20,6 +20,7 @@ from tinylm.reporting.sources import Moment, Run, Sentence
 from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
 
 _NARROW = 4  # most heads whose names fit into a picture of the usual width
+OWN_SENTENCES = "Own sentences"
 _MAPS_ON_PAPER = 48  # of attention over training
 
 
@@ -65,20 +66,22 @@ def _maps(sentence: Sentence) -> Blocks:
 
 
 def own_sentences(run: Run) -> Blocks:
-    """The sentences that section `report` names: all heads, then their evolution where epochs were kept."""
-    found: Blocks = []
-    for last, moments in run.own_sentences():
-        found += fold(_sentence_title(last), _maps(last), is_open=True)
-        if moments:
-            layers = _over_training(moments)
-            found += joined(
-                fold(f"Layer {layer} of this sentence over training", rows, is_open=layer == 1, on_paper=layer == 1)
-                for layer, rows in enumerate(layers, start=1)
-            )
+    """The sentences that section `report` names: all heads, and their evolution where epochs were kept."""
+    found = joined(
+        fold(_sentence_title(last), _maps(last) + _evolution(kept), is_open=True) for last, kept in run.own_sentences()
+    )
     if not found:
         return []
     note = "The sentences of report.sentences; of a long one, as many tokens as a map can show."
-    return heading("Own sentences") + paragraph(note, _how_to_read(run)) + found
+    return heading(OWN_SENTENCES) + paragraph(note, _how_to_read(run)) + found
+
+
+def _evolution(kept: Sequence[Moment]) -> Blocks:
+    """Every layer over training, on paper the first."""
+    return joined(
+        fold(f"Layer {layer} over training, a head in each row", rows, is_open=layer == 1, on_paper=layer == 1)
+        for layer, rows in enumerate(_over_training(kept) if kept else (), start=1)
+    )
 
 
 def moments(run: Run) -> Blocks:

@@ -13,6 +13,7 @@ from tinylm.reporting.library import LEDGER, RUNS, STUDIES
 from tinylm.reporting.sources import FILES
 
 MADE = f"{paths.REPORT}/made_of.json"
+OWN_TEXTS = f"{paths.REPORT}/own_texts.json"  # what the model made of report.prompts
 SCRIPT = "stages/report.py"
 LAB = f"{paths.REPORT}/lab.html"  # the model in a page (tinylm.lab)
 MODEL = (paths.MODEL_CONFIG, f"{paths.MODELS}/moments/{SUMS}", paths.TOKENIZER)  # the first two hold the weights' sums

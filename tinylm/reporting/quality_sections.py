@@ -17,6 +17,7 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, many, share, visible, with_interval
 
 _TEXT_FIGURES = ("distinct1", "distinct2", "distinct3", "repeated_4grams")
+OWN_PROMPTS = "Own prompts"
 _IN_VIEW = 3  # prompts whose outputs are side by side before the fold
 
 
@@ -142,7 +143,7 @@ def own_texts(run: Run) -> Blocks:
     unknown = dict.fromkeys(word for row in rows for word in row["unknown"])
     note = f"The prompts of report.prompts, each continued once: {rows[0]['how']}."
     lacking = f"Not in the vocabulary, seen as <unk>: {', '.join(map(visible, unknown))}." if unknown else ""
-    return paragraph(note, lacking) + table("Own prompts", heads, cells, prose=heads[:2], stacked=True)
+    return paragraph(note, lacking) + table(OWN_PROMPTS, heads, cells, prose=heads[:2], stacked=True)
 
 
 def greedy(run: Run) -> Blocks:

@@ -7,8 +7,10 @@ import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from tinylm.reporting.attention_sections import OWN_SENTENCES
 from tinylm.reporting.blocks import Block, Blocks, Fold, Gallery, Heading, Maps, Quotes, Shaded, Table
 from tinylm.reporting.paper import build_paper
+from tinylm.reporting.quality_sections import OWN_PROMPTS
 from tinylm.reporting.sections import Part
 
 PAGES = 12
@@ -18,36 +20,49 @@ DETAILS = (  # headings inside a section, and captions of tables that a picture 
     "Attention statistics",
     "How heads differ",
     "What each layer would predict",
+    "Heads: best role, and loss without the head",
+    "Roles: the head that fits each best",
     "What the first impossible word is, in how many texts",
     "A pair of each",
     "n-grams not in the training split",
-    "Roles: the head that fits each best",
+    "Continuations with the longest runs",
 )
-_LAST = ("settings", "literature", "budget", "seeds", "memorised", "enhancements")
+SMALL = 8  # rows: a table of no more is never cut
+_LAST = ("settings", "budget", "seeds", "memorised", "enhancements", "pairs")  # left out first
 _LONG_ROW = 300  # characters: a row of texts, not of figures
-_NOTE = f"A selection of at most {PAGES} pages: report/index.html has every table, text and map of this run."
+_ALL = 1000
+_NOTE = f"A selection of at most {PAGES} pages: report/index.html has every table, text and map of this run"
 
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How much is shown: rows of a table, long texts and rows of maps in a row, and which sections are left out."""
+    """How much is shown: rows of a table, long texts and rows of maps in a row, and which sections are left out.
+
+    Of what section `report` asks for itself: so many prompts, sentences, and rows of maps of each.
+    """
 
     rows: int
     texts: int
     maps: int
     without: Collection[str] = ()
+    prompts: int = _ALL
+    sentences: int = _ALL
+    own_maps: int = _ALL
 
 
 FORMS = (
     Form(rows=40, texts=8, maps=16),
     Form(rows=24, texts=4, maps=8),
-    Form(rows=16, texts=3, maps=4, without=_LAST[:1]),
+    Form(rows=16, texts=3, maps=4),
     Form(rows=16, texts=2, maps=4, without=_LAST[:1]),
-    Form(rows=12, texts=2, maps=2, without=_LAST[:1]),
-    Form(rows=8, texts=2, maps=2, without=_LAST[:1]),
+    Form(rows=12, texts=1, maps=4, without=_LAST[:1]),
+    Form(rows=8, texts=1, maps=2, without=_LAST[:2]),
     Form(rows=8, texts=1, maps=1, without=_LAST[:3]),
-    Form(rows=4, texts=1, maps=1, without=_LAST[:3]),
-    Form(rows=2, texts=1, maps=1, without=_LAST),
+    Form(rows=8, texts=1, maps=1, without=_LAST[:4]),
+    Form(rows=8, texts=1, maps=1, without=_LAST[:4], own_maps=4),
+    Form(rows=8, texts=1, maps=1, without=_LAST, own_maps=2),
+    Form(rows=8, texts=1, maps=1, without=_LAST, prompts=12, sentences=8, own_maps=1),
+    Form(rows=8, texts=1, maps=1, without=_LAST, prompts=3, sentences=3, own_maps=1),
 )
 
 
@@ -61,9 +76,10 @@ def build_short_paper(
 ) -> bytes:
     """The paper in the first of FORMS that fits into PAGES pages, else in the last one."""
     own, paper = [part for part in parts if part.anchor not in OF_OTHERS], b""
+    said = ". ".join(text for text in (subtitle, _NOTE) if text) + "."
     for form in FORMS:
         kept = [shortened(part, form) for part in own if part.anchor not in form.without]
-        made = build_paper(kept, title, subtitle, pngs, byline=[*byline, _NOTE], dense=True)
+        made = build_paper(kept, title, said, pngs, byline=byline, dense=True)
         assert isinstance(made, bytes)
         paper = made
         if pages(paper) <= PAGES:
@@ -81,20 +97,37 @@ def shortened(part: Part, form: Form) -> Part:
 def _shortened(blocks: Blocks, form: Form) -> Blocks:
     """Headings in DETAILS go with all that follows them, folds without maps too; of the rest, as much as fits."""
     kept: Blocks = []
-    shown, texts, maps = True, 0, 0
+    heading, texts, maps, sentences = "", 0, 0, 0
     for block in blocks:
         if isinstance(block, Heading):
-            shown, texts, maps = block.text not in DETAILS, 0, 0
+            heading, texts, maps = block.text, 0, 0
         texts += isinstance(block, Shaded)
         maps += isinstance(block, Maps)
+        if isinstance(block, Fold) and heading == OWN_SENTENCES:
+            sentences += 1
+            kept += [_first_maps(block, form.own_maps)] if sentences <= form.sentences else []
+            continue
         if isinstance(block, Fold):
             inner = sum(isinstance(one, Maps) for one in block.blocks)
             room, maps = form.maps - maps, maps + inner
             if inner == 0 or room < min(inner, form.maps):
                 continue
-        if shown and texts <= form.texts and (not isinstance(block, Maps) or maps <= form.maps):
+        if heading not in DETAILS and texts <= form.texts and (not isinstance(block, Maps) or maps <= form.maps):
             kept += _fitting(block, form)
     return kept
+
+
+def _first_maps(fold: Fold, most: int) -> Fold:
+    """A fold with so many rows of maps, and as many in each fold inside it."""
+    kept: Blocks = []
+    rows = 0
+    for block in fold.blocks:
+        rows += isinstance(block, Maps)
+        if isinstance(block, Fold):
+            kept.append(_first_maps(block, most))
+        elif not isinstance(block, Maps) or rows <= most:
+            kept.append(block)
+    return dataclasses.replace(fold, blocks=kept)
 
 
 def _fitting(block: Block, form: Form) -> Blocks:
@@ -107,14 +140,24 @@ def _fitting(block: Block, form: Form) -> Blocks:
             return [Quotes(_spread(items, form.texts))]
         case Table(caption=caption) if caption in DETAILS:
             return []
-        case Table(rows=rows):
-            long = max((sum(map(len, row)) for row in rows), default=0) > _LONG_ROW
-            most = form.texts if long else form.rows
-            if len(rows) <= most:
-                return [block]
-            caption = f"{block.caption} (the first {most} of {len(rows)})"
-            return [dataclasses.replace(block, caption=caption, rows=rows[:most])]
+        case Table():
+            return [_cut(block, _most_rows(block, form))]
     return [block]
+
+
+def _most_rows(table: Table, form: Form) -> int:
+    if table.caption == OWN_PROMPTS:
+        return form.prompts
+    if max((sum(map(len, row)) for row in table.rows), default=0) > _LONG_ROW:
+        return form.texts
+    return max(form.rows, SMALL)
+
+
+def _cut(table: Table, most: int) -> Table:
+    if len(table.rows) <= most:
+        return table
+    caption = f"{table.caption} (the first {most} of {len(table.rows)})"
+    return dataclasses.replace(table, caption=caption, rows=table.rows[:most])
 
 
 def _spread(items: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from tinylm.base import paths
-from tinylm.base.files import atomic_write
+from tinylm.base.files import atomic_write, discard, write_json
+from tinylm.reporting.current import OWN_TEXTS
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.page import build_page
 from tinylm.reporting.paper import build_paper
@@ -32,4 +33,9 @@ def write_report(run: Run, settings: ReportSettings, folder: str | Path, lab: bo
     with atomic_write(Path(folder) / PAPER, "wb") as paper:
         build = build_short_paper if settings.compare == "none" else build_paper
         paper.write(build(parts, settings.title, subtitle(run), pngs, byline=byline(settings)))
+    own = Path(folder) / OWN_TEXTS
+    if rows := run.rows("own_texts"):
+        write_json(own, rows)
+    else:
+        discard(own)
     return list(pngs)

@@ -13,7 +13,7 @@ from tests.reporting.conftest import write_run
 from tests.support.random_run import make_run
 from tinylm.base.config import InputError
 from tinylm.cli import main
-from tinylm.reporting.current import mark_current
+from tinylm.reporting.current import OWN_TEXTS, mark_current
 from tinylm.reporting.sources import FILES, STAGES
 
 ENTRY = "2026-12345"
@@ -56,7 +56,13 @@ def here(tmp_path, monkeypatch):
     make_run(folder, "drop")
     for name, text in (CODE | {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n"}).items():
         _write(folder, name, text)
-    for name in ("report/index.html", "report/report.pdf", "plots/pictures/loss.png", "plots/pictures/old.png"):
+    for name in (
+        "report/index.html",
+        "report/report.pdf",
+        OWN_TEXTS,
+        "plots/pictures/loss.png",
+        "plots/pictures/old.png",
+    ):
         _write(folder, name, name)
     _lock(folder, yaml.safe_load((folder / "params.yaml").read_text("utf-8")))
     monkeypatch.chdir(folder)
@@ -97,6 +103,7 @@ def test_the_zip_holds_all_that_is_asked_for(here, capsys):
         "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv",
         "samples/stories.json": "models/samples.json",
+        "samples/own_texts.json": OWN_TEXTS,
         "settings.yaml": "params.yaml",
         "model/pipeline/dvc.lock": "dvc.lock",
     }
@@ -127,7 +134,7 @@ def test_weights_are_there_on_request(here):
     held = _zip(here)
     assert held["model/tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
     assert b"byte by byte" in held["model/README.md"]
-    assert b"tinylm generate --models ../model" in held["README.md"]
+    assert b'tinylm generate "once upon a time" --models ../model' in held["README.md"]
 
 
 def test_who_it_is_of_and_where_the_model_is(here, capsys):
@@ -139,8 +146,9 @@ def test_who_it_is_of_and_where_the_model_is(here, capsys):
     held = _zip(here, "other")
     assert b"Author: Ada Lovelace\n\nThe model on the Hugging Face hub: me/small-stories" in held["README.md"]
     assert b'from_pretrained("me/small-stories")' in held["model/README.md"]
-    assert main(["handin", ENTRY, "--author", "Charles Babbage"]) == 2
-    assert "the report names 'Ada Lovelace'" in capsys.readouterr().err
+    for author, said in (("Charles Babbage", "the report names 'Ada Lovelace'"), ("a\nb", "a name in one line")):
+        assert main(["handin", ENTRY, "--author", author]) == 2
+        assert said in capsys.readouterr().err
 
 
 def _edit(folder, section, key, value):
