@@ -14,6 +14,7 @@ from tests.support.random_run import make_run
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.reporting.current import OWN_TEXTS, mark_current
+from tinylm.reporting.page import TO_THE_LAB
 from tinylm.reporting.sources import FILES, STAGES
 
 ENTRY = "2026-12345"
@@ -135,6 +136,21 @@ def test_weights_are_there_on_request(here):
     assert held["model/tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
     assert b"byte by byte" in held["model/README.md"]
     assert b'tinylm generate "once upon a time" --models ../model' in held["README.md"]
+
+
+def test_the_lab_is_there_with_the_weights_that_it_holds_and_is_linked_to_only_then(here):
+    _write(here, "report/lab.html", "the model")
+    _write(here, "report/index.html", f"<h1>mine</h1>{TO_THE_LAB}<p>text</p>")
+    _mark(here)
+    assert main(["handin", ENTRY]) == 0
+    held = _zip(here)
+    assert "report/lab.html" not in held
+    assert held["report/index.html"] == b"<h1>mine</h1><p>text</p>"
+    assert main(["handin", ENTRY, "--weights"]) == 0
+    held = _zip(here)
+    assert held["report/lab.html"] == b"the model"
+    assert b"lab.html" in held["report/index.html"]
+    assert b"`report/lab.html`" in held["README.md"]
 
 
 def test_who_it_is_of_and_where_the_model_is(here, capsys):

@@ -66,6 +66,8 @@ def test_everything_is_there(tmp_path, root, run, publication):
         "report/report.pdf",
     ]
     assert files == files_of(folder)
+    (root / "report/lab.html").write_text("the model")
+    assert "report/lab.html" in build(folder, run, publication, export, root)
     assert (folder / "pictures/loss.png").read_bytes().startswith(b"\x89PNG")
     for name in ("params.yaml", "dvc.lock", "data/figures/train.json", "plots/loss.csv"):
         assert (folder / "pipeline" / name).read_bytes() == (root / name).read_bytes()
