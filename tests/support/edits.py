@@ -7,7 +7,7 @@ from tests.support.reruns import STAGES
 
 TRAIN = "train accum_run ckpt_bench seed_train"
 DECODE = "evaluate beam_bench kv_bench"
-MODEL = f"{TRAIN} {DECODE} seed_score"
+MODEL = f"{TRAIN} {DECODE} seed_score report"
 
 EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/base/seeding.py", "digest()[:8]", "digest()[8:16]", " ".join(STAGES)),
@@ -17,7 +17,7 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/kernels/text/clean_blocks.cpp", "0x20", "0x21", "download vocab"),
     ("tinylm/kernels/training/numbers.h", "x >> 31", "x >> 30", TRAIN),
     ("tinylm/kernels/training/adam.cpp", "decoupled", "decoupled == 0", TRAIN),
-    ("tinylm/kernels/decoding/products.h", "0.5f * x", "0.25f * x", f"{DECODE} seed_score"),
+    ("tinylm/kernels/decoding/products.h", "0.5f * x", "0.25f * x", f"{DECODE} seed_score report"),
     ("tinylm/text/in_order.py", "waiting.popleft()", "waiting.pop()", "download vocab"),
     ("tinylm/text/corpus/cleaning.py", '"\\r\\n", "\\n"', '"\\r\\n", " "', "download"),
     ("tinylm/text/storybook/lexicon/things.py", "ball, kite", "kite, ball", "download evaluate beam_bench"),
@@ -31,12 +31,15 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/cost/describe.py", "parameter.numel()", "2 * parameter.numel()", "train"),
     ("tinylm/scoring/split_loss.py", "math.exp", "2 * math.exp", "train evaluate accum_run seed_train seed_score"),
     ("tinylm/scoring/bleu_counts.py", "1 - ratio", "1.1 - ratio", "evaluate beam_bench seed_score"),
-    ("tinylm/decoding/filters.py", "distance / temperature", "distance", f"train {DECODE} seed_score"),
+    ("tinylm/decoding/filters.py", "distance / temperature", "distance", f"train {DECODE} seed_score report"),
     ("tinylm/beam/search.py", "return search.kept", "return search.kept[::-1]", "beam_bench"),
     ("tinylm/bench/sweep.py", "/ len(tail)", "/ (1 + len(tail))", "accum_sweep"),
     ("tinylm/reporting/published.yaml", "width: 300", "width: 301", "report"),
     ("tinylm/reporting/paper.typ", "pt", "mm", "report"),
     ("tinylm/reporting/page.css", "#1f2329", "#1f2328", "report"),
+    ("tinylm/lab/package.py", "clip(-steps, steps)", "clip(-steps, 0)", "report"),
+    ("tinylm/lab/page/model.js", "1.061405429", "1.061405428", "report"),
+    ("tinylm/api/own_texts.py", "ids[:room]", "ids[: room - 1]", "report"),
     ("stages/seeds.py", "sys.exit", "exit", "seeds"),
     ("tinylm/host/runtime.py", "every_s: float = 5.0", "every_s: float = 6.0", ""),
     ("tinylm/host/workers.py", "SIG_IGN", "SIG_DFL", ""),
