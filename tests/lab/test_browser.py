@@ -94,6 +94,7 @@ def bars(page, kind):
 def test_a_story_is_written_paused_undone_and_the_same_again(page):
     assert words(page) == ["<sos>", "word4", *["<unk>"] * 4]  # nothing of the markup became an element
     assert "unheard" in page.text_content("#unknown")
+    assert page.text_content("#state").startswith("5 words")  # <unk> is one, <sos> is none
     write(page)
     first = words(page)
     assert len(first) > 6
@@ -202,6 +203,22 @@ def test_beams_are_those_of_the_engine_and_drawn(page, content):
     assert len(page.query_selector_all("#tree text")) > 12
     rows[2].query_selector("button").click()
     assert page.evaluate("() => lab.ids") == [*ids, *expected[0]["ids"]]
+
+
+@pytest.mark.parametrize("change", ["moment", "text"])
+def test_a_search_ends_where_the_model_or_the_text_changes(page, change):
+    page.click("#tab-beams")
+    page.fill("#beam-length", "50")
+    page.click("#beams-run")
+    time.sleep(0.3)
+    if change == "text":
+        page.click("#one")
+    else:
+        page.click("#tab-moments")
+        page.fill("#moment", "0")
+        page.click("#tab-beams")
+    wait(page, "beams-run", "Search")
+    assert page.text_content("#beams-state") == "Stopped: the text or the model was changed."
 
 
 def test_the_cache_is_measured_and_drawn(page):

@@ -14,10 +14,10 @@ export function bindBeams(lab, token) {
   const rules = () => ({ ...lab.drawRules(), eos: lab.rules.stop ? lab.tokenizer.rule.eos_id : null });
 
   // One text by greedy decoding or sampling: {ids, logProb, ms}
-  function single(length, temperature) {
+  function single(model, length, temperature) {
     const [begun, found] = [performance.now(), []];
     const { eos, ...others } = rules();
-    const session = new Session(lab.model, start(), { slide: lab.facts.slide });
+    const session = new Session(model, start(), { slide: lab.facts.slide });
     const next = randomNumbers(lab.rules.seed);
     let logProb = 0;
     while (found.length < length && (eos === null || found.at(-1) !== eos)) {
@@ -80,11 +80,14 @@ export function bindBeams(lab, token) {
   async function run() {
     const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => numberIn(id) ?? 1);
     const { eos, banned } = rules();
-    const search = new BeamSearch(lab.model, start(), { width, length, alpha, eos, banned, slide: lab.facts.slide });
+    const { model } = lab;
+    const [text, off] = [lab.ids, [...lab.off].join()];
+    const same = () => lab.model === model && lab.ids === text && [...lab.off].join() === off;
+    const search = new BeamSearch(model, start(), { width, length, alpha, eos, banned, slide: lab.facts.slide });
     const from = start();
     const after = `After \u201c${lab.word(from.at(-1))}\u201d, ${from.length} of ${lab.ids.length} in the text`;
     let ms = 0;
-    while (!search.done && running) {
+    while (!search.done && running && same()) {
       const begun = performance.now();
       search.step();
       ms += performance.now() - begun;
@@ -92,12 +95,14 @@ export function bindBeams(lab, token) {
       $("beams-state").textContent = `${after}: step ${search.length} of ${length}, ${search.live.length} live beams.`;
       await pause(90);
     }
-    if (!search.done) search.end();
-    else {
-      const greedy = single(length, { temperature: 0, penalty: 1 });
+    if (!search.done || !same()) {
+      search.end();
+      $("beams-state").textContent = same() ? "Stopped." : "Stopped: the text or the model was changed.";
+    } else {
+      const greedy = single(model, length, { temperature: 0, penalty: 1 });
       const others = search.kept.map((found, i) => [`beam ${i + 1}`, i ? found : { ...found, ms, computed: search.length }]);
       $("tree").parentElement.scrollLeft = 0;
-      showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(length, {})], ...others], from);
+      showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, length, {})], ...others], from);
       const more = search.kept[0].logProb - greedy.logProb;
       const judged = Math.abs(more) < 1e-6 ? "finds what greedy decoding finds" :
         more > 0 ? `finds a text that is e^${fixed(more, 2)} times as likely as the greedy one` :

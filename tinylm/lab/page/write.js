@@ -99,7 +99,9 @@ export function bindWriting(lab, token) {
 
   function showState() {
     const { context } = lab.facts.settings;
-    const parts = [`${lab.ids.filter((id) => !lab.tokenizer.rule.specials.includes(id)).length} ${token}s`];
+    const { specials, unk_id: unknown } = lab.tokenizer.rule;
+    const words = lab.ids.filter((id) => id === unknown || !specials.includes(id)).length;
+    const parts = [`${words} ${token}${words === 1 ? "" : "s"}`];
     if (speed?.busy > 0) {
       parts.push(`${Math.round((1000 * speed.written) / speed.busy).toLocaleString("en")} ${token}s a second computed here`);
       parts.push(`log-probability ${fixed(speed.sum / speed.written, 2)} nats per ${token}`);
