@@ -82,7 +82,8 @@ export function bindHeads(lab) {
       if (!weights) continue;
       paint(strip, weights.length, 1, (_, x) => weights[x]);
       const [best] = largest(weights, 1);
-      looks.textContent = `${percent(weights[best])} on \u201c${lab.word(lab.ids[session.start + best])}\u201d`;
+      const where = best === weights.length - 1 ? "itself" : `\u201c${lab.word(lab.ids[session.start + best])}\u201d`;
+      looks.textContent = `${percent(weights[best])} on ${where}`;
     }
     const rows = session.seen.map(({ maps }) => maps[layer][head]);
     paint($("map"), rows.length, rows.length, (y, x) => rows[y][x] ?? 0);
