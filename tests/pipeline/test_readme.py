@@ -42,7 +42,7 @@ SHELL = (
     r"git clone \S+( \S+)?",
     r"cd \S+",
     r"source \.venv/bin/activate",
-    r"(xdg-)?open report/index\.html",
+    r"(xdg-)?open report/(index|lab)\.html",
 )
 
 
