@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from tests.support.stages import ORDER, ROOT, SMALL, STORIES, plant, read, run, small_params
+from tinylm.benchmarks.lab import lab
+from tinylm.benchmarks.options import Options
 from tinylm.host.processes import exclusive_lock
 
 
@@ -98,6 +100,14 @@ def test_evaluate_keeps_no_table_or_maps_of_an_earlier_run(pipeline, tmp_path, m
     shutil.rmtree(tmp_path / "models/moments", ignore_errors=True)
     assert run("evaluate") == 0
     assert [path for path in old if path.exists()] == []
+
+
+def test_the_benchmark_of_the_lab_measures_this_run(pipeline, tmp_path, monkeypatch):
+    monkeypatch.chdir(pipeline)
+    rows = {row.what: row.figure for row in lab(Options(trials=1, size="tiny", work=tmp_path))}
+    assert 0 < rows["size of the page"] < 3
+    assert rows["logits of 20 prompts, float32 weights"] < 1e-4
+    assert rows["perplexity of 2 evaluation stories, int8"] < 5
 
 
 def test_benches_measured_every_setting(pipeline):

@@ -143,6 +143,33 @@ def test_another_word_makes_a_branch_to_come_back_to(page):
     assert words(page) == first
 
 
+def test_one_writing_ends_the_one_before_it_and_its_text_stays_as_a_branch(page):
+    page.evaluate("() => { lab.rules.stop = false; document.getElementById('pace').value = '25'; }")
+    page.click("#write")
+    time.sleep(0.3)
+    page.click("#tour .row button")  # the tour's "Write 30 words", from the beginning
+    wait(page, "write", "Write")
+    assert page.evaluate("() => lab.ids.length - lab.given") in range(1, 31)
+    assert len(page.query_selector_all("#branches button")) <= 1  # none if the new text begins as the old one does
+    page.fill("#prompt", "word5 word6 word7 word8")
+    assert len(page.query_selector_all("#branches button")) >= 1
+    page.click("#branches button")
+    assert words(page)[1] == "word4"
+    assert page.text_content("#story .given:nth-child(2)").strip() == "word4"
+
+
+def test_the_focus_stays_where_the_keyboard_was(page):
+    page.focus("#tour .row button:last-child")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert "Step 3 of 8" in page.text_content("#tour")
+    page.click("#tab-next")
+    page.focus("#next-bars li:nth-child(3) button")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => lab.ids.length - lab.given") == 2
+
+
 def test_temperature_moves_the_bars_after_it_and_not_those_before(page):
     page.click("#tab-next")
     before, after = bars(page, "before"), bars(page, "after")

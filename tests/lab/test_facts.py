@@ -32,7 +32,7 @@ def test_roles_and_costs_are_those_of_the_run():
     assert found["heads"]["0.2"] == {"roles": ["previous token"], "increase": 0.25, "low": 0.2, "high": 0.3}
     assert found["heads"]["1.0"] == {"roles": []}
     assert found["head"] == [0, 2]  # the one whose role stands out most is shown first
-    assert found["run"]["perplexity"] == 2.5
+    assert found["perplexity"] == 2.5
     assert (found["prompt"], found["rules"]["temperature"], found["rules"]["topK"]) == ("two dogs", 0.7, 9)
 
 
@@ -43,7 +43,7 @@ def test_a_model_that_n_grams_beat_is_said_to_be_bad(ours, counted, warned):
 
 def test_without_a_run_nothing_is_said_of_one():
     found = known(None)
-    assert found["heads"] == found["run"] == {}
+    assert (found["heads"], found["perplexity"]) == ({}, None)
     assert found["heads_note"] == NOT_MEASURED
     assert "perplexity" not in found["about"]
 

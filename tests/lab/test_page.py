@@ -3,10 +3,12 @@
 import base64
 import hashlib
 import html.parser
+import json
 import re
 
 import numpy as np
 import pytest
+from py_mini_racer import MiniRacer
 
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.random_run import make_run
@@ -15,7 +17,7 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks.page_engine import Engine
 from tinylm.cli import main
 from tinylm.lab import build
-from tinylm.lab.package import as_text, to_bytes
+from tinylm.lab.package import as_text, quantise, to_bytes
 from tinylm.lab.page.bundle import PAGE, bundle
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
@@ -64,11 +66,10 @@ def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
 
 def test_markup_in_titles_and_words_stays_text():
     rule = RULE | {"tokens": [HOSTILE, *RULE["tokens"][1:]]}
-    facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE, "report": HOSTILE}
+    facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE}
     page = build.build_page(random_model(VOCAB, WIDTH), rule, facts)
     plain = _Tags(page_of()).tags
-    tags = [(tag, attrs) for tag, attrs in _Tags(page.decode("latin-1")).tags if attrs != {"href": HOSTILE}]
-    assert [tag for tag, _ in tags] == [tag for tag, _ in plain]
+    assert [tag for tag, _ in _Tags(page.decode("latin-1")).tags] == [tag for tag, _ in plain]
     assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE
 
 
@@ -82,12 +83,8 @@ def test_every_byte_survives_the_page():
     text = as_text(data)
     assert not set(text) & set("\r<\0")
     assert to_bytes(text).decode("windows-1252", "ignore")  # what a browser reads
-    from py_mini_racer import MiniRacer
-
     context = MiniRacer()
     context.eval(bundle("package.js"))
-    import json
-
     assert bytes(json.loads(context.eval(f"JSON.stringify(Array.from(bytesOf({json.dumps(text)})))"))) == data
 
 
@@ -117,8 +114,6 @@ def test_modules_export_each_name_once_and_stand_in_order():
 
 
 def test_weights_that_are_rounded_keep_zero_rows_and_odd_sizes():
-    from tinylm.lab.package import quantise
-
     values = np.zeros((3, 7), "f4")
     values[1] = np.linspace(-2, 1, 7)
     for form, step in (("float32", 0), ("int8", 2 / 127), ("int4", 2 / 7)):

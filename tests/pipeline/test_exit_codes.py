@@ -86,6 +86,7 @@ COMMANDS = (
     Case("tinylm.cli compare HEAD~1 HEAD", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD --html x.html --json x.json", ("x.html", "x.json")),
     Case("tinylm.cli attention once -o a.png", same=("a.png",)),
+    Case("tinylm.cli lab", same=("lab.html",)),
     Case("tinylm.cli preset word-10k --force", same=(PARAMS,)),
     Case("tinylm.cli record mine", ("docs/runs/mine.json", "docs/ledger.yaml")),
     Case("tinylm.cli record --ledger", same=("docs/ledger.yaml",)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from py_mini_racer import MiniRacer
 
+from tinylm.lab.package import characters
 from tinylm.lab.page.bundle import bundle
 
 ASKED = Path(__file__).with_suffix(".js").read_text("ascii")
@@ -17,7 +18,7 @@ class Engine:
     """The model of a page; `call` calls a function of page_engine.js or of the page's modules."""
 
     def __init__(self, page: bytes) -> None:
-        text = page.decode("latin-1").translate(_HIGH)
+        text = characters(page)
         facts = _part(text, "facts")
         self.facts = json.loads(facts)
         self.context = MiniRacer()
@@ -38,6 +39,3 @@ def _part(page: str, name: str) -> str:
     if found is None:
         raise ValueError(f"the page has no element {name}")
     return found[1]
-
-
-_HIGH = {byte: bytes([byte]).decode("windows-1252", "ignore") or chr(byte) for byte in range(0x80, 0xA0)}

@@ -1,7 +1,7 @@
 """lab.html: one file that opens offline and runs the trained model in the browser.
 
 The model computes in WebAssembly (page/kernels.wat, two products), called from plain JavaScript modules (page/*.js). In
-JavaScript alone the same products took eight times as long.
+JavaScript alone the first of them took five to nine times as long.
 """
 
 import base64
@@ -96,13 +96,11 @@ def _page(
         f'<script type="text/plain" id="weights-{place}">{as_text(data)}</script>'
         for place, (_, _, data) in enumerate(held)
     )
-    report = facts.get("report")
     parts = {
         "script_hash": _hash(script),
         "style_hash": _hash(style),
         "title": _escaped(facts["title"]),
         "about": _escaped(facts["about"]),
-        "report": f' <a href="{_escaped(report)}">The report of this run</a>' if report else "",
         "token": _escaped(facts["token"]),
         "style": style,
         "script": script,

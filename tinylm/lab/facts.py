@@ -41,17 +41,8 @@ def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run 
         "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in found},
         "heads_note": MEASURED.format(token=token) if found else NOT_MEASURED,
         "head": _first_shown(found),
-        "run": {
-            name: value for name, keys in _FIGURES.items() if run and (value := as_number(run.get(*keys))) is not None
-        },
+        "perplexity": as_number(run.get("evaluate", "perplexity")) if run else None,
     }
-
-
-_FIGURES = {
-    "perplexity": ("evaluate", "perplexity"),
-    "epochs": ("train", "epochs"),
-    "tokens": ("train", "tokens"),
-}
 
 
 def _about(model: TinyLM, token: str, run: Run | None) -> str:

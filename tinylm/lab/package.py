@@ -64,7 +64,12 @@ def as_text(data: bytes) -> str:
     """The bytes as characters of windows-1252; those that HTML would change as "=" and the byte 64 higher."""
     for byte in _CHANGED:
         data = data.replace(bytes([byte]), bytes([_CHANGED[0], byte + 64]))
-    return data.decode("latin-1").translate(_CHARACTER_OF)
+    return characters(data)
+
+
+def characters(page: bytes) -> str:
+    """What a browser reads of bytes in windows-1252."""
+    return page.decode("latin-1").translate(_CHARACTER_OF)
 
 
 def to_bytes(page: str) -> bytes:

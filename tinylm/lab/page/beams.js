@@ -15,7 +15,7 @@ export class BeamSearch {
   // rules: width, length (most new tokens), alpha (log-probability / tokens ** alpha), eos (null: no token ends a
   // text), banned, slide. The search keeps `width` hypotheses.
   constructor(model, ids, rules) {
-    Object.assign(this, { rules, prompt: ids.length, length: 0, done: rules.length < 1, kept: [] });
+    Object.assign(this, { rules, length: 0, done: rules.length < 1, kept: [] });
     this.root = { token: null, total: 0, children: [] };
     this.live = this.done ? [] : [{ session: new Session(model, ids, rules), node: this.root }];
   }
@@ -46,7 +46,7 @@ export class BeamSearch {
   }
 
   grow({ token, parent, total }, state) {
-    const node = { token, parent, total, state, children: [], depth: this.length };
+    const node = { token, parent, total, state, children: [] };
     parent.children.push(node);
     return node;
   }

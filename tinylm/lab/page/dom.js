@@ -20,6 +20,32 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+// New children. The focus stays at the same button of the list, for those who use the keyboard.
+export function refill(list, children) {
+  const buttons = () => [...list.querySelectorAll("button")];
+  const place = buttons().indexOf(document.activeElement);
+  list.replaceChildren(...children);
+  if (place >= 0) buttons().slice(0, place + 1).findLast((button) => !button.disabled)?.focus();
+}
+
+// A button that starts work(goesOn) and asks it to end where it is pressed once more
+export function startStop(id, ready, work) {
+  const button = $(id);
+  const label = button.textContent;
+  let running = false;
+  button.addEventListener("click", async () => {
+    if (running || !ready()) {
+      running = false;
+      return;
+    }
+    running = true;
+    button.textContent = "Stop";
+    await work(() => running);
+    running = false;
+    button.textContent = label;
+  });
+}
+
 // What an input holds, within its limits, whole where its steps are; null if that is no number
 export function numberIn(id) {
   const { min, max, step, value } = $(id);

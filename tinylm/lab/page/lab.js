@@ -53,30 +53,27 @@ export class Lab {
     this.open();
   }
 
+  // A prompt in place of the text
   start(text) {
     const { sos_id: sos } = this.tokenizer.rule;
-    this.ids = [...(sos === null ? [] : [sos]), ...this.tokenizer.encode(text)];
-    this.given = this.ids.length;
-    this.chosen = null;
-    this.changed();
+    const ids = [...(sos === null ? [] : [sos]), ...this.tokenizer.encode(text)];
+    this.replace(ids, ids.length);
   }
 
-  // Keep the text as a branch if it has tokens that the new one lacks, then show the new one.
-  replace(ids, chosen = null) {
-    const longer = this.ids.length > this.given && !this.ids.every((id, place) => ids[place] === id);
-    const known = (branch) => branch.ids.length === this.ids.length && branch.ids.every((id, i) => this.ids[i] === id);
-    if (longer && !this.branches.some(known)) this.branches.unshift({ ids: this.ids, given: this.given });
-    this.ids = ids;
-    this.given = Math.min(this.given, ids.length);
-    this.chosen = chosen;
+  // Show other tokens. The text that they replace stays as a branch if it has generated tokens that they lack.
+  replace(ids, given = Math.min(this.given, ids.length)) {
+    const begins = (text, start) => start.every((id, place) => text[place] === id);
+    const known = (branch) => branch.ids.length === this.ids.length && begins(branch.ids, this.ids);
+    if (this.ids.length > this.given && !begins(ids, this.ids) && !this.branches.some(known)) {
+      this.branches = [{ ids: this.ids, given: this.given }, ...this.branches];
+    }
+    Object.assign(this, { ids, given, chosen: null });
     this.changed();
   }
 
   goTo(branch) {
     this.branches = this.branches.filter((one) => one !== branch);
-    this.replace(branch.ids);
-    this.given = branch.given;
-    this.changed();
+    this.replace(branch.ids, branch.given);
   }
 
   choose(place) {

@@ -1,5 +1,5 @@
 // Eight steps through the page, each with something to try; figures come from this run.
-import { $, fixed, make } from "./dom.js";
+import { $, fixed, make, refill } from "./dom.js";
 
 function entropy(chances) {
   return chances.reduce((sum, chance) => (chance > 0 ? sum - chance * Math.log(chance) : sum), 0);
@@ -12,7 +12,7 @@ function previousHead(heads) {
 
 function steps(lab, token, show, write) {
   const { facts } = lab;
-  const { settings, run } = facts;
+  const { settings, perplexity } = facts;
   const size = settings.vocab_size.toLocaleString("en");
   const fresh = () => {
     lab.rules = { ...facts.rules };
@@ -25,6 +25,7 @@ function steps(lab, token, show, write) {
     return `Here it is as unsure as among ${fixed(unsure, 1)} equally likely ${token}s.`;
   };
   const costly = Object.entries(facts.heads).sort(([, a], [, b]) => (b.increase ?? 0) - (a.increase ?? 0))[0];
+  const idle = Object.values(facts.heads).filter(({ low, high }) => low <= 0 && high >= 0).length;
   const named = (name) => name.split(".").map((number, i) => `${i ? "head" : "layer"} ${Number(number) + 1}`).join(", ");
   const previous = previousHead(facts.heads);
   return [
@@ -36,7 +37,7 @@ function steps(lab, token, show, write) {
     },
     {
       title: `What could come next`,
-      text: () => `At each place the model gives every ${token} a probability. ${certain()} Over many stories its perplexity is ${run.perplexity ? fixed(run.perplexity, 2) : "not known here"}: on average it is that unsure.`,
+      text: () => `At each place the model gives every ${token} a probability. ${certain()} Over many stories its perplexity is ${perplexity ? fixed(perplexity, 2) : "not known here"}: on average it is that unsure.`,
       attempt: `Choose a ${token} in the story to see what could have stood in its place. Then choose a bar: the story goes on from there, and the old text stays below as a branch.`,
       action: ["Show the bars", () => show("next")],
     },
@@ -57,9 +58,9 @@ function steps(lab, token, show, write) {
     {
       title: "Switch a head off",
       text: () => costly?.[1].increase > 0
-        ? `Not every head matters. Without ${named(costly[0])} the loss rises by ${fixed(costly[1].increase, 3)} nats per ${token} over many stories, more than without any other.`
-        : "Not every head matters. What each one costs was not measured for this model.",
-      attempt: "Take the tick away at a head, go to the bars and see whether they change. Put it back after it.",
+        ? `Some heads matter more than others. Without ${named(costly[0])} the loss rises by ${fixed(costly[1].increase, 3)} nats per ${token} over many stories, more than without any other; without ${idle} of the ${settings.layers * settings.heads} heads no change could be measured.`
+        : "Some heads may matter more than others. What each one costs was not measured for this model.",
+      attempt: "Take the tick away at a head, go to the bars and see whether they change. Put it back afterwards.",
       action: costly ? [`Switch ${named(costly[0])} off`, () => { lab.switchHead(costly[0], false); show("next"); }] : null,
       undo: () => lab.off.forEach((name) => lab.switchHead(name, true)),
     },
@@ -108,13 +109,13 @@ export function bindTour(lab, token, write, show) {
       buttons.append(start);
     }
     buttons.append(back, next);
-    $("tour").replaceChildren(
+    refill($("tour"), [
       make("p", { className: "note" }, `Step ${at + 1} of ${all.length}`),
-      make("h3", { tabIndex: -1 }, title),
+      make("h3", {}, title),
       make("p", {}, typeof text === "function" ? text() : text),
       make("p", {}, make("strong", {}, "Try: "), attempt),
       buttons,
-    );
+    ]);
   }
 
   open(0);

@@ -1,23 +1,21 @@
 // Beam search drawn as a tree while it grows, beside greedy decoding and a sample.
 import { BeamSearch } from "./beams.js";
 import { draw, nextChances, randomNumbers } from "./decoding.js";
-import { $, fixed, make, numberIn, pause, svg } from "./dom.js";
+import { $, fixed, make, numberIn, pause, startStop, svg } from "./dom.js";
 import { Session } from "./session.js";
 
 const [COLUMN, ROW] = [92, 20];
 
 export function bindBeams(lab, token) {
-  let running = false;
-
   // The search goes on after the chosen token, otherwise after the beginning that was typed.
   const start = () => lab.ids.slice(0, lab.chosen === null ? lab.given : lab.chosen + 1);
   const rules = () => ({ ...lab.drawRules(), eos: lab.rules.stop ? lab.tokenizer.rule.eos_id : null });
 
   // One text by greedy decoding or sampling: {ids, logProb, ms}
-  function single(model, length, temperature) {
+  function single(model, from, length, temperature) {
     const [begun, found] = [performance.now(), []];
     const { eos, ...others } = rules();
-    const session = new Session(model, start(), { slide: lab.facts.slide });
+    const session = new Session(model, from, { slide: lab.facts.slide });
     const next = randomNumbers(lab.rules.seed);
     let logProb = 0;
     while (found.length < length && (eos === null || found.at(-1) !== eos)) {
@@ -77,17 +75,17 @@ export function bindBeams(lab, token) {
     $("found").replaceChildren(make("thead", {}, top), make("tbody", {}, ...body));
   }
 
-  async function run() {
+  async function run(goesOn) {
     const [width, length, alpha] = ["width", "beam-length", "alpha"].map((id) => numberIn(id) ?? 1);
     const { eos, banned } = rules();
     const { model } = lab;
     const [text, off] = [lab.ids, [...lab.off].join()];
     const same = () => lab.model === model && lab.ids === text && [...lab.off].join() === off;
-    const search = new BeamSearch(model, start(), { width, length, alpha, eos, banned, slide: lab.facts.slide });
     const from = start();
+    const search = new BeamSearch(model, from, { width, length, alpha, eos, banned, slide: lab.facts.slide });
     const after = `After \u201c${lab.word(from.at(-1))}\u201d, ${from.length} of ${lab.ids.length} in the text`;
     let ms = 0;
-    while (!search.done && running && same()) {
+    while (!search.done && goesOn() && same()) {
       const begun = performance.now();
       search.step();
       ms += performance.now() - begun;
@@ -99,10 +97,10 @@ export function bindBeams(lab, token) {
       search.end();
       $("beams-state").textContent = same() ? "Stopped." : "Stopped: the text or the model was changed.";
     } else {
-      const greedy = single(model, length, { temperature: 0, penalty: 1 });
+      const greedy = single(model, from, length, { temperature: 0, penalty: 1 });
       const others = search.kept.map((found, i) => [`beam ${i + 1}`, i ? found : { ...found, ms, computed: search.length }]);
       $("tree").parentElement.scrollLeft = 0;
-      showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, length, {})], ...others], from);
+      showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, from, length, {})], ...others], from);
       const more = search.kept[0].logProb - greedy.logProb;
       const judged = Math.abs(more) < 1e-6 ? "finds what greedy decoding finds" :
         more > 0 ? `finds a text that is e^${fixed(more, 2)} times as likely as the greedy one` :
@@ -116,15 +114,5 @@ export function bindBeams(lab, token) {
   }
   $("alpha").value = lab.facts.length_penalty;
   for (const id of ["width", "alpha"]) $(id).dispatchEvent(new Event("input"));
-  $("beams-run").addEventListener("click", async () => {
-    if (running || !lab.ids.length) {
-      running = false;
-      return;
-    }
-    running = true;
-    $("beams-run").textContent = "Stop";
-    await run();
-    running = false;
-    $("beams-run").textContent = "Search";
-  });
+  startStop("beams-run", () => lab.ids.length, run);
 }

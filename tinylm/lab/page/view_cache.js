@@ -1,6 +1,6 @@
 // What the cache saves, measured here: milliseconds per token against length.
 import { largest } from "./decoding.js";
-import { $, fixed, frame, svg } from "./dom.js";
+import { $, fixed, frame, startStop, svg } from "./dom.js";
 import { Session } from "./session.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 628, 12, 262];
@@ -32,14 +32,12 @@ function drawChart(lines, longest, token) {
 }
 
 export function bindCache(lab, token) {
-  let running = false;
-
-  async function run() {
+  async function run(goesOn) {
     const { context } = lab.facts.settings;
     const lines = { without: [], with: [] };
     const sessions = { with: new Session(lab.model, lab.ids.slice(0, 1), {}), without: new Session(lab.model, lab.ids.slice(0, 1), { cached: false }) };
     const every = Math.max(1, Math.floor(context / 48));
-    for (let length = 1; length <= context && running; length++) {
+    for (let length = 1; length <= context && goesOn(); length++) {
       const next = {};
       for (const kind of ["with", "without"]) {
         if (kind === "without" && length % every && length > 4) continue;
@@ -54,22 +52,13 @@ export function bindCache(lab, token) {
       }
     }
     for (const session of Object.values(sessions)) session.close();
-    const [without, cached] = [lines.without.at(-1)[1], lines.with.slice(-8).reduce((sum, [, ms]) => sum + ms, 0) / 8];
+    const last = lines.with.slice(-8);
+    const [without, cached] = [lines.without.at(-1)[1], last.reduce((sum, [, ms]) => sum + ms, 0) / last.length];
     const words = `At ${lines.without.at(-1)[0]} ${token}s: ${fixed(without, 2)} ms without a cache, ${fixed(cached, 2)} ms with one.`;
     const each = (kind) => `${fixed(1000 * slope(lines[kind].slice(4)), 1)} \u00b5s`;
     $("cache-about").textContent = `${words} Each further ${token} in the text adds ${each("without")} without a cache and ${each("with")} with one.`;
     $("cache-chart").setAttribute("aria-label", $("cache-about").textContent);
   }
 
-  $("cache-run").addEventListener("click", async () => {
-    if (running || !lab.ids.length) {
-      running = false;
-      return;
-    }
-    running = true;
-    $("cache-run").textContent = "Stop";
-    await run();
-    running = false;
-    $("cache-run").textContent = "Measure here";
-  });
+  startStop("cache-run", () => lab.ids.length, run);
 }

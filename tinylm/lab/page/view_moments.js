@@ -1,6 +1,6 @@
 // A slider through the moments of training whose weights the run kept.
 import { draw, nextChances } from "./decoding.js";
-import { $, make, pause } from "./dom.js";
+import { $, make, pause, refill } from "./dom.js";
 import { Session } from "./session.js";
 
 const LENGTH = 18;
@@ -27,8 +27,7 @@ export function bindMoments(lab) {
   async function fill() {
     if (writing) return;
     writing = true;
-    for (let moment = 0; moment < moments.length; moment++) {
-      if (texts[moment] !== null || $("view-moments").hidden) continue;
+    for (let moment = 0; !$("view-moments").hidden && (moment = texts.indexOf(null)) >= 0; ) {
       const asked = prompt;
       const text = await greedy(moment);
       if (asked === prompt) texts[moment] = text;
@@ -44,7 +43,7 @@ export function bindMoments(lab) {
       button.addEventListener("click", () => lab.useMoment(moment));
       return make("li", {}, make("p", { className: "when" }, name), button);
     });
-    $("moment-texts").replaceChildren(...rows);
+    refill($("moment-texts"), rows);
   }
 
   $("moment").max = moments.length - 1;

@@ -1,6 +1,6 @@
 // Bars of the likeliest next tokens before and after temperature and filters; each can be chosen.
 import { largest } from "./decoding.js";
-import { $, make, percent } from "./dom.js";
+import { $, make, percent, refill } from "./dom.js";
 
 const SHOWN = 12;
 
@@ -53,6 +53,6 @@ export function bindNext(lab, token) {
       button.addEventListener("click", () => take(place, id));
       return make("li", { className: id === taken ? "taken" : "" }, button);
     });
-    $("next-bars").replaceChildren(...rows);
+    refill($("next-bars"), rows);
   });
 }

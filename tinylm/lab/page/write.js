@@ -1,12 +1,13 @@
 // The story: prompt, buttons, rules, tokens on the screen, branches.
-import { $, fixed, frame, make, numberIn } from "./dom.js";
+import { $, fixed, frame, make, numberIn, refill } from "./dom.js";
 
 const RULES = { temperature: 2, "top-k": 0, "top-p": 2, penalty: 2, seed: 0 };
 const KEYS = { "top-k": "topK", "top-p": "topP" };
 
 export function bindWriting(lab, token) {
-  let running = false;
+  let running = null; // the writing that is under way; another one ends it
   let speed = null;
+  let branches = null; // those on the screen
 
   function showUnknown() {
     const unknown = [...new Set(lab.tokenizer.unknown($("prompt").value))];
@@ -18,26 +19,20 @@ export function bindWriting(lab, token) {
   }
 
   function restart() {
-    running = false;
+    running = null;
     speed = null;
     showUnknown();
-    const before = { ids: lab.ids, given: lab.given };
     lab.start($("prompt").value);
-    const same = before.ids.length === lab.ids.length;
-    if (before.ids.length > before.given && !same && !lab.branches.some(({ ids }) => ids === before.ids)) {
-      lab.branches.unshift(before);
-      lab.changed();
-    }
   }
 
   async function write(count) {
     if (!lab.ids.length) return;
-    running = true;
-    showButtons();
-    let [written, sum, busy, waited] = [0, 0, 0, 0];
+    const mine = (running = {});
+    const goesOn = () => running === mine && written < count && !lab.ended;
+    let [written, sum, busy] = [0, 0, 0];
     const pace = Number($("pace").value);
     const begun = performance.now();
-    while (running && written < count && !lab.ended) {
+    while (goesOn()) {
       const until = performance.now() + 12;
       do {
         if (pace && count > 1 && performance.now() - begun < (written * 1000) / pace) break;
@@ -45,13 +40,12 @@ export function bindWriting(lab, token) {
         sum += lab.grow();
         busy += performance.now() - from;
         written += 1;
-      } while (running && written < count && !lab.ended && performance.now() < until);
-      waited += 1;
+      } while (goesOn() && performance.now() < until);
       if (written) speed = { written, sum, busy };
       lab.changed();
       if (count > 1) await frame();
     }
-    running = false;
+    if (running === mine) running = null;
     lab.changed();
   }
 
@@ -115,13 +109,14 @@ export function bindWriting(lab, token) {
 
   function showBranches() {
     $("branches-part").hidden = !lab.branches.length;
-    $("branches").replaceChildren(
-      ...lab.branches.map((branch) => {
-        const button = make("button", { type: "button" }, lab.tokenizer.decode(branch.ids));
-        button.addEventListener("click", () => lab.goTo(branch));
-        return make("li", {}, button);
-      }),
-    );
+    if (branches === lab.branches) return;
+    branches = lab.branches;
+    const rows = branches.map((branch) => {
+      const button = make("button", { type: "button" }, lab.tokenizer.decode(branch.ids));
+      button.addEventListener("click", () => lab.goTo(branch));
+      return make("li", {}, button);
+    });
+    refill($("branches"), rows);
   }
 
   for (const id of Object.keys(RULES)) {
@@ -141,7 +136,7 @@ export function bindWriting(lab, token) {
   $("prompt").value = lab.facts.prompt;
   $("prompt").addEventListener("input", restart);
   $("write").addEventListener("click", () => {
-    if (running) running = false;
+    if (running) running = null;
     else write(numberIn("most") ?? lab.facts.most);
   });
   $("one").addEventListener("click", () => write(1));
@@ -167,5 +162,5 @@ export function bindWriting(lab, token) {
     showBranches();
   });
   restart();
-  return { restart, write, stop: () => (running = false) };
+  return { restart, write };
 }
