@@ -1,18 +1,11 @@
 """How far seeds change the figures, and what is copied from train."""
 
-import pandas as pd
 import pytest
 
 from tinylm.reporting.blocks import Fold, Table
 from tinylm.reporting.chance_sections import memorised, seeds
-from tinylm.reporting.pictures import draw_pictures, new_ngrams, seed_band, seed_losses
+from tinylm.reporting.pictures import new_ngrams, seed_band, seed_losses
 from tinylm.reporting.run_sections import curves
-from tinylm.reporting.sources import Run, read_run
-
-
-@pytest.fixture
-def run(run_folder, params) -> Run:
-    return read_run(run_folder, params)
 
 
 def table(blocks, caption: str) -> Table:
@@ -46,8 +39,8 @@ def test_one_seed_has_no_section_no_picture_and_no_band(run):
 @pytest.mark.parametrize(
     ("name", "x", "bands"), [("loss_tokens", "tokens", 1), ("loss_steps", "step", 1), ("perplexity", "tokens", 0)]
 )
-def test_the_band_of_all_seeds_lies_behind_the_held_out_loss(run, name, x, bands):
-    axes = draw_pictures(run)[name].figure.axes[0]
+def test_the_band_of_all_seeds_lies_behind_the_held_out_loss(run, drawn, name, x, bands):
+    axes = drawn[name].figure.axes[0]
     assert len(axes.collections) == bands
     if bands:
         places, lows, highs = seed_band(run, x)["held-out"]
@@ -82,12 +75,11 @@ def test_the_longest_copies_come_first_each_with_its_nearest_story(run):
     assert fold.blocks[0].rows[0] == ("once upon a time 11", "111", "the nearest story 11")
 
 
-def test_texts_without_words_or_nearest_story_are_left_out(run, run_folder):
+def test_texts_without_words_or_nearest_story_are_left_out(run):
     run.found["evaluate"]["memorised"]["continuations"] = {"count": 0, "words": 0}
     rows = {row[0]: row[1:] for row in table(memorised(run), "Shared with train").rows}
     assert rows["longest run, mean"] == ("–", "6.00 (5.70 to 6.30)")
-    cells = pd.read_csv(run_folder / "data/evaluate/memorised.csv", dtype=str).assign(nearest="")
-    run.found["memorised"] = cells.to_dict("records")
+    run.found["memorised"] = [row | {"nearest": ""} for row in run.rows("memorised")]
     assert not [block for block in memorised(run) if isinstance(block, Fold)]
     run.found["evaluate"].pop("memorised")
     assert memorised(run) == []

@@ -1,15 +1,8 @@
 """The table of enhancements: one row for each that was measured, and no ratio where trials overlap."""
 
-import pytest
-
 from tinylm.reporting.blocks import Table
 from tinylm.reporting.enhancements import enhancements
-from tinylm.reporting.sources import Run, read_run
-
-
-@pytest.fixture
-def run(run_folder, params) -> Run:
-    return read_run(run_folder, params)
+from tinylm.reporting.sources import Run
 
 
 def rows_of(run: Run) -> dict[str, tuple[str, ...]]:

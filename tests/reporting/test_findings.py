@@ -1,7 +1,6 @@
 """Each rule says one thing for these numbers and the other for those."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from tinylm.reporting.heads import (
     judge_heads,
     judge_roles,
 )
-from tinylm.reporting.sources import Run, read_run
+from tinylm.reporting.sources import Run
 from tinylm.reporting.text_findings import compare_samples, judge_beams, judge_bleu, judge_memorised
 
 
@@ -417,9 +416,8 @@ def test_a_run_without_files_supports_no_claim():
     assert not any(finding.claim for finding in findings(Run({}, {}, {})))
 
 
-def test_damaged_figures_never_raise(run_folder: Path, params: dict):
+def test_damaged_figures_never_raise(run: Run, params: dict):
     """Every JSON value in turn replaced by null, by text and by a list: rules fall silent, none fails."""
-    run = read_run(run_folder, params)
     for name, value in run.found.items():
         if not isinstance(value, dict):
             continue

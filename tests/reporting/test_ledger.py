@@ -79,23 +79,30 @@ def complete(folder: Path) -> None:
         handle.write("0,0,held-out,11.01\n500,90,held-out,3.1\n500,90,train,3.0\n")
 
 
-@pytest.fixture
-def recorded(run_folder, params):
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory, make_run):
     """A folder in which every preset and every study is recorded, with two seeds each."""
-    complete(run_folder)
-    (run_folder / RUNS).mkdir(parents=True)
-    (run_folder / STUDIES).mkdir()
+    folder = tmp_path_factory.mktemp("recorded")
+    make_run(folder)
+    complete(folder)
+    (folder / RUNS).mkdir(parents=True)
+    (folder / STUDIES).mkdir()
     for system in SYSTEMS:
         preset = published()[system]["preset"]
         chosen = parse_yaml(preset_text(preset), preset)
-        entry = {"date": "2025-01-02", "commands": [], **gather(read_run(run_folder, chosen))}
+        entry = {"date": "2025-01-02", "commands": [], **gather(read_run(folder, chosen))}
         other = copy.deepcopy(entry)
         other["metrics"]["train"]["train_loss"] += 0.1
         value = {"name": preset, "preset": preset, "params": chosen, "seeds": {"1": entry, "2": other}}
-        (run_folder / RUNS / f"{preset}.json").write_text(json.dumps(value), "utf-8")
+        (folder / RUNS / f"{preset}.json").write_text(json.dumps(value), "utf-8")
     for study in read_studies().values():
-        (run_folder / STUDIES / f"{study.name}.json").write_text(json.dumps(study_record(study)), "utf-8")
-    return run_folder
+        (folder / STUDIES / f"{study.name}.json").write_text(json.dumps(study_record(study)), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def held(recorded):
+    return library(recorded)
 
 
 def study_record(study) -> dict:
@@ -164,8 +171,8 @@ def test_no_figure_is_typed_in_a_sentence():
     assert typed("yield f\"BLEU-4 of {row['8']:.2f} and 0.3\"") == [" and 0.3"]
 
 
-def test_with_everything_recorded_every_claim_finds_its_figures(recorded):
-    for entry in entries(library(recorded)):
+def test_with_everything_recorded_every_claim_finds_its_figures(held):
+    for entry in entries(held):
         assert entry.status != NOT_RUN, entry.name
         assert entry.evidence, entry.name
 
@@ -183,14 +190,13 @@ def test_nothing_recorded_is_said_and_never_a_value(tmp_path):
     assert found["A-share-of-data"].evidence == "They are 2.4%."
 
 
-def test_the_status_follows_the_figures(recorded):
-    known = library(recorded)
-    before = decided(known)
+def test_the_status_follows_the_figures(held):
+    before = decided(held)
     assert before["A-share-of-data"].status == "contradicted"
     assert before["E-epoch-1-perplexity"].status == "reproduced"
-    more = changed(known, "A", lambda figures: figures["data"].update(stories=525000))
+    more = changed(held, "A", lambda figures: figures["data"].update(stories=525000))
     assert decided(more)["A-share-of-data"].status == "reproduced"
-    less = changed(known, "E", lambda figures: figures["epochs"][0].update(perplexity=60.0))
+    less = changed(held, "E", lambda figures: figures["epochs"][0].update(perplexity=60.0))
     assert decided(less)["E-epoch-1-perplexity"].status == "contradicted"
 
 
@@ -215,8 +221,8 @@ def test_a_damaged_record_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_reference_tables_hold_both_sides_and_say_what_differs(recorded, system):
-    _, theirs, ours, differs = zip(*(row for table in tables(system, library(recorded)) for row in table.rows))
+def test_reference_tables_hold_both_sides_and_say_what_differs(held, system):
+    _, theirs, ours, differs = zip(*(row for table in tables(system, held) for row in table.rows))
     assert ABSENT not in differs
     if system not in ("assignment", "D", "E"):  # steps and epochs that the made-up run does not reach
         assert ABSENT not in ours
@@ -225,25 +231,25 @@ def test_reference_tables_hold_both_sides_and_say_what_differs(recorded, system)
         assert sum(cell != ABSENT for cell in theirs) >= 0.8 * len(theirs)
 
 
-def test_seeds_show_their_spread_and_figures_their_format(recorded):
-    rows = {row[0]: row[1:3] for table in tables("A", library(recorded)) for row in table.rows}
+def test_seeds_show_their_spread_and_figures_their_format(held):
+    rows = {row[0]: row[1:3] for table in tables("A", held) for row in table.rows}
     assert rows["train loss"] == ("2.6974", "1.9600 ± 0.0707")
     assert rows["accumulation 8: s"][0] == "683"
     assert rows["sampling: BLEU"] == ("0.0224", "4.0000")
 
 
-def test_headlines_name_every_source(recorded):
-    assert {kind for kind, *_ in headlines(library(recorded))} == {published()[system]["kind"] for system in SYSTEMS}
+def test_headlines_name_every_source(held):
+    assert {kind for kind, *_ in headlines(held)} == {published()[system]["kind"] for system in SYSTEMS}
 
 
-def test_a_run_stands_beside_the_system_that_report_compare_names(recorded, params):
+def test_a_run_stands_beside_the_system_that_report_compare_names(recorded, held, params):
     def section(system):
         chosen = params | {"report": params["report"] | {"compare": system}}
         return str(published_section(with_library(read_run(recorded, chosen), recorded)))
 
     assert "This run beside" not in section("none")
     assert "This run beside the course report (B)" in section("B")
-    beside_a = tables("A", library(recorded), read_run(recorded, params))
+    beside_a = tables("A", held, read_run(recorded, params))
     assert "7.10" in {row[2] for row in beside_a[0].rows}
 
 
@@ -262,8 +268,8 @@ def test_sections_show_tables_studies_and_ledger(recorded, params):
     assert "8 x 37 = 296." in shown
 
 
-def test_without_a_ledger_the_page_says_so(run_folder, params):
-    run = with_library(read_run(run_folder, params), run_folder)
+def test_without_a_ledger_the_page_says_so(run, tmp_path, params):
+    run = with_library(run, tmp_path)
     assert "docs/ledger.yaml is missing" in run.problems["ledger"]
     assert ledger(run) == []
     assert published_section(Run(params, {}, {})) == []

@@ -1,16 +1,8 @@
 """Minimal pairs in the report: what the table and pictures show, and the sentences that the intervals allow."""
 
-import pytest
-
 from tinylm.reporting.blocks import Figure, Gallery, Paragraph, Table
 from tinylm.reporting.pair_sections import judge_pairs, pairs, phenomena
-from tinylm.reporting.pictures import draw_pictures
-from tinylm.reporting.sources import Run, read_run
-
-
-@pytest.fixture
-def run(run_folder, params) -> Run:
-    return read_run(run_folder, params)
+from tinylm.reporting.pictures import PICTURES
 
 
 def test_every_phenomenon_stands_beside_what_it_is_compared_with(run):
@@ -33,10 +25,9 @@ def test_what_both_texts_begin_with_is_left_out_only_where_it_is_the_same(run):
     assert examples.rows == (("a and an", "A boy. He ran.", "A girl. He ran."),)
 
 
-def test_the_pictures_show_each_phenomenon_and_the_training(run):
+def test_the_pictures_show_each_phenomenon_and_the_training(run, drawn):
     (shown,) = [block for block in pairs(run) if isinstance(block, Gallery)]
     names = [block.name for block in shown.blocks if isinstance(block, Figure)]
-    drawn = draw_pictures(run)
     assert [name for name in names if name not in drawn] == []
     assert "the same person 99 % (n-grams 50 %); word order 97 % (n-grams 98 %)" in drawn["pairs"].alt
     assert "grammar from 50 % to 80 %; meaning from 50 % to 80 %" in drawn["pairs_training"].alt
@@ -70,4 +61,4 @@ def test_an_older_run_has_no_section(run):
     run.found["evaluate"].pop("pairs")
     assert pairs(run) == judge_pairs(run) == []
     assert phenomena(run) == {}
-    assert not {"pairs", "pairs_training"} & draw_pictures(run).keys()
+    assert [PICTURES[name][1](run) for name in ("pairs", "pairs_training")] == [None, None]

@@ -5,8 +5,8 @@ from tinylm.reporting.library import POINTS, gather, of_run, thin
 from tinylm.reporting.sources import STAGES, read_run
 
 
-def test_everything_measured_is_kept(run_folder, params):
-    entry = gather(read_run(run_folder, params))
+def test_everything_measured_is_kept(run):
+    entry = gather(run)
     assert set(entry["metrics"]) == {*STAGES, *(f"{stage}_time" for stage in STAGES)}
     assert entry["conditions"]["cpu"] == "Example CPU"
     assert [point[0] for point in entry["curves"]["held_out"]] == [50, 100]
@@ -31,8 +31,8 @@ def test_curves_are_thinned_but_keep_their_end_and_the_validated_steps():
     assert thin(points[:5]) == points[:5]
 
 
-def test_metrics_params_and_curves_are_read_by_name(run_folder, params):
-    ours = of_run(read_run(run_folder, params))
+def test_metrics_params_and_curves_are_read_by_name(run, params):
+    ours = of_run(run)
     assert ours.train.parameters == 944384
     assert ours.params.train.batch_size == params["train"]["batch_size"]
     assert 1.5 < at(ours.curves.held_out, 100) < 2.5

@@ -5,14 +5,9 @@ import re
 import pytest
 
 from tinylm.reporting.blocks import Figure, Gallery, Table
-from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.pictures import PICTURES
 from tinylm.reporting.sense_sections import SHOWN, beam_senses, judge_sense, sense, sense_methods
 from tinylm.reporting.sources import Run, read_run
-
-
-@pytest.fixture
-def run(run_folder, params) -> Run:
-    return read_run(run_folder, params)
 
 
 def tables(run: Run) -> list[Table]:
@@ -37,10 +32,9 @@ def test_every_method_stands_with_its_interval(run):
     assert examples.rows[0] == ("he", "person", "amy, she", "once upon a time there was a girl named amy 0")
 
 
-def test_the_pictures_show_each_method_and_the_training(run):
+def test_the_pictures_show_each_method_and_the_training(run, drawn):
     (shown,) = [block for block in sense(run) if isinstance(block, Gallery)]
     names = [block.name for block in shown.blocks if isinstance(block, Figure)]
-    drawn = draw_pictures(run)
     assert [name for name in names if name not in drawn] == []
     assert "temperature 0.5 73.0; Kneser-Ney of order 5 4.60" in drawn["sense_methods"].alt
     assert "the stories' own" not in drawn["sense_methods"].alt  # no impossible word, so no bar
@@ -55,7 +49,7 @@ def test_a_corpus_that_nobody_can_judge_has_no_section(run):
         row.pop("sense")
     assert sense(run) == judge_sense(run) == []
     assert sense_methods(run) == beam_senses(run) == {}
-    assert not {"sense_methods", "sense_training"} & draw_pictures(run).keys()
+    assert [PICTURES[name][1](run) for name in ("sense_methods", "sense_training")] == [None, None]
 
 
 def test_only_a_storybook_run_misses_the_table(run_folder, params):
