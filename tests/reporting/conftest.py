@@ -13,14 +13,19 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.support.report import report_settings
 from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 from tinylm.presets.write import FOLDER
 from tinylm.reporting import sources
 from tinylm.reporting.drawing import Picture
 from tinylm.reporting.pictures import draw_pictures
+from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.sources import Run, read_run
+from tinylm.reporting.writing import write_report
 
+ROOT = Path(__file__).parents[2]
+SETTINGS = report_settings(title="A title & more", compare="A")
 SPLITS = {"train": 19600, "held_out": 400, "evaluation": 500}
 WEIGHTS = ("previous", "first", "self", "same_word", "punctuation", "within_word")
 ENDS = ("value", "low", "high")
@@ -374,3 +379,14 @@ def run(as_read: Run) -> Run:
 def drawn(as_read: Run) -> dict[str, Picture]:
     """Its pictures."""
     return draw_pictures(as_read)
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory, params: dict, make_run: Callable[[Path], None]):
+    """Its folder with page, paper and pictures, and the run as they show it; what is recorded comes from docs/."""
+    folder = tmp_path_factory.mktemp("written")
+    make_run(folder)
+    with times_of_any_result():
+        run = with_library(read_run(folder, params), ROOT)
+    write_report(run, SETTINGS, folder)
+    return folder, run

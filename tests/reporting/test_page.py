@@ -10,22 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.reporting.conftest import SETTINGS
 from tests.support.report import report_settings
 from tinylm.reporting.drawing import to_png
 from tinylm.reporting.heads import NAMES
 from tinylm.reporting.page import build_page
 from tinylm.reporting.pictures import PICTURES, baseline_rows, draw_pictures, page_svgs
-from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.run_sections import byline
 from tinylm.reporting.sections import sections, write_parts
 from tinylm.reporting.settings import ReportSettings
 from tinylm.reporting.sources import FILES, Run, read_run
-from tinylm.reporting.writing import write_report
 from tinylm.text.encoding import cut_stream
 from tinylm.text.tokens.token_store import write_store
 
-ROOT = Path(__file__).parents[2]  # whose docs hold what is published and recorded
-SETTINGS = report_settings(title="A title")
 VOID = {"meta", "link", "br", "image", "path", "rect", "use", "img"}
 
 
@@ -70,11 +67,8 @@ def _check(page: str) -> _Checker:
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory, params: dict, make_run) -> tuple[Path, str]:
-    folder = tmp_path_factory.mktemp("full")
-    make_run(folder)
-    write_report(with_library(read_run(folder, params), ROOT), SETTINGS, folder)
-    return folder, (folder / "report/index.html").read_text(encoding="utf-8")
+def full(written: tuple[Path, Run]) -> tuple[Path, str]:
+    return written[0], (written[0] / "report/index.html").read_text(encoding="utf-8")
 
 
 def test_page_is_well_formed_and_every_link_leads_somewhere(full):
@@ -186,13 +180,13 @@ def test_windows_stand_beside_the_baselines_with_targets_scored_once(full, param
     assert "scored once" not in _page(run, {})
     run.found["evaluate"]["once"] = {"perplexity": 8.2, "nats_per_token": 2.104, "tokens": 900}
     assert dict(baseline_rows(run))["this model"]["perplexity"] == 8.2
-    page = _page(run, page_svgs(draw_pictures(run)))
+    picture = PICTURES["baselines"][1](run)
+    page = _page(run, page_svgs({"baselines": picture}))
     assert "its perplexity is 7.10: " in page
     assert "windows that do not overlap, each word scored once, it is 8.20; for comparison, scored once as well" in page
     assert "over every window of stride 1 it is 7.10" in page
-    alt = draw_pictures(run)["baselines"].alt
-    assert alt.startswith("Perplexity on evaluation, each target scored once")
-    assert "this model 8.20" in alt
+    assert picture.alt.startswith("Perplexity on evaluation, each target scored once")
+    assert "this model 8.20" in picture.alt
 
 
 def test_protocol_sequence_length_and_coverage_are_said(full):
@@ -219,8 +213,8 @@ def test_pictures_of_a_full_run_are_written(full):
     assert not any(b"tIME" in content or b"Software" in content for content in pictures.values())
 
 
-def test_same_run_gives_the_same_bytes(full, params):
-    run = with_library(read_run(full[0], params), ROOT)
+def test_same_run_gives_the_same_bytes(full, written):
+    run = written[1]
     pictures = draw_pictures(run)
     assert _page(run, page_svgs(pictures)) == full[1]
     for name in ("loss_tokens", "beam_bleu", "heads_previous"):
@@ -290,13 +284,14 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
     np.savez(run_folder / "data/evaluate/attention.npz", words_1=words, maps_1=np.eye(2, dtype="f4")[None, None])
     hostile_params = params | {"data": {hostile: hostile}}
     run = read_run(run_folder, hostile_params)
-    page = _page(run, page_svgs(draw_pictures(run)), report_settings(title=hostile, samples=8))
+    pictures = draw_pictures(run)
+    page = _page(run, page_svgs(pictures), report_settings(title=hostile, samples=8))
     assert "script" not in _check(page).tags
     assert "<b>" not in page
     assert "\u202e" not in page
     assert "\u0007" not in page
     assert "⟨U+202E⟩evil⟨U+0007⟩" in page
-    assert to_png(draw_pictures(run)["loss_tokens"].figure).startswith(b"\x89PNG")
+    assert to_png(pictures["loss_tokens"].figure).startswith(b"\x89PNG")
 
 
 def test_missing_and_null_figures_are_left_out(tmp_path, params):

@@ -3,24 +3,20 @@
 import dataclasses
 import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.report import report_settings
+from tests.reporting.conftest import SETTINGS
 from tinylm.reporting import blocks
 from tinylm.reporting.blocks import Blocks
 from tinylm.reporting.paper import CHAPTERS, build_paper, shown
-from tinylm.reporting.reference_sections import with_library
 from tinylm.reporting.run_sections import subtitle
 from tinylm.reporting.sections import Part, sections, write_parts
 from tinylm.reporting.sources import Run, read_run
-from tinylm.reporting.writing import PAPER, PICTURES, write_report
+from tinylm.reporting.writing import PAPER, PICTURES
 
-SETTINGS = report_settings(title="A title & more", compare="A")
-ROOT = Path(__file__).parents[2]
 MARGIN = 2 / 21  # of the width of a page
 
 
@@ -55,17 +51,8 @@ def _rows_in_the_text_area(content: Blocks) -> int:
     return rows
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory, params: dict, make_run) -> tuple[Path, Run]:
-    folder = tmp_path_factory.mktemp("full")
-    make_run(folder)
-    run = with_library(read_run(folder, params), ROOT)
-    write_report(run, SETTINGS, folder)
-    return folder, run
-
-
-def test_paper_of_a_full_run_names_every_section_in_its_outline(full):
-    paper = (full[0] / PAPER).read_bytes()
+def test_paper_of_a_full_run_names_every_section_in_its_outline(written):
+    paper = (written[0] / PAPER).read_bytes()
     assert paper.startswith(b"%PDF-")
     assert _pages(paper) > 8
     titles = {title.decode("latin-1") for title in re.findall(rb"/Title\s*\((.*?)\)", paper)}
@@ -79,21 +66,23 @@ def test_every_section_has_one_place_in_the_paper():
     assert sorted(anchors) == sorted(section.anchor for section in sections(SETTINGS))
 
 
-def test_pictures_are_in_the_paper(full):
-    assert _pictures((full[0] / PAPER).read_bytes()) > _pictures(_paper(full[1])) > 0  # without pictures only the maps
+def test_pictures_are_in_the_paper(written):
+    assert (
+        _pictures((written[0] / PAPER).read_bytes()) > _pictures(_paper(written[1])) > 0
+    )  # without pictures only the maps
 
 
-def test_same_run_gives_the_same_bytes(full):
-    pngs = {path.stem: path.read_bytes() for path in (full[0] / PICTURES).iterdir()}
-    again = build_paper(write_parts(full[1], SETTINGS), SETTINGS.title, subtitle(full[1]), pngs)
-    assert again == (full[0] / PAPER).read_bytes()
+def test_same_run_gives_the_same_bytes(written):
+    pngs = {path.stem: path.read_bytes() for path in (written[0] / PICTURES).iterdir()}
+    again = build_paper(write_parts(written[1], SETTINGS), SETTINGS.title, subtitle(written[1]), pngs)
+    assert again == (written[0] / PAPER).read_bytes()
 
 
-def test_the_paper_does_not_ask_the_clock(full, monkeypatch):
+def test_the_paper_does_not_ask_the_clock(written, monkeypatch):
     """typst panics under a clock before 1970, and its panic is no `Exception`."""
     asked = {}
     monkeypatch.setattr("typst.compile", lambda *_, **options: asked.update(options) or b"")
-    _paper(full[1])
+    _paper(written[1])
     assert asked["timestamp"] == 0
 
 
@@ -112,7 +101,7 @@ def test_paper_of_no_run_at_all(tmp_path, params):
     ],
     ids=["markup", "characters", "long word", "long text", "nothing"],
 )
-def test_text_from_data_never_breaks_the_paper(full, hostile):
+def test_text_from_data_never_breaks_the_paper(written, hostile):
     words = [hostile, "b"]
     rows = {
         "samples": [dict.fromkeys(("prompt", "reference", "continuation", "perplexity", "bleu", "finished"), hostile)],
@@ -123,9 +112,9 @@ def test_text_from_data_never_breaks_the_paper(full, hostile):
         "roles": [{"layer": "1", "head": "1", "role": hostile, "score": "1", "baseline": "0"}],
     }
     sentence = dataclasses.replace(
-        full[1].sentences()[0], words=words, maps=np.eye(2, dtype="f4")[None, None], next=hostile
+        written[1].sentences()[0], words=words, maps=np.eye(2, dtype="f4")[None, None], next=hostile
     )
-    run = Run({"data": {hostile: hostile}}, full[1].found | rows | {"attention": [sentence]}, {"samples": hostile})
+    run = Run({"data": {hostile: hostile}}, written[1].found | rows | {"attention": [sentence]}, {"samples": hostile})
     assert _pages(_paper(run)) > 4
 
 
