@@ -44,12 +44,16 @@ def _paper(run, **changes):
     return build_short_paper(parts, "A title", "", {name: to_png(p.figure) for name, p in draw_pictures(run).items()})
 
 
+@pytest.fixture(scope="module")
+def paper(whole):
+    return _paper(whole)
+
+
 def _titles(paper):
     return {title.decode("latin-1") for title in re.findall(rb"/Title\s*\((.*?)\)", paper)}
 
 
-def test_a_run_of_the_default_size_has_at_most_twelve_pages(whole):
-    paper = _paper(whole)
+def test_a_run_of_the_default_size_has_at_most_twelve_pages(paper):
     assert 8 <= pages(paper) <= PAGES == 12
     titles = _titles(paper)
     assert {"1 Method", "1.2 Preprocessing", "2.1 How training went", "3 Discussion"} <= titles
@@ -67,26 +71,17 @@ def test_more_heads_and_own_texts_still_fit(whole, layers, heads, tmp_path, para
     assert pages(_paper(run, samples=1000)) <= PAGES
 
 
-def test_the_report_holds_it_only_where_nothing_is_compared(tmp_path, params, make_run):
-    make_run(tmp_path)
-    found, own = (
-        {},
-        [{"prompt": "a", "continuation": "b", "perplexity": 2.0, "finished": True, "unknown": [], "how": "x"}],
-    )
-    for compare in ("none", "A"):
-        write_report(read_run(tmp_path, params), report_settings(compare=compare), tmp_path)
-        found[compare] = (tmp_path / PAPER).read_bytes()
-    assert pages(found["none"]) <= PAGES < pages(found["A"])
-    assert not (tmp_path / OWN_TEXTS).exists()
-    run = read_run(tmp_path, params)
-    write_report(dataclasses.replace(run, found=run.found | {"own_texts": own}), report_settings(), tmp_path)
+def test_the_report_holds_it_only_where_nothing_is_compared(as_read, written, tmp_path):
+    own = [{"prompt": "a", "continuation": "b", "perplexity": 2.0, "finished": True, "unknown": [], "how": "x"}]
+    write_report(dataclasses.replace(as_read, found=as_read.found | {"own_texts": own}), report_settings(), tmp_path)
+    assert pages((tmp_path / PAPER).read_bytes()) <= PAGES < pages((written[0] / PAPER).read_bytes())
     assert read_json(tmp_path / OWN_TEXTS) == own
-    page = (tmp_path / "report/index.html").read_text("utf-8")
-    assert "Figures of every head" in page  # what the paper lacks is on the page
+    assert not (written[0] / OWN_TEXTS).exists()
+    assert "Figures of every head" in (tmp_path / "report/index.html").read_text("utf-8")  # what the paper lacks
 
 
-def test_the_same_run_gives_the_same_bytes(whole):
-    assert _paper(whole) == _paper(whole)
+def test_the_same_run_gives_the_same_bytes(whole, paper):
+    assert _paper(whole) == paper
 
 
 def _part(content, anchor="pairs"):
