@@ -49,28 +49,28 @@ def _lock(folder, params):
     _write(folder, "dvc.lock", yaml.safe_dump({"schema": "2.0", "stages": held}))
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A whole run with its report, its code under git; the working folder."""
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A whole run with its report, its code under git."""
+    folder = tmp_path_factory.mktemp("made") / "run"
     write_run(folder, updates=100, layers=2, heads=2, sentences=["the fox ran home"])
     make_run(folder, "drop")
-    for name, text in (CODE | {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n"}).items():
+    drawn = ("report/index.html", "report/report.pdf", OWN_TEXTS, "plots/pictures/loss.png", "plots/pictures/old.png")
+    ignored = {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n"}
+    for name, text in (CODE | ignored | {name: name for name in drawn}).items():
         _write(folder, name, text)
-    for name in (
-        "report/index.html",
-        "report/report.pdf",
-        OWN_TEXTS,
-        "plots/pictures/loss.png",
-        "plots/pictures/old.png",
-    ):
-        _write(folder, name, name)
     _lock(folder, yaml.safe_load((folder / "params.yaml").read_text("utf-8")))
-    monkeypatch.chdir(folder)
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     _mark(folder)
     return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    """A copy of it; the working folder."""
+    monkeypatch.chdir(shutil.copytree(made, tmp_path / "run"))
+    return tmp_path / "run"
 
 
 def _mark(folder):
