@@ -21,79 +21,48 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 from safetensors import safe_open
 
 from tests.support import clone
+from tests.support.clone import copy_tree, set_params
+from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 
 HERE = Path(__file__).parents[2]
 SHARED_GPT2 = HERE.parent / "shared/gpt2"
-SMALL: dict[str, Any] = clone.SMALL | {
-    "data.train_stories": 400,
-    "embedding.width": 32,
-    "model.layers": 4,
-    "model.heads": 3,
-    "model.feed_forward": 48,
-    "model.dropout": 0.1,
-    "train.tokens": 12000,
-    "train.sample_every": 15,
-    "train.keep_epochs": [0.1],
-    "train.precision": "fp32",
-    "evaluate.ngram_order": 3,
-    "beam_bench.widths": [1, 3],
-    "ckpt_bench.depths": [1, 4],
-    "runtime.snapshot_every_s": 0.05,
-}
+# "section.key=value ...", the value as in YAML
+SMALL = """
+data.train_stories=400 embedding.width=32 model.layers=4 model.heads=3 model.feed_forward=48 model.dropout=0.1
+train.tokens=12000 train.sample_every=15 train.keep_epochs=[0.1] train.precision=fp32 evaluate.ngram_order=3
+evaluate.new_tokens=6 beam_bench.widths=[1,3] beam_bench.new_tokens=5 kv_bench.lengths=[6] ckpt_bench.depths=[1,4]
+runtime.snapshot_every_s=0.05"""
 WHOLE = ["accum_run 1", "accum_run 2", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench"]
 WHOLE += ["seed_train 2", "seed_score 2", "seeds", "report"]
-# name: (parameters, environment, stages after train); all start from the vocabulary of `fp32`.
-VARIANTS: dict[str, tuple[dict[str, Any], dict[str, str], list[str]]] = {
-    "fp32": ({}, {}, ["evaluate", *WHOLE]),
-    "bf16": (
-        {"train.precision": "bf16", "decode.precision": "auto", "decode.step": "auto"},
-        {},
-        ["evaluate", "kv_bench"],
-    ),
-    "bf16, two threads": ({"train.precision": "bf16", "runtime.threads": 2}, {}, []),
-    "bf16, no compiler": ({"train.precision": "bf16"}, {"CXX": "no-compiler"}, ["evaluate"]),
-    "bf16, post-norm, relu, torch's attention": (
-        {"train.precision": "bf16", "model.norm": "post", "model.activation": "relu", "train.attention": "torch"},
-        {},
-        [],
-    ),
-    "bf16, std norm, ragged heads, untied": (
-        {
-            "train.precision": "bf16",
-            "model.norm_kind": "std",
-            "model.heads": 5,
-            "model.tied_output": False,
-            "model.output_bias": True,
-        },
-        {},
-        [],
-    ),
-    "recompute sqrt": ({"train.recompute": "sqrt"}, {}, []),
-    "recompute sqrt, bf16": ({"train.recompute": "sqrt", "train.precision": "bf16"}, {}, []),
-    "recompute blocks+loss": ({"train.recompute": "blocks+loss"}, {}, []),
-    "torch.compile": ({"train.compile": True}, {}, []),
-    "two processes": ({"train.processes": 2}, {}, []),
-    "two processes, bf16": ({"train.processes": 2, "train.precision": "bf16"}, {}, []),
-    "killed and resumed": ({}, {}, ["evaluate"]),
-    "rms norm, learned positions, adam, accumulation": (
-        {
-            "model.norm_kind": "rms",
-            "model.positions": "learned",
-            "train.optimizer": "adam",
-            "train.accumulation": 2,
-            "train.layout": "stream",
-            "model.init": "xavier",
-            "model.embedding": "frozen",
-        },
-        {},
-        ["evaluate"],
-    ),
+# All start from the vocabulary of `fp32`; train runs in each.
+VARIANTS = {
+    "fp32": "",
+    "bf16": "train.precision=bf16 decode.precision=auto decode.step=auto",
+    "bf16, two threads": "train.precision=bf16 runtime.threads=2",
+    "bf16, no compiler": "train.precision=bf16",
+    "bf16, post-norm, relu, torch's attention": "train.precision=bf16 model.norm=post model.activation=relu "
+    "train.attention=torch",
+    "bf16, std norm, ragged heads, untied": "train.precision=bf16 model.norm_kind=std model.heads=5 "
+    "model.tied_output=false model.output_bias=true",
+    "recompute sqrt": "train.recompute=sqrt",
+    "recompute sqrt, bf16": "train.recompute=sqrt train.precision=bf16",
+    "recompute blocks+loss": "train.recompute=blocks+loss",
+    "torch.compile": "train.compile=true",
+    "two processes": "train.processes=2",
+    "two processes, bf16": "train.processes=2 train.precision=bf16",
+    "killed and resumed": "",
+    "rms norm, learned positions, adam, accumulation": "model.norm_kind=rms model.positions=learned model.init=xavier "
+    "model.embedding=frozen train.optimizer=adam train.accumulation=2 train.layout=stream",
 }
+ENVIRONMENT = {"bf16, no compiler": {"CXX": "no-compiler"}}
+EVALUATED = ("bf16, no compiler", "killed and resumed", "rms norm, learned positions, adam, accumulation")
+AFTER = {name: ["evaluate"] for name in EVALUATED}  # stages after train
+AFTER |= {"fp32": ["evaluate", *WHOLE], "bf16": ["evaluate", "kv_bench"]}
 PRESETS = ("assignment-baseline", "word-50k", "word-10k", "gpt2-bpe", "shakespeare-bpe", "tinystories-2m", "storybook")
 PROMPTS = ("once upon a time", "the dog")
 GENERATED = {
@@ -108,6 +77,11 @@ GENERATED = {
 Record = dict[str, Any]
 
 
+def parsed(changes: str) -> dict[str, Any]:
+    """{"section.key": value}"""
+    return {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in changes.split())}
+
+
 def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
@@ -117,17 +91,7 @@ class Tree:
 
     def __init__(self, path: Path, source: Path) -> None:
         self.path = path
-        names = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-            cwd=source,
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout.split("\0")
-        for name in names:
-            if name and (source / name).is_file() and name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):
-                (path / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(source / name, path / name)
+        copy_tree(path, source)
 
     def copy(self, path: Path) -> "Tree":
         """The same as it is now, elsewhere."""
@@ -135,17 +99,6 @@ class Tree:
         twin = object.__new__(Tree)
         twin.path = path
         return twin
-
-    def set(self, changes: dict[str, Any]) -> None:
-        """{"section.key": value} into params.yaml."""
-        yaml, file = YAML(), self.path / "params.yaml"
-        params = yaml.load(file.read_text("utf-8"))
-        for name, value in changes.items():
-            section, _, key = name.partition(".")
-            assert key in params[section], name
-            params[section][key] = value
-        with open(file, "w", encoding="utf-8") as handle:
-            yaml.dump(params, handle)
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "DVC_", "PYTHON", "TINYLM"))}
@@ -233,31 +186,19 @@ def preset(tree: Tree, name: str) -> Record:
     tree.run("tinylm.cli", "preset", name, "--force")
     stories = [json.loads(line)["text"] for line in (tree.path / "train.jsonl").read_text("utf-8").splitlines()[:150]]
     (tree.path / "play.txt").write_text("\n".join(f"KING:\n{story}\n" for story in stories), encoding="utf-8")
-    yaml = YAML()
-    params = yaml.load((tree.path / "params.yaml").read_text("utf-8"))
-    changes: dict[str, Any] = {
-        "data.source": "local",
-        "data.path": "play.txt" if params["data"]["drop_first_line"] else "train.jsonl",
-        "data.train_stories": 150,
-        "data.held_out_share": 0.2,
-        "data.evaluation_stories": 500,
-        "embedding.source": "random",
-        "train.batch_size": 4,
-        "train.epochs": None,
-        "train.tokens": 4 * params["model"]["context"] * 4 * params["train"]["accumulation"],
-        "train.stop_after": None,
-        "train.keep_epochs": [],
-        "train.patience": None,
-        "train.validate_every": 1000,
-        "train.precision": "fp32",
-        "runtime.threads": 1,
-        "runtime.device": "cpu",
-    }
+    params = load_params(tree.path / "params.yaml")
+    changes = parsed(
+        "data.source=local data.train_stories=150 data.held_out_share=0.2 data.evaluation_stories=500 "
+        "embedding.source=random train.batch_size=4 train.epochs=null train.stop_after=null train.keep_epochs=[] "
+        "train.patience=null train.validate_every=1000 train.precision=fp32 runtime.threads=1 runtime.device=cpu"
+    )
+    changes["data.path"] = "play.txt" if params["data"]["drop_first_line"] else "train.jsonl"
+    changes["train.tokens"] = 4 * params["model"]["context"] * 4 * params["train"]["accumulation"]
     if params["vocab"]["tokenizer"] == "gpt2":
         if not SHARED_GPT2.is_dir():
             return {"skipped": "GPT-2's vocabulary is not at hand"}
         changes["vocab.path"] = str(SHARED_GPT2)
-    tree.set(changes)
+    set_params(tree.path, changes)
     for stage in ("download", "vocab", "train"):
         tree.stage(stage)
     return tree.record()
@@ -266,20 +207,18 @@ def preset(tree: Tree, name: str) -> Record:
 def variants(source: Path, folder: Path) -> Iterator[tuple[str, Callable[[], Record]]]:
     """(name, how to run it), in order: the first makes the vocabulary of the others."""
     base = Tree(folder / "base", source)
-    shutil.copy(base.path / "tinylm/presets/storybook.yaml", base.path / "params.yaml")
-    base.set(SMALL)
+    set_params(base.path, clone.SMALL | parsed(SMALL))
     for stage in ("download", "vocab"):
         base.stage(stage)
 
     def variant(name: str) -> Record:
-        changes, environment, stages = VARIANTS[name]
-        tree = base.copy(folder / name.replace(" ", "_"))
-        tree.set(changes)
+        tree, environment = base.copy(folder / name.replace(" ", "_")), ENVIRONMENT.get(name, {})
+        set_params(tree.path, parsed(VARIANTS[name]))
         if name == "killed and resumed":
             killed(tree)
         else:
             tree.stage("train", **environment)
-        for stage in stages:
+        for stage in AFTER.get(name, []):
             tree.stage(stage, **environment)
         return tree.record() | (texts(tree) if name in ("fp32", "bf16") else {})
 

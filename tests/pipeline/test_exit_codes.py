@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forks
 from tests.support.clone import SMALL
 from tinylm.cli.arguments import PURPOSES
 
@@ -151,7 +153,7 @@ def start(place, case: Case, output: str, limit: int | None = None) -> subproces
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    line = f"exec {sys.executable} -u -m {case.words}"
+    line = f"exec {shlex.join(forks.command())} -u -m {case.words}"
     if output.startswith("|"):
         line = f"set -o pipefail; ({line}) {output}"
     else:

@@ -13,52 +13,26 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tests.support import forks, stages
+
 ROOT = Path(__file__).parents[2]
-SMALL = {
-    "data.train_stories": 300,
-    "data.evaluation_stories": 30,
-    "data.held_out_share": 0.1,
-    "embedding.width": 16,
-    "embedding.buckets": 500,
-    "model.layers": 1,
-    "model.heads": 2,
-    "model.feed_forward": 32,
-    "model.context": 48,
-    "train.tokens": 6000,
-    "train.validate_every": 10,
-    "train.sample_every": 1000,
-    "evaluate.stories": 3,
-    "evaluate.new_tokens": 6,
-    "evaluate.ngram_order": 2,
-    "evaluate.attention_sentences": 1,
-    "evaluate.tendency_sentences": 3,
-    "evaluate.bootstrap": 20,
-    "beam_bench.widths": [1, 2],
-    "beam_bench.prompts": 2,
-    "beam_bench.new_tokens": 5,
-    "beam_bench.repeats": 1,
-    "kv_bench.batch": 2,
-    "kv_bench.lengths": [6],
-    "kv_bench.repeats": 1,
-    "accum_sweep.settings": [1, 2],
-    "accum_sweep.batch_size": 2,
-    "accum_sweep.tokens": 2000,
-    "accum_sweep.held_out_batches": 1,
-    "ckpt_bench.depths": [1],
-    "ckpt_bench.batch_size": 2,
-    "ckpt_bench.repeats": 1,
-    "seeds.more": [2],
-    "report.samples": 2,
-    "runtime.threads": 1,
-    "runtime.device": "cpu",
-    "runtime.snapshot_every_s": 0.001,
+# {"section.key": value}: those of tests/support/stages.py, but on stories of the storybook
+SMALL: dict[str, Any] = {
+    f"{section}.{key}": value
+    for section, values in stages.SMALL.items()
+    for key, value in values.items()
+    if section not in ("data", "train")
 }
+SMALL |= {"data.train_stories": 300, "data.evaluation_stories": 30, "data.held_out_share": 0.1}
+SMALL |= {"embedding.width": 16, "embedding.buckets": 500}
+SMALL |= {"model.layers": 1, "model.feed_forward": 32, "model.context": 48}
+SMALL |= {"train.tokens": 6000, "train.validate_every": 10, "train.sample_every": 1000, "accum_sweep.tokens": 2000}
 # What `python` means to the stages here: it notes its command, and can be told to die in the middle of one.
 PYTHON = """\
 #!/bin/sh
 echo "$@" >> {log}
 if [ "$KILL_STAGE" = "$2" ]; then exec {python} {killer} "$2"; fi
-exec {python} "$@"
+exec {forked} "$@"
 """
 KILLER = '''\
 """Run a stage, but die by SIGKILL just before the file KILL_BEFORE appears under its final name."""
@@ -113,6 +87,7 @@ class Clone:
             "DVC_GLOBAL_CONFIG_DIR": str(tools / "config"),
             "DVC_SYSTEM_CONFIG_DIR": str(tools / "config"),
             "DVC_SITE_CACHE_DIR": str(tools / "site"),
+            "FORKS": forks.server(),
             **more,
         }
 
@@ -122,11 +97,15 @@ class Clone:
         tools.mkdir()
         killer, python = tools / "kill_at.py", tools / "python"
         killer.write_text(KILLER, encoding="utf-8")
-        python.write_text(PYTHON.format(log=self.log, python=sys.executable, killer=killer), encoding="utf-8")
+        forked = " ".join(forks.command())
+        script = PYTHON.format(log=self.log, python=sys.executable, killer=killer, forked=forked)
+        python.write_text(script, encoding="utf-8")
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
 
     def run(self, *words: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; `code` is the exit code that it must have, None for any."""
+        if words[:2] == (sys.executable, "-m"):
+            words = (*forks.command(), *words[1:])
         done = subprocess.run(
             words, cwd=self.path, env=self.environment(**environment), text=True, encoding="utf-8", capture_output=True
         )
@@ -155,17 +134,7 @@ class Clone:
         return read_repro(text, self.started())
 
     def set(self, changes: dict[str, Any]) -> None:
-        """Edit params.yaml, comments and all else kept: {"section.key": value}."""
-        yaml = YAML()
-        yaml.width = 4096
-        file = self.path / "params.yaml"
-        params = yaml.load(file.read_text(encoding="utf-8"))
-        for name, value in changes.items():
-            section, _, key = name.partition(".")
-            assert key in params[section], name
-            params[section][key] = value
-        with open(file, "w", encoding="utf-8") as handle:
-            yaml.dump(params, handle)
+        set_params(self.path, changes)
 
     def metrics(self) -> dict[str, bytes]:
         """Bytes of each metrics file that is kept in git."""
@@ -191,21 +160,39 @@ def read_repro(text: str, commands: list[str]) -> Repro:
     )
 
 
-def working_tree() -> list[str]:
+def set_params(folder: Path, changes: dict[str, Any]) -> None:
+    """Edit params.yaml, comments and all else kept: {"section.key": value}."""
+    yaml = YAML()
+    yaml.width = 4096
+    file = folder / "params.yaml"
+    params = yaml.load(file.read_text(encoding="utf-8"))
+    for name, value in changes.items():
+        section, _, key = name.partition(".")
+        assert key in params[section], name
+        params[section][key] = value
+    with open(file, "w", encoding="utf-8") as handle:
+        yaml.dump(params, handle)
+
+
+def working_tree(source: Path = ROOT) -> list[str]:
     """Paths that a commit of everything here would hold, edits included."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
-    )
-    return sorted({name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()})
+    words = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(words, cwd=source, capture_output=True, check=True, text=True).stdout
+    return sorted({name for name in listed.split("\0") if name and (source / name).is_file()})
+
+
+def copy_tree(path: Path, source: Path = ROOT) -> None:
+    """The working tree as it is, without somebody's results; the storybook's parameters."""
+    for name in working_tree(source):
+        if name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, path / name)
+    shutil.copy(source / "tinylm/presets/storybook.yaml", path / "params.yaml")
 
 
 def new_clone(path: Path) -> Clone:
     """A repository of its own: the working tree as it is, the storybook's parameters made small, one commit."""
-    for name in working_tree():
-        if name.partition("/")[0] not in ("metrics", "plots", "dvc.lock"):  # somebody's results
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, path / name)
-    shutil.copy(ROOT / "tinylm/presets/storybook.yaml", path / "params.yaml")
+    copy_tree(path)
     clone = Clone(path)
     clone.install_python()
     clone.set(SMALL)
