@@ -9,10 +9,11 @@ import zipfile
 import pytest
 import yaml
 
-from tests.reporting.conftest import write_run
+from tests.reporting.conftest import times_of_any_result, write_run
 from tests.support.random_run import make_run
 from tinylm.base.config import InputError
 from tinylm.cli import main
+from tinylm.reporting import pictures
 from tinylm.reporting.current import OWN_TEXTS, mark_current
 from tinylm.reporting.page import TO_THE_LAB
 from tinylm.reporting.sources import FILES, STAGES
@@ -68,9 +69,11 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def here(made, tmp_path, monkeypatch):
-    """A copy of it; the working folder."""
+    """A copy of it; the working folder. Of the card's pictures one is drawn: test_publishing.py has the others."""
     monkeypatch.chdir(shutil.copytree(made, tmp_path / "run"))
-    return tmp_path / "run"
+    monkeypatch.setattr(pictures, "PICTURES", {"loss_tokens": pictures.PICTURES["loss_tokens"]})
+    with times_of_any_result():
+        yield tmp_path / "run"
 
 
 def _mark(folder):
