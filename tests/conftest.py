@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.shared import made_once
+from tests.support.stages import finish
+
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
     "bench/test_memory.py",
@@ -61,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.removeprefix("tests/").startswith(FULL):
             item.add_marker("full")
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory):
+    """A folder in which every stage ran once, in order; a test that changes it copies it first."""
+    return made_once(tmp_path_factory, "finished_run", finish)
 
 
 @pytest.fixture(autouse=True)

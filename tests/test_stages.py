@@ -18,16 +18,9 @@ from tinylm.benchmarks.options import Options
 from tinylm.host.processes import exclusive_lock
 
 
-@pytest.fixture(scope="module")
-def pipeline(tmp_path_factory):
-    """A folder in which every stage ran once, in order."""
-    folder = tmp_path_factory.mktemp("stages")
-    plant(folder, small_params())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        codes = {command: run(command) for command in ORDER}
-    assert codes == dict.fromkeys(ORDER, 0)
-    return folder
+@pytest.fixture
+def pipeline(finished_run):
+    return finished_run
 
 
 @pytest.fixture

@@ -41,6 +41,10 @@ def finished(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in found.items() if not path.name.startswith(".")}
 
 
+def sums(folder: Path) -> dict[str, str]:
+    return {name: sha256(path) for name, path in finished(folder).items()}
+
+
 def temporary(folder: Path) -> list[str]:
     return [name for name in tree(folder) if ".tmp" in name]
 

@@ -6,26 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.faults import kills
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A folder after its first stages, and the SHA-256 of what they left."""
-    folder = tmp_path_factory.mktemp("kills")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(kills, "ORDER", ["download", "vocab", "train"])
-        return folder, kills.undisturbed(folder)
+from tests.faults.finished import sums
 
 
 @pytest.mark.parametrize(("command", "every", "least"), [("download", 4, 4), ("vocab", 13, 3), ("train", 11, 3)])
-def test_fault_01_06_killed_at_its_calls(undisturbed, command, every, least):
-    assert kills.kill_everywhere(*undisturbed, command, every) >= least
+def test_fault_01_06_killed_at_its_calls(finished_run, command, every, least):
+    assert kills.kill_everywhere(finished_run, sums(finished_run), command, every) >= least
 
 
-def test_a_file_that_is_not_whole_is_found(undisturbed, tmp_path, monkeypatch):
+def test_a_file_that_is_not_whole_is_found(finished_run, monkeypatch):
     """Killed while a file stands half-written under its final name: the check itself fails where it should."""
-    folder, expected = undisturbed
 
     def half(_: str) -> int:
         Path("data/stories").mkdir(parents=True, exist_ok=True)
@@ -35,4 +25,4 @@ def test_a_file_that_is_not_whole_is_found(undisturbed, tmp_path, monkeypatch):
 
     monkeypatch.setattr(kills, "run", half)
     with pytest.raises(AssertionError, match=r"killed at call 1: data/stories/train\.jsonl is not whole"):
-        kills.kill_everywhere(folder, expected, "download")
+        kills.kill_everywhere(finished_run, sums(finished_run), "download")

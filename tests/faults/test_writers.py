@@ -8,22 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.disk import LEAKED, Disk, remake
-from tests.faults.finished import finished, outs, same_bytes, temporary, whole
-from tests.support.stages import ORDER, plant, run, small_params
-from tinylm.base.files import sha256
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """A folder in which every stage ran once, and the SHA-256 of what it left."""
-    folder = tmp_path_factory.mktemp("faults")
-    params = small_params()
-    params["runtime"]["snapshot_every_s"] = 0.2
-    plant(folder, params)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert [command for command in ORDER if run(command) != 0] == []
-    return folder, {name: sha256(path) for name, path in finished(folder).items()}
+from tests.faults.finished import finished, outs, same_bytes, sums, temporary, whole
+from tests.support.stages import ORDER, run
 
 
 class Watch:
@@ -53,11 +39,11 @@ class Watch:
 
 
 @pytest.mark.parametrize("command", ORDER)
-def test_fault_06_13_14_every_call_of_every_stage(undisturbed, tmp_path, monkeypatch, command):
+def test_fault_06_13_14_every_call_of_every_stage(finished_run, tmp_path, monkeypatch, command):
     """Failed at the N-th call for every N; looked at before each as a kill would leave it; taken up after one."""
-    source, expected = undisturbed
+    expected = sums(finished_run)
     folder, aside = tmp_path / "run", tmp_path / "aside"
-    shutil.copytree(source, folder, symlinks=True)
+    shutil.copytree(finished_run, folder, symlinks=True)
     monkeypatch.chdir(folder)
     for path in outs(command):
         shutil.rmtree(path) if Path(path).is_dir() else Path(path).unlink(missing_ok=True)

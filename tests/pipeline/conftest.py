@@ -1,12 +1,8 @@
 """The copies that the tests of a folder share."""
 
-import contextlib
-import fcntl
 import json
-import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.support.clone import ROOT, Clone, Repro, new_clone, read_repro
+from tests.support.shared import made_once
 
 
 @pytest.fixture(scope="session")
@@ -22,35 +19,26 @@ def fresh(tmp_path_factory) -> Clone:
     return new_clone(tmp_path_factory.mktemp("fresh") / "clone")
 
 
-@contextlib.contextmanager
-def shared_lock(path: Path) -> Iterator[None]:
-    with open(path, "w", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+def first_repro(folder: Path) -> None:
+    """A copy in `folder`, its first whole `dvc repro`, which is noted, and a commit."""
+    clone = new_clone(folder / "clone")
+    clone.run(sys.executable, "-m", "tinylm.reporting.offline_page", ".dvc/plots_page.html")
+    clone.dvc("config", "--quiet", "--local", "plots.html_template", "plots_page.html")
+    first = clone.repro()
+    clone.commit("first run")
+    (folder / "first.json").write_text(json.dumps({"text": first.text, "commands": first.commands}), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory) -> Clone:
-    """A copy after its first whole `dvc repro`, committed; made once for all test processes, and never changed."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    with shared_lock(folder / "pipeline.lock"):
-        done = folder / "pipeline.json"
-        if not done.exists():
-            clone = new_clone(folder / "pipeline" / "clone")
-            clone.run(sys.executable, "-m", "tinylm.reporting.offline_page", ".dvc/plots_page.html")
-            clone.dvc("config", "--quiet", "--local", "plots.html_template", "plots_page.html")
-            first = clone.repro()
-            clone.commit("first run")
-            done.write_text(json.dumps({"text": first.text, "commands": first.commands}), encoding="utf-8")
-    return Clone(folder / "pipeline" / "clone")
+    """A copy after its first whole `dvc repro`, committed; never changed."""
+    return Clone(made_once(tmp_path_factory, "pipeline", first_repro) / "clone")
 
 
 @pytest.fixture(scope="session")
 def first_run(base) -> Repro:
     """The first `dvc repro` of `base`."""
-    return read_repro(**json.loads((base.path.parents[1] / "pipeline.json").read_text(encoding="utf-8")))
+    return read_repro(**json.loads((base.path.parent / "first.json").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")

@@ -92,6 +92,16 @@ def run(command: str) -> int:
             signal.signal(signal.SIGTERM, handler)
 
 
+def finish(folder: Path) -> None:
+    """Run every stage once, in order."""
+    params = small_params()
+    params["runtime"]["snapshot_every_s"] = 0.2
+    plant(folder, params)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert {command: run(command) for command in ORDER} == dict.fromkeys(ORDER, 0)
+
+
 def before_training(folder: Path, snapshot_every_s: float, **train: object) -> None:
     """Make `folder`, in which download and vocab ran; `train`: settings of stage train that differ from SMALL."""
     folder.mkdir()
