@@ -81,20 +81,6 @@ def test_evaluate_keeps_the_loss_of_each_story(pipeline):
     assert {int(row["story"]) for row in samples} < set(range(len(stories)))
 
 
-def test_evaluate_keeps_no_table_or_maps_of_an_earlier_run(pipeline, tmp_path, monkeypatch):
-    shutil.copytree(pipeline, tmp_path, symlinks=True, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    params = small_params()
-    params["evaluate"]["greedy"] = 0
-    plant(tmp_path, params)
-    old = [tmp_path / "data/evaluate" / name for name in ("moments.npz", "greedy.csv")]
-    for path in old:
-        path.write_bytes(b"of an earlier run")
-    shutil.rmtree(tmp_path / "models/moments", ignore_errors=True)
-    assert run("evaluate") == 0
-    assert [path for path in old if path.exists()] == []
-
-
 def test_the_benchmark_of_the_lab_measures_this_run(pipeline, tmp_path, monkeypatch):
     monkeypatch.chdir(pipeline)
     rows = {row.what: row.figure for row in lab(Options(trials=1, size="tiny", work=tmp_path))}
@@ -233,13 +219,19 @@ def test_a_further_seed_is_one_whole_number(empty, capsys, stage, arguments):
 
 
 def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_path, monkeypatch):
+    """And evaluate keeps no table or maps of an earlier run."""
     shutil.copytree(pipeline, tmp_path, symlinks=True, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     params = small_params()
     params["train"]["seed"] = 2
     params["seeds"]["more"] = []
+    params["evaluate"]["greedy"] = 0
     plant(tmp_path, params)
+    old = [tmp_path / "data/evaluate" / name for name in ("moments.npz", "greedy.csv")]
+    for path in old:
+        path.write_bytes(b"of an earlier run")
     assert run("train") == run("evaluate") == run("seeds") == 0
+    assert [path for path in old if path.exists()] == []
     first, second, other = (
         (folder / "model.safetensors").read_bytes()
         for folder in (pipeline / "models", pipeline / "data/seeds/2", tmp_path / "models")

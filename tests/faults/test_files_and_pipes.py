@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forks
+
 ROOT = Path(__file__).parents[2]
 STORIES = [
     f"One day a {child} saw a {animal} and they {deed}."
@@ -71,8 +73,8 @@ def trained(tmp_path_factory):
 def stage(folder: Path, name: str, before: str = "", space: tuple[str, ...] = (), **more: str):
     """Run a stage in a process of its own, `before` (shell) inside its namespace: the finished process."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TINYLM")}
-    environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"} | more
-    words = [*space, sys.executable, "-m", f"stages.{name}"]
+    environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "FORKS": forks.server()} | more
+    words = [*space, sys.executable, "-m", f"stages.{name}"] if space else forks.command("-m", f"stages.{name}")
     if before:
         words = [*NAMESPACE, f'{before}; exec "$0" -m stages.{name}', sys.executable]
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, encoding="utf-8", errors="replace")

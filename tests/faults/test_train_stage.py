@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forks
 from tests.support.stages import before_training, written
 from tinylm.base.machine import instructions
 
@@ -42,10 +43,10 @@ os.replace = replace
 
 def start(folder: Path, before: str = "", **environment: str) -> subprocess.Popen:
     """Stage train in a process of its own, `before` run first."""
-    words = [sys.executable, "-c", HEAD + before + TAIL]
     known = {key: value for key, value in os.environ.items() if not key.startswith("TINYLM_")}
+    known |= {"OMP_NUM_THREADS": "1", "FORKS": forks.server(), **environment}
     return subprocess.Popen(
-        words, cwd=folder, env={**known, "OMP_NUM_THREADS": "1", **environment}, text=True, encoding="utf-8",
+        forks.command("-c", HEAD + before + TAIL), cwd=folder, env=known, text=True, encoding="utf-8",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`python -m MODULE`, run in a fork of one process that has already imported what is slow to import.
+"""`python -m MODULE` and `python -c CODE` in a fork of one process that has already imported what is slow to import.
 
 `python -ISE forks.py -m MODULE ...` behaves as that command: it hands its streams, folder, environment and limits to
 the server at $FORKS, passes signals on, and ends as the fork ends. `python forks.py` is the server; its input ends it.
@@ -27,6 +27,9 @@ from typing import IO, Any, NoReturn
 
 SLOW = ("torch", "pandas", "matplotlib.figure", "pyarrow", "sacrebleu", "tokenizers", "dvc.cli", "dvc.repo.reproduce")
 LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
+# Names of variables that Python or a library heeds as it starts: then the command is really started.
+AT_START = ("PYTHON", "COVERAGE", "ATEN_", "MKL_", "LC_ALL", "LANG")
+OURS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "LANG")  # those that a fork heeds, and those that do not matter
 PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -52,14 +55,14 @@ def server() -> str:
 
 
 def command(*words: str) -> list[str]:
-    """`python WORDS`, which start with -m or -u -m, through the server."""
+    """`python WORDS`, which start with -m, -c or -u -m, through the server that $FORKS names."""
     return [sys.executable, "-ISE", __file__, *words]
 
 
 def _client(words: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
-    own = [name for name in os.environ if name.startswith(("PYTHON", "COVERAGE")) and name != "PYTHONDONTWRITEBYTECODE"]
-    if own or "FORKS" not in os.environ:  # what a Python heeds as it starts
+    own = [name for name in os.environ if name.startswith(AT_START) and name not in OURS]
+    if own or os.environ.get("OMP_NUM_THREADS") != "1" or "FORKS" not in os.environ:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         os.execv(sys.executable, [sys.executable, *words])
     streams = [number for number in range(3) if _is_open(number)]
@@ -140,18 +143,26 @@ def _work(given: list[int], words: list[str], folder: str, environment: dict, st
     os.chdir(folder)
     time.tzset()
     random.seed()
-    unbuffered = words[0] == "-u"
+    if words[0] == "-u":
+        environment |= {"PYTHONUNBUFFERED": "1"}
+        words = words[1:]
+    unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
     sys.stdin, sys.stdout, sys.stderr = (_stream(n, unbuffered) if n in streams else None for n in range(3))  # type: ignore[assignment]
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     sys.path[0] = folder
-    sys.argv[:] = words[1 + unbuffered :]
-    module, sys.argv[0] = sys.argv[0], "-m"
+    sys.argv[:] = words
+    what = sys.argv.pop(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     code = 0
     try:
-        runpy._run_module_as_main(module)  # type: ignore[attr-defined]
+        if sys.argv[0] == "-m":
+            runpy._run_module_as_main(what)  # type: ignore[attr-defined]
+        else:
+            main = sys.modules["__main__"].__dict__
+            del main["__file__"]
+            exec(compile(what, "<string>", "exec"), main)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         if not isinstance(stop.code, int | None):
