@@ -44,7 +44,6 @@ FULL = (
     "pipeline/test_repro.py",
     "pipeline/test_torture.py",
     "presets/test_preset_stages.py",
-    "reporting/test_chance_sections.py::test_the_band_of_all_seeds_lies_behind_the_held_out_loss",
     "reporting/test_page.py",
     "reporting/test_paper.py",
     "reporting/test_short_paper.py",

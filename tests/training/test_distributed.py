@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.distributed import parity
+from tests.support.shared import made_once
 from tests.training.conftest import PAD, VOCAB, counting_story
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed, Interrupted
@@ -45,23 +46,16 @@ def cases(new_model, new_settings):
     }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("out")
-
-
 @pytest.fixture
-def out(folder, corpus, cases):
+def out(tmp_path_factory, corpus, cases):
     """What the ranks wrote; they ran once for all tests."""
-    if not (folder / "refused").exists():
+
+    def run(folder):
         (folder / "cases.pickle").write_bytes(pickle.dumps(cases))
-        subprocess.run(
-            [sys.executable, "-m", "tests.distributed.parity", str(corpus), str(folder)],
-            cwd=ROOT,
-            check=True,
-            timeout=100,
-        )
-    return folder
+        words = [sys.executable, "-m", "tests.distributed.parity", str(corpus), str(folder)]
+        subprocess.run(words, cwd=ROOT, check=True, timeout=100)
+
+    return made_once(tmp_path_factory, "ranks", run)
 
 
 @pytest.mark.parametrize("name", CASES)
