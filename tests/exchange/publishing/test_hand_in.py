@@ -69,7 +69,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def here(made, tmp_path, monkeypatch):
-    """A copy of it; the working folder. Of the card's pictures one is drawn: test_publishing.py has the others."""
+    """A copy of it; the working folder. The card shows one picture: no others are drawn."""
     monkeypatch.chdir(shutil.copytree(made, tmp_path / "run"))
     monkeypatch.setattr(pictures, "PICTURES", {"loss_tokens": pictures.PICTURES["loss_tokens"]})
     with times_of_any_result():
