@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import forks
+from tests.support import forks, stages
 
 ROOT = Path(__file__).parents[2]
-STORIES = [
-    f"One day a {child} saw a {animal} and they {deed}."
-    for child in ("boy", "girl", "baby")
-    for animal in ("dog", "cat", "bird", "fish")
-    for deed in ("played", "sang", "slept")
-]
 NAMESPACE = ["unshare", "-rm", "sh", "-c"]
 NO_NETWORK = ["unshare", "-rn", sys.executable, "-c", "import socket, sys; sys.exit(bool(socket.if_nameindex()[1:]))"]
 
@@ -35,24 +29,14 @@ mounts = pytest.mark.skipif(not allowed(*NAMESPACE, "mount -t tmpfs none /mnt"),
 
 def plant(place: Path) -> Path:
     """Parameters and stories of a small run, and nothing that a stage made."""
-    from ruamel.yaml import YAML
-
     place.mkdir()
-    yaml = YAML()
-    params = yaml.load((ROOT / "tinylm/presets/storybook.yaml").read_text("utf-8"))
-    params["data"] |= {"source": "local", "path": "stories.jsonl", "held_out_share": 0.1, "train_stories": None}
-    params["embedding"] |= {"source": "random", "width": 8}
-    params["model"] |= {"layers": 1, "heads": 2, "feed_forward": 16, "context": 16}
-    params["train"] |= {"batch_size": 4, "tokens": 400, "validate_every": 50, "sample_every": 50}
-    params["evaluate"] |= {"stories": 2, "new_tokens": 4, "ngram_order": 2, "attention_sentences": 1, "bootstrap": 20}
-    params["evaluate"] |= {"tendency_sentences": 2, "ablation_stories": 2}
-    params["runtime"] |= {"threads": 1, "device": "cpu"}
-    with open(place / "params.yaml", "w", encoding="utf-8") as handle:
-        yaml.dump(params, handle)
-    rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
-    (place / "stories.jsonl").write_text(rows, encoding="utf-8")
-    for name in ("stages", "tinylm", "docs"):
-        (place / name).symlink_to(ROOT / name)
+    params = stages.small_params()
+    params["embedding"]["source"] = "random"
+    params["model"] |= {"layers": 1, "context": 16}
+    params["train"] |= {"tokens": 400, "validate_every": 50, "sample_every": 50}
+    params["evaluate"] |= {"stories": 2, "new_tokens": 4, "tendency_sentences": 2, "ablation_stories": 2}
+    params["runtime"]["snapshot_every_s"] = 5.0
+    stages.plant(place, params)
     return place
 
 
