@@ -179,7 +179,8 @@ def test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refuse
     always = {"report"}  # its page shows times, which DVC does not know: it looks each time
     assert {name.partition("@")[0] for name in status} == set(stages.split()) | always
     if "train" in stages.split():
-        assert (done.returncode, "but since then: code changed; TINYLM_RESUME=force" in done.stderr) == (2, True)
+        # where the machine uses the kernels, those of edited C++ are others too
+        assert (done.returncode, "but since then: code changed" in done.stderr) == (2, True), done.stderr
     else:
         assert (done.returncode, "resumed after update" in done.stdout) == (0, True)
         weights = "models/model.safetensors"

@@ -16,7 +16,7 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/kernels/library.py", '"-O3", ', '"-O3", "-ffast-math", ', f"download vocab {MODEL}"),
     ("tinylm/kernels/text/clean_blocks.cpp", "0x20", "0x21", "download vocab"),
     ("tinylm/kernels/training/numbers.h", "x >> 31", "x >> 30", TRAIN),
-    ("tinylm/kernels/training/adam.cpp", "decoupled", "decoupled == 0", TRAIN),
+    ("tinylm/kernels/training/adam.cpp", "r.decoupled ?", "!r.decoupled ?", TRAIN),
     ("tinylm/kernels/decoding/products.h", "0.5f * x", "0.25f * x", f"{DECODE} seed_score report"),
     ("tinylm/text/in_order.py", "waiting.popleft()", "waiting.pop()", "download vocab"),
     ("tinylm/text/corpus/cleaning.py", '"\\r\\n", "\\n"', '"\\r\\n", " "', "download"),
