@@ -143,19 +143,14 @@ def test_the_report_shows_everything(pipeline):
 @pytest.mark.parametrize(
     ("command", "path", "stage"),
     [
-        ("vocab", "data/stories/train.jsonl", "download"),
-        ("train", "data/vocab/tokenizer.json", "vocab"),
-        ("evaluate", "models/config.json", "train"),
-        ("beam_bench", "models/config.json", "train"),
-        ("kv_bench", "data/vocab/tokenizer.json", "vocab"),
-        ("accum_run 1", "data/vocab/tokenizer.json", "vocab"),
-        ("accum_sweep", "data/accum/1.json", "accum_run@1"),
-        ("ckpt_bench", "data/vocab/tokenizer.json", "vocab"),
+        ("vocab", "data/stories/train.jsonl", "download"), ("train", "data/vocab/tokenizer.json", "vocab"),
+        ("evaluate", "models/config.json", "train"), ("beam_bench", "models/config.json", "train"),
+        ("kv_bench", "data/vocab/tokenizer.json", "vocab"), ("accum_run 1", "data/vocab/tokenizer.json", "vocab"),
+        ("accum_sweep", "data/accum/1.json", "accum_run@1"), ("ckpt_bench", "data/vocab/tokenizer.json", "vocab"),
         ("seed_train 2", "data/vocab/tokenizer.json", "vocab"),
-        ("seed_score 2", "data/seeds/2/config.json", "seed_train@2"),
-        ("seeds", "data/figures/train.json", "train"),
+        ("seed_score 2", "data/seeds/2/config.json", "seed_train@2"), ("seeds", "data/figures/train.json", "train")
     ],
-)
+)  # fmt: skip
 def test_a_missing_input_names_the_stage_that_makes_it(empty, capsys, command, path, stage):
     assert run(command) == 2
     told = capsys.readouterr().err

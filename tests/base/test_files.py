@@ -465,16 +465,8 @@ def test_a_folder_starts_empty_and_leaves_nothing_of_an_earlier_attempt(tmp_path
     with atomic_folder(tmp_path / "made") as folder:
         (folder / "a").touch()
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
-        "made",
-        "made/a",
-        "new",
-        "new/deep",
-        "new/deep/made",
-        "new/deep/made/a",
-        "old",
-        "old/made",
-        "old/made/a",
-    ]
+        "made", "made/a", "new", "new/deep", "new/deep/made", "new/deep/made/a", "old", "old/made", "old/made/a"
+    ]  # fmt: skip
 
 
 def test_a_folder_that_cannot_be_named_for_the_first_time_leaves_nothing(tmp_path, monkeypatch):

@@ -118,16 +118,12 @@ def test_a_prompt_without_quotes_is_noted(run_folder, capsys):
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
-        (["--seed", "7"], {"seed": 7}),
-        (["--temperature", "3"], {"temperature": 3.0}),
-        (["--greedy"], {"temperature": 0.0}),
-        (["--top-k", "2"], {"top_k": 2}),
-        (["--top-p", "0.2"], {"top_p": 0.2}),
-        (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
-        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}),
-        (["--no-cache"], {}),
+        (["--seed", "7"], {"seed": 7}), (["--temperature", "3"], {"temperature": 3.0}),
+        (["--greedy"], {"temperature": 0.0}), (["--top-k", "2"], {"top_k": 2}),
+        (["--top-p", "0.2"], {"top_p": 0.2}), (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
+        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}), (["--no-cache"], {})
     ],
-)
+)  # fmt: skip
 def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
     assert main(["generate", "the cat", "--max-tokens", "60", *options]) == 0
     (text,), _ = sampled(["the cat"], 60, **changes)

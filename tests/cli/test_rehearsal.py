@@ -97,10 +97,7 @@ def test_five_stories_are_too_few_for_the_benches():
         ({"evaluate.prompt_tokens": 29}, "params.yaml: evaluate.prompt_tokens = 29; allowed: fewer than the words of"),
         ({"beam_bench.prompt_tokens": 29}, "params.yaml: beam_bench.prompt_tokens = 29; allowed: less than the words"),
         ({"vocab.min_count": 9999}, "vocab.min_count = 9999: no word is left; allowed: at most "),
-        (
-            {"vocab.tokenizer": "longest_match", "vocab.max_size": 5},
-            "vocab.max_size = 5; allowed with tokenizer: lo",
-        ),
+        ({"vocab.tokenizer": "longest_match", "vocab.max_size": 5}, "vocab.max_size = 5; allowed with tokenizer: lo"),
         ({"vocab.tokenizer": "gpt2", "vocab.path": "no"}, "vocab.path = 'no': "),
         (
             {"vocab.tokenizer": "longest_match", "vocab.max_size": 100, "train.sample_prompt": ""},
@@ -121,8 +118,7 @@ def test_a_demand_that_a_later_stage_would_refuse(changes, named):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "note"),
-    [("the zorp", "not in the vocabulary, seen as <unk>: 'zorp'"), ("the", "")],
+    ("prompt", "note"), [("the zorp", "not in the vocabulary, seen as <unk>: 'zorp'"), ("the", "")]
 )
 def test_words_of_the_sample_prompt_that_the_vocabulary_lacks_get_a_note(prompt, note):
     plant()

@@ -11,13 +11,8 @@ from tinylm.compare.revisions import Absent, Revision
 from tinylm.compare.runs import Run, Stories
 
 PARAMS = {
-    "data.seed": 1,
-    "train.lr": 0.003,
-    "train.seed": 1,
-    "decode.seed": 1,
-    "runtime.threads": 2,
-    "kv_bench.batch": 20,
-}
+    "data.seed": 1, "train.lr": 0.003, "train.seed": 1, "decode.seed": 1, "runtime.threads": 2, "kv_bench.batch": 20
+}  # fmt: skip
 COUNT = 40
 
 
@@ -91,14 +86,11 @@ def revision():
 
     def make(name="main", **changes):
         files = {
-            "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n",
-            "dvc.lock": {"schema": "2.0", "stages": LOCK},
-            "metrics/train.json": {"held_out_loss_best": 1.5},
-            "metrics/evaluate.json": {"perplexity": 2.5},
-            "data/evaluate/stories.csv": table(STORY_ROWS),
-            "data/evaluate/samples.csv": table(SAMPLE_ROWS),
-            **changes,
-        }
+            "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\n", "dvc.lock": {"schema": "2.0", "stages": LOCK},
+            "metrics/train.json": {"held_out_loss_best": 1.5}, "metrics/evaluate.json": {"perplexity": 2.5},
+            "data/evaluate/stories.csv": table(STORY_ROWS), "data/evaluate/samples.csv": table(SAMPLE_ROWS),
+            **changes
+        }  # fmt: skip
 
         class Fake(Revision):
             def read(self, path):

@@ -36,10 +36,7 @@ def test_two_revisions_as_a_table_a_page_and_json(revisions, capsys, folder):
     assert "<h1>b against a</h1>" in (folder / "out/page.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))],
-)
+@pytest.mark.parametrize(("words", "expected"), [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))])
 def test_all_experiments_against_the_current_commit_or_another(revisions, words, expected):
     assert main(["compare", *words]) == 0
     assert revisions == [expected]

@@ -85,12 +85,7 @@ def test_the_page_says_the_same_and_needs_nothing_from_outside(pair):
     page = to_html(pair)
     plain = html.unescape(re.sub(r"<[^>]+>", " ", page))
     told = "better over these texts; another seed alone might do as much"
-    for said in (
-        "train.lr",
-        told,
-        "warm-newt against main",
-        "(it ends there)",
-    ):
+    for said in ("train.lr", told, "warm-newt against main", "(it ends there)"):
         assert said in plain
     assert page.count("<svg") == 3
     assert "difference from main, left is better" in plain

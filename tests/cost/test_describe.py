@@ -110,14 +110,9 @@ def test_blocks_that_differ_stand_apart(new_model):
     text = format_description(describe(new_model(norm="post", embedding="frozen", layers=3)))
     lines = [line.split("   ")[0].strip() for line in text.splitlines()]
     assert [line for line in lines if line.startswith(("block", "attention", "feed"))] == [
-        "block 1-3, each:",
-        "block 1:",
-        "attention",
-        "block 1-3, each:",
-        "feed-forward",
-        "block 2-3, each:",
-        "attention",
-    ]
+        "block 1-3, each:", "block 1:", "attention", "block 1-3, each:", "feed-forward", "block 2-3, each:",
+        "attention"
+    ]  # fmt: skip
     assert "embedding, frozen  " in text
 
 

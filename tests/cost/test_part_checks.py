@@ -14,18 +14,9 @@ from tinylm.model.transformer import Block, SelfAttention, TinyLM
 from tinylm.presets.write import FOLDER
 
 D = {
-    "layers": 6,
-    "heads": 8,
-    "head_width": None,
-    "feed_forward": 2048,
-    "context": 64,
-    "norm": "post",
-    "activation": "relu",
-    "init": "torch",
-    "qkv_bias": False,
-    "tied_output": False,
-    "output_bias": True,
-}
+    "layers": 6, "heads": 8, "head_width": None, "feed_forward": 2048, "context": 64, "norm": "post",
+    "activation": "relu", "init": "torch", "qkv_bias": False, "tied_output": False, "output_bias": True
+}  # fmt: skip
 E = {"layers": 2, "heads": 1, "feed_forward": 128, "context": 50, "norm_kind": "rms", "tied_output": False}
 
 
@@ -99,12 +90,9 @@ def test_the_parameters_of_published_systems_part_by_part(plant, capsys):
         blank = TinyLM(ModelSettings(**params), torch.empty(50_257, 512))
     found = {line.what: (line.found, line.ok) for line in part_checks.check_parameters(blank)}
     assert found == {
-        "embedding": ("25,731,584", True),
-        "blocks": ("18,905,088", True),
-        "final norm": ("1,024", True),
-        "output": ("25,781,841", True),
-        "all": ("70,419,537", True),
-    }
+        "embedding": ("25,731,584", True), "blocks": ("18,905,088", True), "final norm": ("1,024", True),
+        "output": ("25,781,841", True), "all": ("70,419,537", True)
+    }  # fmt: skip
 
 
 def doubled(original):

@@ -7,26 +7,14 @@ from tinylm.cost.describe import describe, summary
 from tinylm.model.transformer import TinyLM
 
 D = {
-    "layers": 6,
-    "heads": 8,
-    "feed_forward": 2048,
-    "context": 64,
-    "norm": "post",
-    "activation": "relu",
-    "qkv_bias": False,
-    "tied_output": False,
-    "output_bias": True,
-}
+    "layers": 6, "heads": 8, "feed_forward": 2048, "context": 64, "norm": "post", "activation": "relu",
+    "qkv_bias": False, "tied_output": False, "output_bias": True
+}  # fmt: skip
 E = {"layers": 2, "heads": 1, "feed_forward": 128, "context": 50, "norm_kind": "rms", "tied_output": False}
 A = {
-    "layers": 4,
-    "heads": 6,
-    "feed_forward": 1200,
-    "context": 64,
-    "qkv_bias": False,
-    "attention_bias": False,
-    "output_bias": True,
-}
+    "layers": 4, "heads": 6, "feed_forward": 1200, "context": 64, "qkv_bias": False, "attention_bias": False,
+    "output_bias": True
+}  # fmt: skip
 B = {"layers": 3, "heads": 8, "feed_forward": 2048, "context": 64, "norm_kind": "std", "tied_output": False}
 
 
@@ -46,13 +34,9 @@ def counted(settings, vocab_size: int, width: int) -> dict:
 
 def test_d_part_by_part(new_settings):
     assert counted(new_settings(**D), 50_257, 512) == {
-        "embedding": 25_731_584,
-        "blocks": 18_905_088,
-        "final norm": 1_024,
-        "output": 25_781_841,
-        "all": 70_419_537,
-        "trainable": 70_419_537,
-    }
+        "embedding": 25_731_584, "blocks": 18_905_088, "final norm": 1_024, "output": 25_781_841, "all": 70_419_537,
+        "trainable": 70_419_537
+    }  # fmt: skip
 
 
 def test_e(new_settings):

@@ -61,13 +61,7 @@ def test_cached_equals_uncached_past_the_context(model, prompts, settings, slide
         chosen = settings(slide=slide, temperature=temperature, top_k=9, repetition_penalty=1.2)
         cached, uncached = (
             generate(
-                model,
-                prompts * 2,
-                chosen,
-                max_new_tokens=30,
-                use_cache=use,
-                with_log_probs=True,
-                stop_at_eos=stop,
+                model, prompts * 2, chosen, max_new_tokens=30, use_cache=use, with_log_probs=True, stop_at_eos=stop
             )
             for use in (True, False)
         )

@@ -10,13 +10,10 @@ from tinylm.decoding.settings import DecodeSettings
 @pytest.mark.parametrize(
     ("end", "steps", "expected"),
     [
-        (None, 4, [0.8, 0.8, 0.8, 0.8]),
-        (1.2, 5, [0.8, 0.9, 1.0, 1.1, 1.2]),
-        (0.0, 3, [0.8, 0.4, 0.0]),
-        (1.2, 2, [0.8, 1.2]),
-        (1.2, 1, [0.8]),
+        (None, 4, [0.8, 0.8, 0.8, 0.8]), (1.2, 5, [0.8, 0.9, 1.0, 1.1, 1.2]), (0.0, 3, [0.8, 0.4, 0.0]),
+        (1.2, 2, [0.8, 1.2]), (1.2, 1, [0.8])
     ],
-)
+)  # fmt: skip
 def test_temperature_goes_linearly_from_the_first_new_token_to_the_last(settings, end, steps, expected):
     chosen = settings(temperature=0.8, temperature_end=end)
     found = [chosen.temperature_at(step, steps) for step in range(steps)]
@@ -52,17 +49,10 @@ def test_words_name_what_is_in_force_and_nothing_else(settings, changes, words):
 
 
 RANGES = {
-    "temperature": (0.0, 1e6),
-    "temperature_end": (0.0, 1e6),
-    "top_k": (0, 1_000_000_000),
-    "top_p": (5e-324, 1.0),
-    "fallback_mass": (0.0, 1.0),
-    "fallback_top_p": (5e-324, 1.0),
-    "repetition_penalty": (1.0, 1000.0),
-    "repetition_window": (1, 1_000_000),
-    "length_penalty": (0.0, 10.0),
-    "seed": (0, 2**62),
-}
+    "temperature": (0.0, 1e6), "temperature_end": (0.0, 1e6), "top_k": (0, 1_000_000_000), "top_p": (5e-324, 1.0),
+    "fallback_mass": (0.0, 1.0), "fallback_top_p": (5e-324, 1.0), "repetition_penalty": (1.0, 1000.0),
+    "repetition_window": (1, 1_000_000), "length_penalty": (0.0, 10.0), "seed": (0, 2**62)
+}  # fmt: skip
 
 
 accepted = functools.partial(accepts, "decode", DECODE, DecodeSettings)

@@ -175,19 +175,10 @@ def test_a_penalty_of_repetitions_counts_the_end_there_and_not_here():
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
     settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2, length_penalty=0.3)
     assert generation_config(words, settings, 64) == {
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-        "pad_token_id": 2,
-        "suppress_tokens": [0, 2, 3],
-        "max_length": 64,
-        "do_sample": True,
-        "temperature": 0.7,
-        "top_k": 11,
-        "top_p": 0.9,
-        "repetition_penalty": 1.2,
-        "length_penalty": 0.3,
-        "early_stopping": "never",
-    }
+        "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "suppress_tokens": [0, 2, 3], "max_length": 64,
+        "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2,
+        "length_penalty": 0.3, "early_stopping": "never"
+    }  # fmt: skip
     greedy = generation_config(words, decode_settings(temperature=0.0), 64)
     assert greedy["do_sample"] is False
     assert not {"temperature", "top_k", "top_p"} & greedy.keys()

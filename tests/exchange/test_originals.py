@@ -116,8 +116,7 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path, places):
 
 
 @pytest.mark.parametrize(
-    "sums",
-    ["[]", "{}", "null", "{", '{"model.safetensors": 1}', '{"../../x": "00"}', "[" * 10_000, "0" * 70_000],
+    "sums", ["[]", "{}", "null", "{", '{"model.safetensors": 1}', '{"../../x": "00"}', "[" * 10_000, "0" * 70_000]
 )
 def test_other_sums_than_ours_are_refused(exported, places, sums):
     (exported / "tinylm" / "sha256.json").write_text(sums)
@@ -154,15 +153,11 @@ def test_a_config_of_another_size_is_refused_before_the_model_is_made(exported, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocab_size": 23}, "24 ids; the model has 23"),
-        ({"vocab_size": 1 << 40}, "vocab_size"),
-        ({"width": 0}, "width"),
-        ({"width": "19"}, "width"),
-        ({"layers": 1001}, "layers"),
-        ({"heads": 40}, "model.heads"),
-        ({"norm": "sideways"}, "norm"),
+        ({"vocab_size": 23}, "24 ids; the model has 23"), ({"vocab_size": 1 << 40}, "vocab_size"),
+        ({"width": 0}, "width"), ({"width": "19"}, "width"), ({"layers": 1001}, "layers"),
+        ({"heads": 40}, "model.heads"), ({"norm": "sideways"}, "norm")
     ],
-)
+)  # fmt: skip
 def test_a_config_out_of_bounds_is_refused(exported, places, changes, message):
     change_config(exported, **changes)
     with pytest.raises(InputError, match=message) as caught:

@@ -39,14 +39,11 @@ def settings_of(index):
     """The settings of a choice; the others take turns, each with another period, so that all their pairs occur."""
     *chosen, (width, heads, head_width) = CHOICES[index]
     turns = {
-        "positions": ("sinusoids", "learned", "none"),
-        "activation": ("gelu", "relu"),
-        "norm_eps": (1e-5, 1e-8, 1e-3, 1e-12, 1.0),
-        "qkv_bias": (True, False),
-        "attention_bias": (True, True, False),
-        "feed_forward_bias": (True, True, True, False, False),
-        "layers": (2, 1, 3),
-    }
+        "positions": ("sinusoids", "learned", "none"), "activation": ("gelu", "relu"),
+        "norm_eps": (1e-5, 1e-8, 1e-3, 1e-12, 1.0), "qkv_bias": (True, False),
+        "attention_bias": (True, True, False), "feed_forward_bias": (True, True, True, False, False),
+        "layers": (2, 1, 3)
+    }  # fmt: skip
     others = {name: values[(index // 7 + index) % len(values)] for name, values in turns.items()}
     return {**dict(zip(NAMES, chosen)), "width": width, "heads": heads, "head_width": head_width, **others}
 
@@ -216,14 +213,9 @@ def test_presets_and_their_architectures():
         pre = settings.norm == "pre" and settings.final_norm
         found[name] = "refused" if stock_problem(settings) else "GPT-2" if pre else "OPT"
     assert found == {
-        "storybook": "GPT-2",
-        "tinystories-2m": "GPT-2",
-        "word-50k": "GPT-2",
-        "shakespeare-bpe": "GPT-2",
-        "assignment-baseline": "OPT",
-        "gpt2-bpe": "OPT",
-        "word-10k": "refused",
-    }
+        "storybook": "GPT-2", "tinystories-2m": "GPT-2", "word-50k": "GPT-2", "shakespeare-bpe": "GPT-2",
+        "assignment-baseline": "OPT", "gpt2-bpe": "OPT", "word-10k": "refused"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,9 @@ from tinylm.base.files import sha256
 
 FOLDERS = ("data", "models", "metrics", "plots", "report")
 LAST_BYTES = {
-    ".json": b"\n",
-    ".csv": b"\n",
-    ".jsonl": b"\n",
-    ".html": b"</html>\n",
-    ".png": b"IEND\xaeB`\x82",
-    ".pdf": b"%%EOF",
-}
+    ".json": b"\n", ".csv": b"\n", ".jsonl": b"\n", ".html": b"</html>\n", ".png": b"IEND\xaeB`\x82",
+    ".pdf": b"%%EOF"
+}  # fmt: skip
 
 
 def measured(name: str) -> bool:

@@ -45,16 +45,10 @@ def test_fault_40_unknown_words_and_long_prompts_are_warned_of():
 
 
 HOSTILE = [
-    {"temperature": 1e-9},
-    {"temperature": 5e-324},
-    {"temperature": 1e6},
-    {"temperature": 0.0},
-    {"top_k": 1},
-    {"top_k": 10**9},
-    {"top_p": 1e-300},
-    {"repetition_penalty": 1000.0},
-    {"temperature": 0.0, "temperature_end": 1e6},
-]
+    {"temperature": 1e-9}, {"temperature": 5e-324}, {"temperature": 1e6}, {"temperature": 0.0}, {"top_k": 1},
+    {"top_k": 10**9}, {"top_p": 1e-300}, {"repetition_penalty": 1000.0},
+    {"temperature": 0.0, "temperature_end": 1e6}
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("changes", HOSTILE)
@@ -125,16 +119,11 @@ def test_fault_42_past_the_context_the_cache_changes_nothing(slide, temperature)
 @pytest.mark.parametrize(
     ("predictions", "references", "score"),
     [
-        ([], [], 0.0),
-        ([""], [""], 0.0),
-        ([""], ["a b c d e"], 0.0),
-        (["a b c d e"], [""], 0.0),
-        (["a"], ["a"], 0.0),
-        (["a b c"], ["a b c"], 0.0),
-        (["a b c d"], ["a b c d"], 1.0),
-        (["", "a b c d"], ["", "a b c d"], 1.0),
+        ([], [], 0.0), ([""], [""], 0.0), ([""], ["a b c d e"], 0.0), (["a b c d e"], [""], 0.0),
+        (["a"], ["a"], 0.0), (["a b c"], ["a b c"], 0.0), (["a b c d"], ["a b c d"], 1.0),
+        (["", "a b c d"], ["", "a b c d"], 1.0)
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("tokenize", ["13a", "none"])
 def test_fault_48_bleu_of_next_to_nothing_is_defined(predictions, references, score, tokenize):
     found = Bleu().compute(predictions=predictions, references=references, tokenize=tokenize)

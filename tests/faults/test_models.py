@@ -173,15 +173,11 @@ def test_fault_37_no_source_of_ours_unpickles():
 
 
 IDS = {
-    "equal ids": '{"a": 0, "b": 0, "<|endoftext|>": 1}',
-    "a gap": '{"a": 0, "b": 2, "<|endoftext|>": 3}',
-    "huge": '{"a": 0, "b": 9223372036854775808, "<|endoftext|>": 1}',
-    "nested": "[" * 100_000,
-    "no object": "[]",
-    "a word for an id": '{"a": "0"}',
-    "true for an id": '{"a": false, "<|endoftext|>": true}',
-    "equal keys": '{"a": 0, "a": 1, "<|endoftext|>": 2}',
-}
+    "equal ids": '{"a": 0, "b": 0, "<|endoftext|>": 1}', "a gap": '{"a": 0, "b": 2, "<|endoftext|>": 3}',
+    "huge": '{"a": 0, "b": 9223372036854775808, "<|endoftext|>": 1}', "nested": "[" * 100_000, "no object": "[]",
+    "a word for an id": '{"a": "0"}', "true for an id": '{"a": false, "<|endoftext|>": true}',
+    "equal keys": '{"a": 0, "a": 1, "<|endoftext|>": 2}'
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", IDS)

@@ -51,15 +51,9 @@ def flip(path):
 
 
 FILES = [
-    "data/stories/train.jsonl",
-    "data/stories/sha256.json",
-    "data/tokens/train.ids",
-    "data/tokens/train.offsets",
-    "data/accum/1.json",
-    "models/model.safetensors",
-    "metrics/train.json",
-    "plots/loss.csv",
-]
+    "data/stories/train.jsonl", "data/stories/sha256.json", "data/tokens/train.ids", "data/tokens/train.offsets",
+    "data/accum/1.json", "models/model.safetensors", "metrics/train.json", "plots/loss.csv"
+]  # fmt: skip
 
 
 def test_whole_bytes_pass_without_a_word(here, capsys):

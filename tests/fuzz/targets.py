@@ -191,19 +191,8 @@ def _sign_matrix(path: Path) -> None:
 
 # name -> (reader, its share of the cases)
 TARGETS: dict[str, tuple[Callable[[Path], None], int]] = {
-    "params": (params, 16),
-    "jsonl": (corpus, 8),
-    "csv": (corpus, 8),
-    "txt": (corpus, 8),
-    "parquet": (corpus, 4),
-    "vec": (vectors, 12),
-    "bin": (vectors, 12),
-    "tokenizer": (tokenizer, 10),
-    "gpt2": (gpt2, 4),
-    "model": (model, 8),
-    "export": (export, 6),
-    "matrix": (matrix, 6),
-    "tokens": (tokens, 4),
-    "snapshot": (snapshot, 6),
-    "prompt": (prompt, 6),
-}
+    "params": (params, 16), "jsonl": (corpus, 8), "csv": (corpus, 8), "txt": (corpus, 8), "parquet": (corpus, 4),
+    "vec": (vectors, 12), "bin": (vectors, 12), "tokenizer": (tokenizer, 10), "gpt2": (gpt2, 4),
+    "model": (model, 8), "export": (export, 6), "matrix": (matrix, 6), "tokens": (tokens, 4),
+    "snapshot": (snapshot, 6), "prompt": (prompt, 6)
+}  # fmt: skip

@@ -65,12 +65,9 @@ def test_an_edit_of_an_input_while_the_stage_runs_is_refused(folder, capsys, edi
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda: None,
-        lambda: write_params("mine.txt", lr=2.0),
-        lambda: Path("code/a.py").write_text("a"),
-        lambda: Path("data/stories/a.json").unlink(),
-        lambda: Path("two.py").write_text("b"),
+        lambda: None, lambda: write_params("mine.txt", lr=2.0), lambda: Path("code/a.py").write_text("a"),
+        lambda: Path("data/stories/a.json").unlink(), lambda: Path("two.py").write_text("b")
     ],
-)
+)  # fmt: skip
 def test_what_is_no_input_of_the_stage_may_change(folder, edit):
     assert run(edit) == 0

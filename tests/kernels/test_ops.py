@@ -57,10 +57,7 @@ CASES = {
     "layer norm": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "layer")),
     "rms norm": ([(B, T, D), (D,)], lambda ops, *x: ops.norm(*x, None, 1e-5, "rms")),
     "std norm, for a product": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "std", True)),
-    "gelu": (
-        [(B, T, D), (INNER, D), (INNER,), (D, INNER), (D,)],
-        lambda ops, *x: ops.feed_forward(*x, "gelu"),
-    ),
+    "gelu": ([(B, T, D), (INNER, D), (INNER,), (D, INNER), (D,)], lambda ops, *x: ops.feed_forward(*x, "gelu")),
     "relu, no bias": (
         [(B, T, D), (INNER, D), (D, INNER)],
         lambda ops, x, up, down: ops.feed_forward(x, up, None, down, None, "relu"),

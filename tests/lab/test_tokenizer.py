@@ -17,34 +17,14 @@ TRAIN = [
     "KING LEAR: What's the matter?\nthe KING\u2019s men \u2026 the the the time time dog dog",
 ]
 TEXTS = [
-    "",
-    " ",
-    "once upon a time",
-    "Lily's dog",
-    "LILY'S DOG",
-    "KING lear",
-    "the <eos> and <unk> <sos>x",
-    "a\tb\nc\r\nd\x00e\x85f",
-    "zero\u200bwidth \ufeffmark soft\u00adhyphen",
-    "cafe\u0301s caf\u00e9s",
-    "\u03a3\u039f\u03a6\u039f\u03a3 \u03a3",
-    "\u0130stanbul",
-    "x" * 250,
-    "e" * 99 + "'s",
-    "it's 'quoted' \u2018so\u2019 rock'n'roll's",
-    "5.00 + 3 = 8; a|b~c^d`e $",
-    "\U0001f600 smile \u4e2d\u6587",
-    "\ud800 lone",
-    "a  b   c ",
-    "\u00a0\u2003spaces\u3000",
-    "under_score\u203fd",
-    "\u0661\u0662 \u216b \u00bd",
-    '"open" "close" (in) out.',
-    "\u0927\u0928\u094d\u092f\u0935\u093e\u0926",
-    "What's   the\n\nmatter? ",
-    "\u1e9e\u00df \u00dfa",
-    "the\u2028time\x1ddog",
-]
+    "", " ", "once upon a time", "Lily's dog", "LILY'S DOG", "KING lear", "the <eos> and <unk> <sos>x",
+    "a\tb\nc\r\nd\x00e\x85f", "zero\u200bwidth \ufeffmark soft\u00adhyphen", "cafe\u0301s caf\u00e9s",
+    "\u03a3\u039f\u03a6\u039f\u03a3 \u03a3", "\u0130stanbul", "x" * 250, "e" * 99 + "'s",
+    "it's 'quoted' \u2018so\u2019 rock'n'roll's", "5.00 + 3 = 8; a|b~c^d`e $", "\U0001f600 smile \u4e2d\u6587",
+    "\ud800 lone", "a  b   c ", "\u00a0\u2003spaces\u3000", "under_score\u203fd", "\u0661\u0662 \u216b \u00bd",
+    '"open" "close" (in) out.', "\u0927\u0928\u094d\u092f\u0935\u093e\u0926", "What's   the\n\nmatter? ",
+    "\u1e9e\u00df \u00dfa", "the\u2028time\x1ddog"
+]  # fmt: skip
 KINDS = [
     {"tokenizer": "words", "punctuation": punctuation, "lower_case": lower}
     for punctuation in ("drop", "keep", "attached")

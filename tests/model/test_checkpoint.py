@@ -237,10 +237,7 @@ def both(tensors):
             one("blocks.1.norm2.gain", lambda tensor: tensor[:3].clone()),
             "tensor blocks.1.norm2.gain is (3,) torch.float32; allowed: (19,) torch.float32",
         ),
-        (
-            one("final_norm.bias", lambda tensor: tensor / 0),
-            "tensor final_norm.bias holds a value that is not finite",
-        ),
+        (one("final_norm.bias", lambda tensor: tensor / 0), "tensor final_norm.bias holds a value that is not finite"),
     ],
 )
 def test_what_does_not_fit_is_said_with_its_remedy(saved, change, problem):

@@ -8,22 +8,13 @@ from tests.support.small import MODEL, accepts
 from tinylm.model.settings import ModelSettings
 
 RANGES = {
-    "layers": (1, 1000),
-    "heads": (1, 10_000),
-    "head_width": (1, 100_000),
-    "feed_forward": (1, 1_000_000),
-    "context": (2, 1_000_000),
-    "dropout": (0.0, 0.99),
-    "norm_eps": (5e-324, 1.0),
-}
+    "layers": (1, 1000), "heads": (1, 10_000), "head_width": (1, 100_000), "feed_forward": (1, 1_000_000),
+    "context": (2, 1_000_000), "dropout": (0.0, 0.99), "norm_eps": (5e-324, 1.0)
+}  # fmt: skip
 CHOICES = {
-    "norm": {"pre", "post"},
-    "norm_kind": {"layer", "rms", "std"},
-    "positions": {"sinusoids", "learned", "none"},
-    "activation": {"relu", "gelu"},
-    "init": {"scaled", "xavier", "torch"},
-    "embedding": {"tuned", "frozen"},
-}
+    "norm": {"pre", "post"}, "norm_kind": {"layer", "rms", "std"}, "positions": {"sinusoids", "learned", "none"},
+    "activation": {"relu", "gelu"}, "init": {"scaled", "xavier", "torch"}, "embedding": {"tuned", "frozen"}
+}  # fmt: skip
 
 
 accepted = functools.partial(accepts, "model", MODEL, ModelSettings)

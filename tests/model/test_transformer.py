@@ -35,19 +35,14 @@ def copy_block(block: Block, layer: nn.TransformerEncoderLayer) -> None:
     """Our weights into torch's layer."""
     attention, forward = block.attention, block.feed_forward
     pairs = [
-        (layer.self_attn.in_proj_weight, attention.qkv.weight),
-        (layer.self_attn.in_proj_bias, attention.qkv.bias),
+        (layer.self_attn.in_proj_weight, attention.qkv.weight), (layer.self_attn.in_proj_bias, attention.qkv.bias),
         (layer.self_attn.out_proj.weight, attention.out.weight),
-        (layer.self_attn.out_proj.bias, attention.out.bias),
-        (layer.linear1.weight, forward.up.weight),
-        (layer.linear1.bias, forward.up.bias),
-        (layer.linear2.weight, forward.down.weight),
-        (layer.linear2.bias, forward.down.bias),
-        (layer.norm1.weight, block.norm1.gain),
-        (layer.norm1.bias, block.norm1.bias),
-        (layer.norm2.weight, block.norm2.gain),
-        (layer.norm2.bias, block.norm2.bias),
-    ]
+        (layer.self_attn.out_proj.bias, attention.out.bias), (layer.linear1.weight, forward.up.weight),
+        (layer.linear1.bias, forward.up.bias), (layer.linear2.weight, forward.down.weight),
+        (layer.linear2.bias, forward.down.bias), (layer.norm1.weight, block.norm1.gain),
+        (layer.norm1.bias, block.norm1.bias), (layer.norm2.weight, block.norm2.gain),
+        (layer.norm2.bias, block.norm2.bias)
+    ]  # fmt: skip
     with torch.no_grad():
         for theirs, ours in pairs:
             theirs.copy_(ours)

@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 TITLES = {
-    "Loss",
-    "Perplexity",
-    "Learning rate",
-    "Gradient norm",
-    "Beam search",
-    "Key-value cache",
-    "Accumulation, equal tokens",
-    "Gradient checkpointing",
-}
+    "Loss", "Perplexity", "Learning rate", "Gradient norm", "Beam search", "Key-value cache",
+    "Accumulation, equal tokens", "Gradient checkpointing"
+}  # fmt: skip
 OUTSIDE = r"""<(?:script|link|img|iframe)[^>]*\s(?:src|href)=["']?(?:https?:)?//[^"'\s>]+"""
 
 

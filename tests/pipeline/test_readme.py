@@ -22,28 +22,13 @@ PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
 RUN = (
-    ("dvc", "dag"),
-    ("dvc", "status"),
-    ("dvc", "repro"),
-    ("dvc", "params", "diff"),
-    ("dvc", "metrics", "diff"),
-    ("dvc", "metrics", "show"),
-    ("dvc", "plots", "diff"),
-    ("dvc", "plots", "show"),
-    ("dvc", "exp", "show"),
-    ("dvc", "queue", "status"),
-    ("tinylm", "attention"),
-    ("tinylm", "describe"),
-    ("tinylm", "generate"),
-    ("tinylm", "preset", "--list"),
-)
+    ("dvc", "dag"), ("dvc", "status"), ("dvc", "repro"), ("dvc", "params", "diff"), ("dvc", "metrics", "diff"),
+    ("dvc", "metrics", "show"), ("dvc", "plots", "diff"), ("dvc", "plots", "show"), ("dvc", "exp", "show"),
+    ("dvc", "queue", "status"), ("tinylm", "attention"), ("tinylm", "describe"), ("tinylm", "generate"),
+    ("tinylm", "preset", "--list")
+)  # fmt: skip
 # Slow, or they change the machine: what else stands here by a pattern and is not run.
-SHELL = (
-    r"git clone \S+( \S+)?",
-    r"cd \S+",
-    r"source \.venv/bin/activate",
-    r"(xdg-)?open report/(index|lab)\.html",
-)
+SHELL = (r"git clone \S+( \S+)?", r"cd \S+", r"source \.venv/bin/activate", r"(xdg-)?open report/(index|lab)\.html")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -219,17 +204,12 @@ def test_the_table_of_reruns_is_the_tested_one():
 @pytest.mark.parametrize(
     ("command", "word"),
     [
-        ("dvc repro --no-such-option", "understand"),
-        ("dvc repro -f -s kv_bunch", "kv_bunch"),
-        ("dvc exp run -S train.learning_rate=1", "train.learning_rate"),
-        ("tinylm sing", "understand"),
-        ("tinylm preset nobody", "nobody"),
-        ("make coffee", "coffee"),
-        ("python -m tinylm.coffee", "coffee"),
-        ("pytest tests/test_nothing.py", "test_nothing"),
-        ("rm -rf data", "neither"),
+        ("dvc repro --no-such-option", "understand"), ("dvc repro -f -s kv_bunch", "kv_bunch"),
+        ("dvc exp run -S train.learning_rate=1", "train.learning_rate"), ("tinylm sing", "understand"),
+        ("tinylm preset nobody", "nobody"), ("make coffee", "coffee"), ("python -m tinylm.coffee", "coffee"),
+        ("pytest tests/test_nothing.py", "test_nothing"), ("rm -rf data", "neither")
     ],
-)
+)  # fmt: skip
 def test_wrong_commands_are_found(command, word, pipeline):
     assert word in (problem(shlex.split(command), list(pipeline["stages"])) or "")
 

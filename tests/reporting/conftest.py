@@ -103,12 +103,9 @@ def _figures(held: dict[str, Any], updates: int, layers: int, heads: int) -> dic
     samples = {"continuation_perplexity": 4.2, "reference_perplexity": 7.0, "bleu1": 31.0, "bleu2": 14.0, "bleu3": 7.5}
     found["samples"] |= {name: _interval(value) for name, value in samples.items()}
     quality = {
-        "sampling": (4.0, -2.0, 0.60, 0.05),
-        "greedy": (5.0, -1.0, 0.45, 0.20),
-        "beam 1": (5.0, -1.0, 0.45, 0.20),
-        "beam 5": (5.4, -0.8, 0.40, 0.28),
-        "beam 10": (5.5, -0.78, 0.38, 0.30),
-    }
+        "sampling": (4.0, -2.0, 0.60, 0.05), "greedy": (5.0, -1.0, 0.45, 0.20), "beam 1": (5.0, -1.0, 0.45, 0.20),
+        "beam 5": (5.4, -0.8, 0.40, 0.28), "beam 10": (5.5, -0.78, 0.38, 0.30)
+    }  # fmt: skip
     keys = ("bleu4", "log_prob_per_token", "distinct2", "repeated_4grams")
     held["beam_bench"]["methods"] = {
         name: dict(zip(keys, row)) | {"log_prob": 60 * row[1], "sense": _sense(20.0 + len(name))}

@@ -24,15 +24,11 @@ from tinylm.reporting.figures import (
 ROWS = [{"cache": True, "n": 32, "speed": 30.0}, {"cache": False, "n": 32, "speed": 10.0}]
 RUN = Figures(
     {
-        "loss": 2.0,
-        "rows": ROWS,
-        "curve": [[0, 0, 9.0], [50, 640, 4.0]],
-        "flag": True,
-        "name": "cpu",
-        "by-step": {"8": 1},
+        "loss": 2.0, "rows": ROWS, "curve": [[0, 0, 9.0], [50, 640, 4.0]], "flag": True, "name": "cpu",
+        "by-step": {"8": 1}
     },
     {"loss": 3.0, "rows": ROWS[:1], "curve": [[0, 0, 8.0]], "flag": True, "name": "gpu"},
-)
+)  # fmt: skip
 ONE = Figures({"updates": 1200, "beams": [{"k": 5, "bleu": 0.25}, {"k": 10, "bleu": 0.5}], "widths": [16, 32]})
 STUDY = Figures({"0.1": Figures({"loss": 4.0}, {"loss": 5.0}), "0.2": Figures({"loss": 3.0}), "data": {}})
 
@@ -65,21 +61,11 @@ def test_rows_curves_and_tables_are_searched_seed_by_seed():
 @pytest.mark.parametrize(
     "figure",
     [
-        RUN.other,
-        RUN.other.deeper[3],
-        RUN.rows[9].speed,
-        at(RUN.curve, 7),
-        pick(RUN.rows, n=64).speed,
-        spread(ONE.updates),
-        lowest(STUDY, "other"),
-        highest(RUN.other, "loss"),
-        count(RUN.other),
-        ratio(1, 0),
-        ratio(RUN.other, 2),
-        1 - abs(RUN.other / 2 + 1) * 3,
-        Figures().loss,
+        RUN.other, RUN.other.deeper[3], RUN.rows[9].speed, at(RUN.curve, 7), pick(RUN.rows, n=64).speed,
+        spread(ONE.updates), lowest(STUDY, "other"), highest(RUN.other, "loss"), count(RUN.other), ratio(1, 0),
+        ratio(RUN.other, 2), 1 - abs(RUN.other / 2 + 1) * 3, Figures().loss
     ],
-)
+)  # fmt: skip
 def test_what_is_not_recorded_leaves_a_gap_and_decides_nothing(figure):
     assert not is_recorded(figure)
     assert f"{figure:.2f}" == GAP

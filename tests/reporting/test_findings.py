@@ -217,12 +217,9 @@ def test_a_beam_is_compared_with_greedy_decoding_prompt_by_prompt(low, high, cla
         }
 
     methods = {
-        "sampling": row(-9.0, -10.0, -8.0),
-        "greedy": row(0.0, 0.0, 0.0),
-        "beam 1": row(0.0, 0.0, 0.0),
-        "beam 10": row((low + high) / 2, low, high),
-        "beam 20": {"log_prob_per_token": -1.0},
-    }
+        "sampling": row(-9.0, -10.0, -8.0), "greedy": row(0.0, 0.0, 0.0), "beam 1": row(0.0, 0.0, 0.0),
+        "beam 10": row((low + high) / 2, low, high), "beam 20": {"log_prob_per_token": -1.0}
+    }  # fmt: skip
     (finding,) = judge_beams(Run({}, {"beam_bench": {"prompts": 10, "methods": methods}}, {}))
     assert expected in finding.text
     assert "higher for 7 and lower for 3 of 10 prompts" in finding.text
@@ -373,10 +370,7 @@ def test_accumulation_names_the_lowest_loss_of_each_comparison():
 
 @pytest.mark.parametrize(
     ("peak", "same", "expected"),
-    [
-        (50.0, True, ("saves memory", "to the last bit")),
-        (120.0, False, ("saves no memory", "differ")),
-    ],
+    [(50.0, True, ("saves memory", "to the last bit")), (120.0, False, ("saves no memory", "differ"))],
 )
 def test_recomputation_is_judged_at_the_greatest_depth(peak, same, expected):
     costs = {(8, True): (peak, 0.13), (8, False): (100.0, 0.10), (2, True): (1.0, 1.0), (2, False): (1.0, 9.0)}

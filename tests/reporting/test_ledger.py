@@ -115,18 +115,11 @@ def study_record(study) -> dict:
         for i, setting in enumerate(study.settings)
     }  # fmt: skip
     return {
-        "name": study.name,
-        "preset": study.preset,
-        "question": study.question,
-        "system": study.system,
-        "answer": study.answer,
-        "seeds": [1, 2],
-        "commands": [f"tinylm study {study.name}"],
-        "conditions": {"cores": 2, "threads": 1},
-        "date": "2025-01-02",
-        "data": {"unigram_loss": 5.5},
-        "settings": summed_up(study, runs),
-    }
+        "name": study.name, "preset": study.preset, "question": study.question, "system": study.system,
+        "answer": study.answer, "seeds": [1, 2], "commands": [f"tinylm study {study.name}"],
+        "conditions": {"cores": 2, "threads": 1}, "date": "2025-01-02", "data": {"unigram_loss": 5.5},
+        "settings": summed_up(study, runs)
+    }  # fmt: skip
 
 
 def decided(known: Library) -> dict[str, Entry]:

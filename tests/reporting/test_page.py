@@ -323,14 +323,11 @@ def test_author_and_hub_path_stand_under_the_title(full, params):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"author": " "}, "author = ' '"),
-        ({"author": "a\nb"}, "author = 'a\\nb'"),
-        ({"hub_path": "small-stories"}, "hub_path = 'small-stories'"),
-        ({"hub_path": "me/a--b"}, "OWNER/NAME"),
-        ({"prompts": ("a", " ")}, "prompts: text 2 is empty"),
-        ({"sentences": ("",)}, "sentences: text 1 is empty"),
+        ({"author": " "}, "author = ' '"), ({"author": "a\nb"}, "author = 'a\\nb'"),
+        ({"hub_path": "small-stories"}, "hub_path = 'small-stories'"), ({"hub_path": "me/a--b"}, "OWNER/NAME"),
+        ({"prompts": ("a", " ")}, "prompts: text 2 is empty"), ({"sentences": ("",)}, "sentences: text 1 is empty")
     ],
-)
+)  # fmt: skip
 def test_what_no_page_can_show_is_refused(changes, said):
     (problem,) = report_settings(**changes).problems()
     assert said in problem

@@ -8,14 +8,10 @@ Table = dict[str, set[str]]
 HEAVY = {"torch", "datasets", "evaluate", "matplotlib", "fasttext", "pandas", "tokenizers", "sacrebleu"}
 # (a module or package, libraries that it must not load when it is imported)
 LIGHT = (
-    ("tinylm.base", HEAVY),
-    ("tinylm.host", HEAVY),
-    ("tinylm.presets", HEAVY),
-    ("tinylm.cli.arguments", HEAVY),
-    ("tinylm.text", {"torch"}),
-    ("tinylm.reporting", {"torch"}),
-    ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
-)
+    ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli.arguments", HEAVY),
+    ("tinylm.text", {"torch"}), ("tinylm.reporting", {"torch"}),
+    ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"})
+)  # fmt: skip
 LOADS_TORCH = {"tinylm.text.tokens.batches"}
 ENTRY_POINTS = {"tinylm", "tinylm.__main__"}  # in no room: the names of `import tinylm`, and python -m tinylm
 READS_REVISIONS = "tinylm.compare.revisions"

@@ -35,13 +35,10 @@ def is_no_plain_package(sources: dict[str, str]) -> list[str]:
 
 
 RULES: dict[str, Rule] = {
-    "imports": partial(imports.outside_the_table, table=TABLE),
-    "dvc": imports.knows_dvc,
-    "loads": imports.loads_too_much,
-    "by hand": calls.uses_finished_parts,
-    "length": is_too_long,
-    "packages": is_no_plain_package,
-}
+    "imports": partial(imports.outside_the_table, table=TABLE), "dvc": imports.knows_dvc,
+    "loads": imports.loads_too_much, "by hand": calls.uses_finished_parts, "length": is_too_long,
+    "packages": is_no_plain_package
+}  # fmt: skip
 # (rule, file, its text, what the rule says of it)
 PLANTED = [
     ("imports", "tinylm/model/transformer.py", "import tinylm.training.loop", "model may not import training"),

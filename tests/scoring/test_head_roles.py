@@ -193,15 +193,10 @@ def test_pairs_of_a_sentence():
     row = row_of(words, starts=[-1] * 11 + [10, -1], marks=[9], specials=[0, 12])
     found = pairs_of(row)
     assert found == {
-        "subject-verb": [(4, 3), (11, 10)],
-        "article-noun": [(3, 1), (8, 6)],
-        "preposition-object": [(8, 5)],
-        "adjective-noun": [(3, 2), (8, 7)],
-        "previous token": [(i, i - 1) for i in range(2, 12)],
-        "punctuation": [(10, 9), (11, 9)],
-        "sentence start": [(11, 10)],
-        "similar words": [],
-    }
+        "subject-verb": [(4, 3), (11, 10)], "article-noun": [(3, 1), (8, 6)], "preposition-object": [(8, 5)],
+        "adjective-noun": [(3, 2), (8, 7)], "previous token": [(i, i - 1) for i in range(2, 12)],
+        "punctuation": [(10, 9), (11, 9)], "sentence start": [(11, 10)], "similar words": []
+    }  # fmt: skip
     assert set(found) == set(ROLES)
 
 

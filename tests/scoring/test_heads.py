@@ -16,20 +16,10 @@ from tinylm.text.tokens.token_store import TokenStore, write_store
 
 CONTEXT = 61
 SETTINGS = {
-    "stories": 1,
-    "prompts": "starts",
-    "prompt_tokens": 1,
-    "new_tokens": 1,
-    "reference": "cut",
-    "stop_at_eos": True,
-    "greedy": 0,
-    "ngram_order": 1,
-    "attention_sentences": 1,
-    "tendency_sentences": 30,
-    "ablation_stories": 5,
-    "bootstrap": 50,
-    "seed": 1,
-}
+    "stories": 1, "prompts": "starts", "prompt_tokens": 1, "new_tokens": 1, "reference": "cut", "stop_at_eos": True,
+    "greedy": 0, "ngram_order": 1, "attention_sentences": 1, "tendency_sentences": 30, "ablation_stories": 5,
+    "bootstrap": 50, "seed": 1
+}  # fmt: skip
 
 
 class Words:

@@ -39,13 +39,8 @@ def words_of(text):
 def test_words_are_found_where_letters_meet():
     row = read("<sos>", "The", " ca", "t", " did", "n", "'t", " see", " it", ".", ' "', "Hi", '!"', "<eos>")
     assert [(w.text, w.token) for w in row.words] == [
-        ("the", 1),
-        ("cat", -1),
-        ("didn't", -1),
-        ("see", 7),
-        ("it", 8),
-        ("hi", 11),
-    ]
+        ("the", 1), ("cat", -1), ("didn't", -1), ("see", 7), ("it", 8), ("hi", 11)
+    ]  # fmt: skip
     assert [w.marked for w in row.words] == [True, False, False, False, False, True]
     assert row.marks == [i in (9, 10, 12) for i in range(14)]
     assert row.text == [0 < i < 13 for i in range(14)]
@@ -87,22 +82,14 @@ def test_a_storybook_row_is_told():
 @pytest.mark.parametrize(
     ("text", "relations"),
     [
-        ("tom ran", {1: 0}),
-        ("the big dog barked", {3: 2}),
-        ("she was not very happy", {1: 0}),
-        ("they could never climb", {1: 0, 3: 0}),
-        ("the boy from farley walked", {4: 1}),
-        ("mrs hill the baker gave tom bread", {4: 1}),
-        ("she wanted to swim", {1: 0}),
-        ("she saw him and laughed", {1: 0}),
-        ("in the evening |tom slept", {4: 3}),
-        ("under the rug stood a chest", {}),
-        ("the ball |said tom", {}),
-        ("the ball said tom", {}),
-        ("a boy named tom", {}),
-        ("tom |ran", {}),
+        ("tom ran", {1: 0}), ("the big dog barked", {3: 2}), ("she was not very happy", {1: 0}),
+        ("they could never climb", {1: 0, 3: 0}), ("the boy from farley walked", {4: 1}),
+        ("mrs hill the baker gave tom bread", {4: 1}), ("she wanted to swim", {1: 0}),
+        ("she saw him and laughed", {1: 0}), ("in the evening |tom slept", {4: 3}),
+        ("under the rug stood a chest", {}), ("the ball |said tom", {}), ("the ball said tom", {}),
+        ("a boy named tom", {}), ("tom |ran", {})
     ],
-)
+)  # fmt: skip
 def test_subjects_of_verbs(text, relations):
     words = words_of(text)
     assert {i: subject(words, i) for i in range(len(words)) if subject(words, i) is not None} == relations
@@ -111,17 +98,13 @@ def test_subjects_of_verbs(text, relations):
 @pytest.mark.parametrize(
     ("text", "phrases"),
     [
-        ("a big red ball", {3: (0, 0, [2, 1], None)}),
-        ("under the old apple tree", {4: (1, 1, [2], 0)}),
-        ("with her mother", {2: (1, None, [], 0)}),
-        ("from mrs hill", {2: (1, None, [], 0)}),
-        ("to |tom", {1: (1, None, [], None)}),
-        ("the |red ball", {2: (1, None, [1], None)}),
+        ("a big red ball", {3: (0, 0, [2, 1], None)}), ("under the old apple tree", {4: (1, 1, [2], 0)}),
+        ("with her mother", {2: (1, None, [], 0)}), ("from mrs hill", {2: (1, None, [], 0)}),
+        ("to |tom", {1: (1, None, [], None)}), ("the |red ball", {2: (1, None, [1], None)}),
         ("the very old dog", {3: (0, 0, [2], None)}),
-        ("the dog |cat", {1: (0, 0, [], None), 2: (2, None, [], None)}),
-        ("she was red", {}),
+        ("the dog |cat", {1: (0, 0, [], None), 2: (2, None, [], None)}), ("she was red", {})
     ],
-)
+)  # fmt: skip
 def test_noun_phrases_and_their_prepositions(text, phrases):
     words = words_of(text)
     found = {i: phrase for i in range(len(words)) if (phrase := noun_phrase(words, i)) is not None}

@@ -6,20 +6,9 @@
 from typing import Any
 
 STAGES = (
-    "download",
-    "vocab",
-    "train",
-    "evaluate",
-    "beam_bench",
-    "kv_bench",
-    "accum_run",
-    "accum_sweep",
-    "ckpt_bench",
-    "seed_train",
-    "seed_score",
-    "seeds",
-    "report",
-)
+    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_run", "accum_sweep", "ckpt_bench",
+    "seed_train", "seed_score", "seeds", "report"
+)  # fmt: skip
 BEGIN, END = "<!-- rerun-table -->", "<!-- /rerun-table -->"
 
 # (section.key, new value in the small pipeline, the stages that run: these and no others; report is always asked)

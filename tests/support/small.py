@@ -16,41 +16,16 @@ from tinylm.scoring.settings import EvaluateSettings
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
 MODEL: dict[str, Any] = {
-    "layers": 2,
-    "heads": 3,
-    "head_width": None,
-    "feed_forward": 23,
-    "context": 17,
-    "dropout": 0.0,
-    "norm": "pre",
-    "norm_kind": "layer",
-    "norm_eps": 1e-5,
-    "final_norm": True,
-    "positions": "sinusoids",
-    "activation": "gelu",
-    "init": "scaled",
-    "qkv_bias": True,
-    "attention_bias": True,
-    "feed_forward_bias": True,
-    "tied_output": True,
-    "output_bias": False,
-    "embedding": "tuned",
-}
+    "layers": 2, "heads": 3, "head_width": None, "feed_forward": 23, "context": 17, "dropout": 0.0, "norm": "pre",
+    "norm_kind": "layer", "norm_eps": 1e-5, "final_norm": True, "positions": "sinusoids", "activation": "gelu",
+    "init": "scaled", "qkv_bias": True, "attention_bias": True, "feed_forward_bias": True, "tied_output": True,
+    "output_bias": False, "embedding": "tuned"
+}  # fmt: skip
 DECODE: dict[str, Any] = {
-    "temperature": 0.8,
-    "temperature_end": None,
-    "top_k": 0,
-    "top_p": 1.0,
-    "fallback_mass": 0.0,
-    "fallback_top_p": 0.9,
-    "repetition_penalty": 1.0,
-    "repetition_window": None,
-    "slide": "half",
-    "length_penalty": 0.6,
-    "seed": 1,
-    "step": "plain",
-    "precision": "fp32",
-}
+    "temperature": 0.8, "temperature_end": None, "top_k": 0, "top_p": 1.0, "fallback_mass": 0.0,
+    "fallback_top_p": 0.9, "repetition_penalty": 1.0, "repetition_window": None, "slide": "half",
+    "length_penalty": 0.6, "seed": 1, "step": "plain", "precision": "fp32"
+}  # fmt: skip
 EVALUATE = EvaluateSettings(
     stories=3,
     prompts="starts",

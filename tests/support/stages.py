@@ -28,12 +28,8 @@ SMALL = {
     "model": {"layers": 2, "heads": 2, "feed_forward": 16, "context": 32},
     "train": {"batch_size": 4, "tokens": 2000, "validate_every": 5, "sample_every": 10},
     "evaluate": {
-        "stories": 3,
-        "new_tokens": 5,
-        "ngram_order": 2,
-        "attention_sentences": 1,
-        "tendency_sentences": 3,
-        "bootstrap": 20,
+        "stories": 3, "new_tokens": 5, "ngram_order": 2, "attention_sentences": 1, "tendency_sentences": 3,
+        "bootstrap": 20
     },
     "beam_bench": {"widths": [1, 2], "prompts": 2, "new_tokens": 4, "repeats": 1},
     "kv_bench": {"batch": 2, "lengths": [4], "repeats": 1},
@@ -42,23 +38,11 @@ SMALL = {
     "seeds": {"more": [2]},
     "report": {"samples": 2},
     "runtime": {"threads": 1, "device": "cpu", "snapshot_every_s": 0.001},
-}
+}  # fmt: skip
 ORDER = [
-    "download",
-    "vocab",
-    "train",
-    "evaluate",
-    "beam_bench",
-    "kv_bench",
-    "accum_run 1",
-    "accum_run 2",
-    "accum_sweep",
-    "ckpt_bench",
-    "seed_train 2",
-    "seed_score 2",
-    "seeds",
-    "report",
-]
+    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_run 1", "accum_run 2", "accum_sweep",
+    "ckpt_bench", "seed_train 2", "seed_score 2", "seeds", "report"
+]  # fmt: skip
 
 
 def small_params() -> dict:

@@ -130,18 +130,8 @@ def test_targets_are_inputs_shifted_by_one(store):
 def test_story_longer_than_the_context_goes_on_in_a_further_row(tmp_path):
     store = make_store(tmp_path, [9, 2])
     (batch,) = scoring_batches(store, "stories", 8, 4, PAD)
-    assert batch.inputs.tolist() == [
-        [SOS, 10, 11, 12],
-        [13, 14, 15, 16],
-        [17, 18, PAD, PAD],
-        [SOS, 19, 20, PAD],
-    ]
-    assert batch.targets.tolist() == [
-        [10, 11, 12, 13],
-        [14, 15, 16, 17],
-        [18, EOS, -1, -1],
-        [19, 20, EOS, -1],
-    ]
+    assert batch.inputs.tolist() == [[SOS, 10, 11, 12], [13, 14, 15, 16], [17, 18, PAD, PAD], [SOS, 19, 20, PAD]]
+    assert batch.targets.tolist() == [[10, 11, 12, 13], [14, 15, 16, 17], [18, EOS, -1, -1], [19, 20, EOS, -1]]
     assert batch.tokens == 13
 
 

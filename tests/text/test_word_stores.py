@@ -22,21 +22,11 @@ HOSTILE = [
     *map(chr, range(128)),
     *"ÄéİıßΣςσǅﬀ\u0130\u0301\u0338\u0345\u201c\u2019\u2026\u037e\u1fef\u212a\uff1c\u00a0\u2028\u0085\u202f\ufeff\u00ad",
     *(
-        "<eos>",
-        "<EOS>",
-        "\ud800",
-        "\udc00",
-        "😀",
-        "中文",
-        "it's",
-        "rock'n'roll",
-        "red-haired",
-        "O\u2019Neil",
-        "  ",
-        "\n\n",
+        "<eos>", "<EOS>", "\ud800", "\udc00", "😀", "中文", "it's", "rock'n'roll", "red-haired", "O\u2019Neil", "  ",
+        "\n\n"
     ),
     *("a" * 100, "b" * 101, "é" * 60, "中" * 250, "x" * 90 + "." + "y" * 90),
-]
+]  # fmt: skip
 RULES = [(lower_case, punctuation) for lower_case in (True, False) for punctuation in PUNCTUATIONS]
 
 
@@ -88,8 +78,7 @@ def way(request, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limits", "lower_case", "punctuation"),
-    pairs([(1, None), (2, None), (1, 40), (3, 1)], [True, False], PUNCTUATIONS),
+    ("limits", "lower_case", "punctuation"), pairs([(1, None), (2, None), (1, 40), (3, 1)], [True, False], PUNCTUATIONS)
 )
 def test_vocabulary_and_bytes_are_those_of_the_plain_path(
     tmp_path, monkeypatch, hostile, lower_case, punctuation, limits, way

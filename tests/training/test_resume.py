@@ -29,15 +29,10 @@ TOGETHER = {
     "one story a batch, epochs": {"batch_size": 1, "tokens": None, "epochs": 0.2, "validate_every": 9},
 }  # fmt: skip
 SAMPLERS = {
-    "plain": {},
-    "greedy": {"temperature": 0.0},
-    "top k": {"top_k": 3},
-    "nucleus": {"top_p": 0.5},
-    "cooling": {"temperature": 2.0, "temperature_end": 0.1},
-    "fallback": {"top_k": 2, "fallback_mass": 0.9},
-    "penalty": {"repetition_penalty": 2.0, "repetition_window": 3},
-    "sliding by one": {"slide": "one"},
-}
+    "plain": {}, "greedy": {"temperature": 0.0}, "top k": {"top_k": 3}, "nucleus": {"top_p": 0.5},
+    "cooling": {"temperature": 2.0, "temperature_end": 0.1}, "fallback": {"top_k": 2, "fallback_mass": 0.9},
+    "penalty": {"repetition_penalty": 2.0, "repetition_window": 3}, "sliding by one": {"slide": "one"}
+}  # fmt: skip
 
 
 def every_sample(model) -> str:

@@ -101,16 +101,11 @@ def test_the_zip_holds_all_that_is_asked_for(here, capsys):
     for name, text in CODE.items():
         assert held[f"code/{name}"] == text.encode()
     copies = {
-        "report/report.pdf": "report/report.pdf",
-        "report/index.html": "report/index.html",
-        "plots/loss.png": "plots/pictures/loss.png",
-        "plots/loss.csv": "plots/loss.csv",
-        "samples/samples.csv": "data/evaluate/samples.csv",
-        "samples/stories.json": "models/samples.json",
-        "samples/own_texts.json": OWN_TEXTS,
-        "settings.yaml": "params.yaml",
-        "model/pipeline/dvc.lock": "dvc.lock",
-    }
+        "report/report.pdf": "report/report.pdf", "report/index.html": "report/index.html",
+        "plots/loss.png": "plots/pictures/loss.png", "plots/loss.csv": "plots/loss.csv",
+        "samples/samples.csv": "data/evaluate/samples.csv", "samples/stories.json": "models/samples.json",
+        "samples/own_texts.json": OWN_TEXTS, "settings.yaml": "params.yaml", "model/pipeline/dvc.lock": "dvc.lock"
+    }  # fmt: skip
     for name, source in copies.items():
         assert held[name] == (here / source).read_bytes(), name
     assert "plots/old.png" not in held  # of another report

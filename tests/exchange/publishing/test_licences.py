@@ -36,14 +36,10 @@ def test_a_local_data_set_says_it_in_its_readme(tmp_path):
 @pytest.mark.parametrize(
     "page",
     [
-        "# no head\nlicense: mit\n",
-        "---\nlicense: [mit]\n---\n",
-        "---\n{\n---\n",
-        "---\nlicense: '<b>x</b>'\n---\n",
-        "",
-        None,
+        "# no head\nlicense: mit\n", "---\nlicense: [mit]\n---\n", "---\n{\n---\n",
+        "---\nlicense: '<b>x</b>'\n---\n", "", None
     ],
-)
+)  # fmt: skip
 def test_a_local_data_set_that_does_not_say_it(tmp_path, page):
     (tmp_path / "stories").mkdir()
     if page is not None:

@@ -16,14 +16,10 @@ def root(tmp_path):
     """What a pipeline left."""
     made = tmp_path / "run"
     contents = {
-        "params.yaml": "data: {}\n",
-        "dvc.lock": "schema: '2.0'\n",
-        "data/figures/train.json": "{}\n",
-        "metrics/train_time.json": "{}\n",
-        "plots/loss.csv": "step\n",
-        "report/index.html": "<p>",
-        "report/report.pdf": "%PDF",
-    }
+        "params.yaml": "data: {}\n", "dvc.lock": "schema: '2.0'\n", "data/figures/train.json": "{}\n",
+        "metrics/train_time.json": "{}\n", "plots/loss.csv": "step\n", "report/index.html": "<p>",
+        "report/report.pdf": "%PDF"
+    }  # fmt: skip
     for name, text in contents.items():
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).write_text(text)
@@ -54,17 +50,10 @@ def test_everything_is_there(tmp_path, root, run, publication):
     folder = tmp_path / "exports/me/stories"
     files = build(folder, run, publication, export, root)
     assert files == [
-        "README.md",
-        "config.json",
-        "model.safetensors",
-        "pictures/loss.png",
-        "pipeline/data/figures/train.json",
-        "pipeline/dvc.lock",
-        "pipeline/params.yaml",
-        "pipeline/plots/loss.csv",
-        "report/index.html",
-        "report/report.pdf",
-    ]
+        "README.md", "config.json", "model.safetensors", "pictures/loss.png", "pipeline/data/figures/train.json",
+        "pipeline/dvc.lock", "pipeline/params.yaml", "pipeline/plots/loss.csv", "report/index.html",
+        "report/report.pdf"
+    ]  # fmt: skip
     assert files == files_of(folder)
     (root / "report/lab.html").write_text("the model")
     assert "report/lab.html" in build(folder, run, publication, export, root)
@@ -132,16 +121,8 @@ def test_names_of_repositories(repo):
 
 NO_NAMES = ["stories", "", "a/b/c", "../x", "me/..", "me/../x", "me/a--b", "me/a.git", "me/a b", "/x", "me/", "me/x."]
 ODD_NAMES = [
-    "https://huggingface.co/me/x",
-    "me/ä",
-    "me/" + "x" * 97,
-    "me\n/x",
-    "me/x\n",
-    "-me/x",
-    ".me/x",
-    "me/.x",
-    "me/-x",
-]
+    "https://huggingface.co/me/x", "me/ä", "me/" + "x" * 97, "me\n/x", "me/x\n", "-me/x", ".me/x", "me/.x", "me/-x"
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("repo", [*NO_NAMES, *ODD_NAMES])

@@ -318,9 +318,7 @@ def test_hub_is_streamed_at_the_pinned_revision(tmp_path, monkeypatch):
     assert list(itertools.islice(stories, 3)) == ["one", "two", "three"]
     with pytest.raises(InputError, match=r"a/b@01234567, split 'train', after row 3: .*connection reset"):
         next(stories)
-    assert hub.calls == [
-        ("hf://datasets/a/b", {"revision": "0123456789", "split": "train", "streaming": True}),
-    ]
+    assert hub.calls == [("hf://datasets/a/b", {"revision": "0123456789", "split": "train", "streaming": True})]
 
 
 class OneDataset:

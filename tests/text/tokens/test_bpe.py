@@ -18,17 +18,9 @@ TEXTS = [
     "naïve 日本 cats 😀",
 ]
 HOSTILE = [
-    *TEXTS,
-    "",
-    " ",
-    "\n\n  x",
-    "<eos>",
-    "a<sos>b <pad>",
-    "<|endoftext|>",
-    "\0\x7f\ufeff",
-    "İSTANBUL ΟΔΟΣ",
-    "zebra" * 40,
-]
+    *TEXTS, "", " ", "\n\n  x", "<eos>", "a<sos>b <pad>", "<|endoftext|>", "\0\x7f\ufeff", "İSTANBUL ΟΔΟΣ",
+    "zebra" * 40
+]  # fmt: skip
 
 
 def settings(max_size=300, min_count=1, lower_case=False):

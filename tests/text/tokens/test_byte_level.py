@@ -6,24 +6,9 @@ from tokenizers import decoders, pre_tokenizers
 from tinylm.text.tokens.byte_level import BYTE_OF, CHARACTER_OF, ByteTokens, chunks, pre_tokenizer, whole_text
 
 PIECES = [
-    " ",
-    "  ",
-    "\n",
-    "\t",
-    "\u00a0",
-    "a",
-    "it's",
-    "Don't",
-    "12",
-    "3",
-    ".",
-    "?!",
-    "é",
-    "日本",
-    "😀",
-    "\ufffd",
-    "<|endoftext|>",
-]
+    " ", "  ", "\n", "\t", "\u00a0", "a", "it's", "Don't", "12", "3", ".", "?!", "é", "日本", "😀", "\ufffd",
+    "<|endoftext|>"
+]  # fmt: skip
 
 
 def hostile_texts(count, longest):

@@ -156,16 +156,11 @@ def test_saved_and_opened(tmp_path):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (None, "a list of texts"),
-        ([], "a list of texts"),
-        (["a", 1], "a list of texts"),
-        (["", "a"], "a list of texts"),
-        (["a", "ab"], "a character that is not a token"),
-        (["a", "日"], "a character that is not a token"),
-        (["b", "a"], "not sorted"),
-        (["a", "a"], "not sorted"),
+        (None, "a list of texts"), ([], "a list of texts"), (["a", 1], "a list of texts"),
+        (["", "a"], "a list of texts"), (["a", "ab"], "a character that is not a token"),
+        (["a", "日"], "a character that is not a token"), (["b", "a"], "not sorted"), (["a", "a"], "not sorted")
     ],
-)
+)  # fmt: skip
 def test_damaged_file_is_refused(tmp_path, tokens, message):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"type": "longest_match", "tokens": tokens}), "utf-8")

@@ -51,16 +51,13 @@ def test_the_interface_holds_for_each(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "not a tokenizer file"),
-        ("{", "not a tokenizer file"),
-        ("[" * 100_000, "not a tokenizer file"),
-        ("[]", "holds no object"),
-        ("{}", "holds no WordLevel vocabulary"),
+        ("", "not a tokenizer file"), ("{", "not a tokenizer file"), ("[" * 100_000, "not a tokenizer file"),
+        ("[]", "holds no object"), ("{}", "holds no WordLevel vocabulary"),
         ('{"type": "other"}', "holds no WordLevel vocabulary"),
         ('{"type": 5, "model": []}', "holds no WordLevel vocabulary"),
-        ('{"model": {"type": "BPE"}}', "its merging rule"),
+        ('{"model": {"type": "BPE"}}', "its merging rule")
     ],
-)
+)  # fmt: skip
 def test_other_files_are_refused_in_one_line(tmp_path, content, message):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)

@@ -147,8 +147,7 @@ def test_encode_and_decode():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['"It\'s late," said Tom (the cat), "so come!" He ran.', "A “red” ball… and 5% more; why?", ""],
+    "text", ['"It\'s late," said Tom (the cat), "so come!" He ran.', "A “red” ball… and 5% more; why?", ""]
 )
 def test_decode_gives_punctuation_its_spaces(text):
     own = tokenizer(text + " a", punctuation="keep", lower_case=False)

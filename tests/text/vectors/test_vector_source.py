@@ -11,20 +11,9 @@ from tinylm.text.vectors.settings import EmbeddingSettings
 from tinylm.text.vectors.source import check_vectors, read_vectors, vector_file
 
 SECTION = {
-    "source": "file",
-    "path": "a.vec",
-    "hub_id": None,
-    "hub_revision": None,
-    "width": 7,
-    "epochs": 1,
-    "window": 1,
-    "min_n": 3,
-    "max_n": 3,
-    "buckets": 10,
-    "lr": 0.1,
-    "std": 0.02,
-    "seed": 1,
-}
+    "source": "file", "path": "a.vec", "hub_id": None, "hub_revision": None, "width": 7, "epochs": 1, "window": 1,
+    "min_n": 3, "max_n": 3, "buckets": 10, "lr": 0.1, "std": 0.02, "seed": 1
+}  # fmt: skip
 
 
 def settings(**changes):

@@ -207,15 +207,12 @@ def lie_about_shape(content):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda content: content[:-4],
-        lambda content: content[:20],
-        lambda content: b"",
+        lambda content: content[:-4], lambda content: content[:20], lambda content: b"",
         lambda content: struct.pack("<Q", 1 << 63) + content[8:],
-        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-        lie_about_shape,
-        lambda content: content + b"\0" * 8,
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]), lie_about_shape,
+        lambda content: content + b"\0" * 8
     ],
-)
+)  # fmt: skip
 def test_damaged_matrix_is_refused(tmp_path, damage):
     path = tmp_path / "embedding.safetensors"
     save_matrix(path, np.ones((4, 3), dtype=np.float32))
@@ -230,14 +227,11 @@ ONES = np.ones((4, 3), dtype=np.float32)
 @pytest.mark.parametrize(
     "tensors",
     [
-        {"embedding": ONES, "extra": ONES},
-        {"other": ONES},
-        {"embedding": ONES.astype(np.float16)},
-        {"embedding": ONES[0]},
-        {"embedding": ONES},
+        {"embedding": ONES, "extra": ONES}, {"other": ONES}, {"embedding": ONES.astype(np.float16)},
+        {"embedding": ONES[0]}, {"embedding": ONES}
     ],
     ids=["extra", "missing", "fp16", "one axis", "no checksum"],
-)
+)  # fmt: skip
 def test_other_tensors_are_refused(tmp_path, tensors):
     save_file(tensors, str(tmp_path / "a.safetensors"))
     with pytest.raises(InputError, match=r"a\.safetensors"):
