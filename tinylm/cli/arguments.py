@@ -74,7 +74,7 @@ PURPOSES = {
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
     "compare": "what two or more runs differ in, and how sure the difference is",
-    "export": "write the model as a folder that the library transformers loads",
+    "export": "write the model as transformers or llama.cpp loads it",
     "import": "read an export back, to the same bytes",
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
