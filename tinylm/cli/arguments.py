@@ -115,7 +115,9 @@ def _add_generate(commands: Any) -> None:
     parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
     parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
     parser.add_argument("--slide", choices=("half", "one"), help="how the window moves past the context")
-    parser.add_argument("--step", choices=("plain", "compiled", "auto"), help="compiled: some 10 times as fast")
+    parser.add_argument(
+        "--step", choices=("plain", "compiled", "auto"), help="default: compiled where that is ready and the ids stay"
+    )
     parser.add_argument("--precision", choices=("fp32", "bf16", "int8", "auto"), help="of weights and products")
     parser.add_argument("--no-cache", action="store_true", help="without the KV cache: same text, slower")
     parser.add_argument("--log-probs", action="store_true", help="then each token's log-probability, in nats")
