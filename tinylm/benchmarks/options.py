@@ -16,7 +16,7 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks.interleaved import ROOT, Contender
 from tinylm.host.workers import cores
 
-PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy")
+PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy", "llama_cpp")
 
 
 class Entry(NamedTuple):
@@ -78,7 +78,9 @@ class Options:
 
 _VERSIONS = """
 import importlib.metadata, importlib.util, json, sys
-print(json.dumps({name: importlib.metadata.version(name) for name in sys.argv[1:] if importlib.util.find_spec(name)}))
+known = importlib.metadata.packages_distributions()
+found = (name for name in sys.argv[1:] if importlib.util.find_spec(name))
+print(json.dumps({name: importlib.metadata.version(known[name][0]) for name in found}))
 """
 
 
