@@ -144,7 +144,7 @@ def test_llama_cpp_is_compared_at_equal_precision_on_one_core_and_on_all():
 
 def test_llama_cpp_decodes_what_we_do(options):
     pytest.importorskip("llama_cpp")
-    entries = decoding._llama_cpp(options, 20) | decoding._entries(options, [1])
+    entries = decoding.llama_cpp(options, 20) | decoding.entries(options, [1])
     chosen = {name: entries[name] for name in entries if name.endswith("1 core") or name == "tinylm fp32"}
     with options.contenders(chosen) as contenders:
         ours = contenders["tinylm fp32"].measure(method="greedy")["ids"]

@@ -24,7 +24,7 @@ GOALS = {"f32": (1.5, 2.0), "q8_0": (2.0, 3.0)}  # one prompt, one core
 Rates = Mapping[str, Mapping[str, float]]
 
 
-def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
+def entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
     """tinylm in each mode, transformers, CTranslate2 in both precisions with each number of workers."""
     made = checkpoint(options)
     entries = {f"tinylm {mode}": Entry("decoding:ours", made | {"mode": mode}) for mode in MODES}
@@ -37,8 +37,8 @@ def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
     return entries
 
 
-def _llama_cpp(options: Options, sequences: int) -> dict[str, Entry]:
-    """llama.cpp in each precision on one core and on all, and tinylm on one core (on all: `_entries`)."""
+def llama_cpp(options: Options, sequences: int) -> dict[str, Entry]:
+    """llama.cpp in each precision on one core and on all, and tinylm on one core (on all: `entries`)."""
     made = checkpoint(options) | {"sequences": sequences}
     entries = {}
     for ours, weights in EQUAL:
@@ -134,8 +134,8 @@ def row(what: str, rate: Rates, prefix: str, **goal: Any) -> list[Row]:
 
 def one_prompt(options: Options) -> list[Row]:
     """One prompt: sampling, beam 5 and beam 10 against transformers, CTranslate2, llama.cpp and llama2.c (LLAMA2C)."""
-    entries = _entries(options, [1]) | _llama_cpp(options, 1) | _llama2c(options)
-    with options.contenders(entries) as contenders:
+    wanted = entries(options, [1]) | llama_cpp(options, 1) | _llama2c(options)
+    with options.contenders(wanted) as contenders:
         table = Table(options, contenders, ALONE[options.size])
         table.measure("greedy", ("tinylm", "one core", "CTranslate2 int8", "llama.cpp"))
         sampling = table.measure("sample", ("tinylm", "one core", "transformers", "CTranslate2", "llama"))
@@ -156,8 +156,8 @@ def one_prompt(options: Options) -> list[Row]:
 
 def twenty_prompts(options: Options) -> list[Row]:
     """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers; greedy against llama.cpp."""
-    entries = _entries(options, sorted({1, options.threads})) | _llama_cpp(options, PROMPTS)
-    with options.contenders(entries) as contenders:
+    wanted = entries(options, sorted({1, options.threads})) | llama_cpp(options, PROMPTS)
+    with options.contenders(wanted) as contenders:
         table = Table(options, contenders, None)
         all_of_them = ("tinylm", "one core", "transformers", "CTranslate2", "llama.cpp")
         methods = {"greedy": table.measure("greedy", all_of_them)} | {

@@ -59,7 +59,8 @@ class Options:
         self.work.mkdir(parents=True, exist_ok=True)
         python = self.python if entry.peer else sys.executable
         target = f"tinylm.benchmarks.contenders.{entry.target}"
-        return Contender(name, target, {"threads": self.threads} | dict(entry.setup), python, self.inline)
+        setup = {"threads": self.threads} | dict(entry.setup)
+        return Contender(name, target, setup, python, self.inline, own=not entry.peer)
 
     @contextlib.contextmanager
     def contenders(self, entries: Mapping[str, Entry]) -> Iterator[dict[str, Contender]]:
