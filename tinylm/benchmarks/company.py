@@ -39,8 +39,8 @@ def _beside(options: Options, entries: Mapping[str, Entry], **request: Any) -> d
                     for name, made in trials(contenders, 1, warm_up=0, **request).items():
                         answers[count][name] += made
     found = {count: rates(made) for count, made in answers.items()}
-    for count, made in found.items():
-        for name, figures in made.items():
+    for count, rate in found.items():
+        for name, figures in rate.items():
             share = figures["median"] / found[0][name]["median"]
             print(f"beside {count}: {name}: {figures['median']:,.0f} {UNIT}, {share:.2f} of quiet", flush=True)
     return found

@@ -76,7 +76,9 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
                 raise InputError(f"{name}: a weight of {largest:.3g}; allowed in {weights}: up to {LARGEST:g}; use f32")
             to = kind if matrix else gguf.GGMLQuantizationType.F32
             data = gguf.quantize(turned.float().contiguous().numpy(), to)
-            writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), data, raw_dtype=to)
+            known = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            assert known is not None
+            writer.add_tensor(known, data, raw_dtype=to)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()

@@ -18,7 +18,7 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 FITTED = 20_000  # train stories that are counted, the first ones
 _WORD_BITS, _SYMBOL_BITS = 20, 16  # of the numbers below; a text that finds no number counts as never seen
 _LONGEST = 11  # words since the last sentence's end: counted up to here
-_QUOTES = {'"': None, "\u201c": 1, "\u201d": 0}  # None: opens and closes alternately
+_QUOTES = {'"': -1, "\u201c": 1, "\u201d": 0}  # -1: opens and closes alternately
 
 
 class SideModel:
@@ -66,7 +66,7 @@ class SideModel:
                 ended = any(character in ".!?\n" for character in gap)
                 since = 0 if ended else min(since + 1, _LONGEST)
                 for mark in filter(_QUOTES.__contains__, gap):
-                    quoted = 1 - quoted if _QUOTES[mark] is None else _QUOTES[mark]
+                    quoted = 1 - quoted if _QUOTES[mark] < 0 else _QUOTES[mark]
                 if i < len(shape_ids):
                     opens = int(i == 0 or ended or not _QUOTES.keys().isdisjoint(gap))
                     word = opens << _WORD_BITS | right
@@ -111,7 +111,7 @@ class BackOff:
     was never seen; each of contexts (N,) is below 2^47.
     """
 
-    def __init__(self, symbols: np.ndarray, contexts: Sequence[np.ndarray]):
+    def __init__(self, symbols: np.ndarray, contexts: Iterable[np.ndarray]):
         self._levels = []
         seen = symbols > 0
         for context in contexts:
@@ -120,7 +120,7 @@ class BackOff:
             totals = np.diff(np.concatenate(([0], np.cumsum(counts)))[np.append(first, len(keys))])
             self._levels.append((keys, counts, found, totals, np.diff(np.append(first, len(keys)))))
 
-    def log_probs(self, symbols: np.ndarray, contexts: Sequence[np.ndarray], base: np.ndarray) -> np.ndarray:
+    def log_probs(self, symbols: np.ndarray, contexts: Iterable[np.ndarray], base: np.ndarray) -> np.ndarray:
         """Natural logarithms (N,), from those of P_0: base (N,)."""
         logs = base
         for context, (keys, counts, found, totals, kinds) in zip(contexts, self._levels, strict=True):

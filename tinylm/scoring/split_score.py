@@ -96,10 +96,11 @@ def score_split(
 def _raw(stories: list[dict[str, Any]], dropped: np.ndarray | None) -> dict[str, Any]:
     """The figures of the raw text from the stories' rows and the nats (S,) for what the tokenizer drops."""
     n_bytes = sum(row["raw_bytes"] for row in stories)
-    known = dropped is not None and n_bytes > 0
+    if dropped is None or not n_bytes:
+        return {"raw_bits_per_byte": None, "raw_side_bits_per_byte": None, "raw_bytes": n_bytes}
     return {
-        "raw_bits_per_byte": sum(row["raw_bits"] for row in stories) / n_bytes if known else None,
-        "raw_side_bits_per_byte": float(dropped.sum()) / math.log(2) / n_bytes if known else None,
+        "raw_bits_per_byte": sum(row["raw_bits"] for row in stories) / n_bytes,
+        "raw_side_bits_per_byte": float(dropped.sum()) / math.log(2) / n_bytes,
         "raw_bytes": n_bytes,
     }
 

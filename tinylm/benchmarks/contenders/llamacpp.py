@@ -66,8 +66,9 @@ class _Llama:
     def decode(self, prompts: Prompts, method: str, new_tokens: int) -> Prompts:
         """Continue prompts of one length, each by so many tokens."""
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
-        sampler, made = self.samplers[method], [[] for _ in prompts]
-        rows, start, last = prompts, 0, []
+        sampler, rows, start = self.samplers[method], prompts, 0
+        made: Prompts = [[] for _ in prompts]
+        last: list[int] = []
         for _ in range(new_tokens):
             self._feed(rows, start, last)
             start += len(rows[0])
