@@ -167,7 +167,9 @@ def test_llama_cpp_decodes_the_same_greedy_ids(tmp_path, speaking_model, words, 
         **{key: value for key, value in FORMS[name].items() if key not in ("tied_output", "output_bias")}
     )
     write_gguf(tmp_path / "model.gguf", model, words, weights)
-    there = llama_cpp.Llama(str(tmp_path / "model.gguf"), n_ctx=29, n_threads=1, n_threads_batch=1, verbose=False)
+    there = llama_cpp.Llama(
+        str(tmp_path / "model.gguf"), n_ctx=29, n_threads=1, n_threads_batch=1, logits_all=True, verbose=False
+    )
     prompts, banned = [encode_prompt(words, text, "prompt") for text in PROMPTS], banned_ids(words)
     ours = generate(model, prompts, decode_settings().greedy(), max_new_tokens=NEW, eos_id=words.eos_id, banned=banned)
     same = total = 0
@@ -176,7 +178,7 @@ def test_llama_cpp_decodes_the_same_greedy_ids(tmp_path, speaking_model, words, 
         there.eval(prompt)
         ids = []
         while len(ids) < NEW and words.eos_id not in ids:
-            logits = np.array(there.eval_logits[-1])
+            logits = there.scores[there.n_tokens - 1].copy()
             logits[banned] = -math.inf
             ids.append(int(logits.argmax()))
             there.eval(ids[-1:])
