@@ -7,6 +7,7 @@ with which a raw text is described, and over all texts these sum to at most one 
 give the same text and only one is used). Everything is counted on train stories alone.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -35,18 +36,19 @@ class SideModel:
             self._shapes.learn(story.shapes)
         gaps, shapes = self._numbers(stories)
         self._gap_model, self._shape_model = (BackOff(found[:, 0], found[:, 1:].T) for found in (gaps, shapes))
-        self._gap_spelling, self._shape_spelling = Spelling(self._gaps.ids), Spelling(self._shapes.ids)
+        spellings = Spelling(self._gaps.ids), Spelling(self._shapes.ids)
+        self._spelt_gap, self._spelt_shape = (functools.cache(spelling.nats) for spelling in spellings)
 
     def nats(self, text: str) -> float:
         """-ln P(shapes and gaps | words) of one text."""
         story = self._describe(text)
         gaps, shapes = self._numbers([story])
         total = 0.0
-        for numbers, texts, model, spelling in (
-            (gaps, story.gaps, self._gap_model, self._gap_spelling),
-            (shapes, story.shapes, self._shape_model, self._shape_spelling),
+        for numbers, texts, model, spelt in (
+            (gaps, story.gaps, self._gap_model, self._spelt_gap),
+            (shapes, story.shapes, self._shape_model, self._spelt_shape),
         ):
-            base = -np.array([spelling.nats(symbol) for symbol in texts])
+            base = -np.array(list(map(spelt, texts)))
             total -= float(model.log_probs(numbers[:, 0], numbers[:, 1:].T, base).sum())
         return total
 
