@@ -86,7 +86,7 @@ def main() -> None:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
 
     write_sums(paths.EVALUATE)
-    shown = {key: scored[key] for key in ("perplexity", "bits_per_byte")}
+    shown = {"perplexity": scored["perplexity"], "raw_bits": scored["raw_bits_per_byte"]}
     if "sense" in scored:
         shown["sense"] = (scored["sense"]["methods"]["decode"]["words"] or {}).get("value")
     write_results("evaluate", scored, **shown, bleu4=scored["samples"]["bleu4"]["value"])

@@ -5,15 +5,17 @@ import json
 import os
 import struct
 import sys
+import time
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import psutil
 import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.benchmarks import gpu, growth, planning, record, vectors, watched
+from tinylm.benchmarks import company, gpu, growth, planning, record, vectors, watched
 from tinylm.benchmarks.contenders import nanogpt
 from tinylm.benchmarks.interleaved import Contender, spread, trials
 from tinylm.benchmarks.options import Entry, Options, add_options, clone, options_of
@@ -62,6 +64,27 @@ def test_a_contender_answers_from_a_process_of_its_own_whatever_it_prints(target
 def test_a_contender_that_cannot_be_prepared_says_why(target):
     with pytest.raises(CommandFailed, match="peer: ValueError: no such peer"):
         Contender("peer", target, {"bad": True})
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_our_contenders_threads_are_those_of_our_commands(tmp_path, monkeypatch, own):
+    """A command lets idle threads sleep soon; a peer keeps its own way."""
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    (tmp_path / "asking.py").write_text(
+        "import os\n\ndef make(setup):\n    return lambda request: {'spins': os.environ.get('GOMP_SPINCOUNT')}\n"
+    )
+    monkeypatch.setattr("tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}")
+    with Contender("one", "asking:make", {}, own=own) as contender:
+        assert contender.measure() == {"spins": "1000" if own else None}
+
+
+def test_busy_processes_are_busy_and_end():
+    with company.busy(2):
+        before = psutil.Process().children()
+        assert len(before) >= 2
+        while not all(child.cpu_times().user > 0.05 for child in before[-2:]):
+            time.sleep(0.02)
+    assert not any(child.is_running() for child in before[-2:])
 
 
 def test_who_waits_for_a_contender_is_told_what_for(target, monkeypatch, capsys):
@@ -184,7 +207,7 @@ def test_fit_finds_the_exponent():
 
 
 def test_an_axis_chooses_its_own_threads(monkeypatch, tmp_path):
-    monkeypatch.setattr("tinylm.benchmarks.options.Contender", lambda name, target, setup, *_: setup)
+    monkeypatch.setattr("tinylm.benchmarks.options.Contender", lambda name, target, setup, *_, **__: setup)
     made = Options(threads=4, work=tmp_path).contender
     assert made("cores", Entry("growth:train", {"threads": 1})) == {"threads": 1}
     assert made("width", Entry("growth:train", {})) == {"threads": 4}

@@ -124,3 +124,31 @@ def test_peers_that_are_not_there_are_left_out_and_named(options, monkeypatch, c
     assert rows
     assert all(row.peer is None for row in rows)
     assert "ctranslate2 is not installed" in capsys.readouterr().out
+
+
+def test_llama_cpp_is_compared_at_equal_precision_on_one_core_and_on_all():
+    def at(median):
+        return {"median": median, "low": median, "high": median, "turns": 1}
+
+    rate = {
+        "tinylm fp32": at(40.0), "tinylm int8": at(90.0), "one core: tinylm fp32": at(30.0),
+        "llama.cpp f32, 1 core": at(10.0), "llama.cpp f32, 2 cores": at(16.0), "llama.cpp q8_0, 1 core": at(45.0),
+    }  # fmt: skip
+    rows = {row.what: row for row in decoding.equal_precision("sampling", rate)}
+    one, both, int8, _ = rows.values()
+    assert (one.what, one.figure, one.reached()) == ("sampling, one core: tinylm fp32", 3.0, "stretch")
+    assert (both.what, both.figure, both.peer_name) == ("sampling (tinylm fp32)", 2.5, "llama.cpp f32, 2 cores")
+    assert (int8.what, int8.figure, int8.reached()) == ("sampling, one core (tinylm int8)", 2.0, "must")
+    assert decoding.equal_precision("sampling", {"tinylm fp32": at(40.0)}) == []
+
+
+def test_llama_cpp_decodes_what_we_do(options):
+    pytest.importorskip("llama_cpp")
+    entries = decoding.llama_cpp(options, 20) | decoding.entries(options, [1])
+    chosen = {name: entries[name] for name in entries if name.endswith("1 core") or name == "tinylm fp32"}
+    with options.contenders(chosen) as contenders:
+        ours = contenders["tinylm fp32"].measure(method="greedy")["ids"]
+        theirs = contenders["llama.cpp f32, 1 core"]
+        assert theirs.measure(method="greedy")["ids"] == ours
+        assert theirs.measure(method="greedy", alone=2)["ids"] == ours[:2]
+        assert theirs.measure(method="sample", alone=1)["tokens"] == len(ours[0])

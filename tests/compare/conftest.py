@@ -44,7 +44,14 @@ def make_run():
     def make(name, params=(), metrics=None, texts=None, vocabulary="v", told="the dog ran home", **moved):
         texts = [f"text {i}" for i in range(COUNT)] if texts is None else texts
         nats, tokens = losses(count=len(texts), **moved)
-        stories = Stories(texts, [f"{vocabulary} {text}" for text in texts], nats, tokens, nats * 1.5, tokens * 5)
+        stories = Stories(
+            texts,
+            [f"{vocabulary} {text}" for text in texts],
+            nats,
+            tokens,
+            *(nats * 1.5, tokens * 5),
+            *(nats * 2, tokens * 6),
+        )
         found = {"evaluate": {"perplexity": float(np.exp(nats.sum() / tokens.sum()))}, **(metrics or {})}
         rows = samples(told, range(0, len(texts), 4))
         return Run(name, f"{name:0<40}", PARAMS | dict(params), found, stories, rows, {"tinylm/model": "m1"})

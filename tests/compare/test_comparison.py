@@ -18,7 +18,7 @@ def test_a_learning_rate_that_helps_is_seen_to_help(make_run):
     comparison = compare([first, second])
     assert comparison.parameters == {"train.lr": {"a": 0.003, "b": 0.01}}
     found = findings(comparison)
-    assert list(found) == ["perplexity", "bits_per_byte", "bleu4"]
+    assert list(found) == ["perplexity", "raw_bits_per_byte", "bits_per_byte", "bleu4"]
     assert found["perplexity"].difference.second == pytest.approx(
         np.exp(second.stories.nats.sum() / second.stories.tokens.sum())
     )
@@ -93,7 +93,7 @@ def test_other_vocabularies_are_compared_by_bits_per_byte_alone(make_run):
 def test_other_texts_are_compared_unpaired(make_run):
     second = make_run("b", {"train.lr": 1}, texts=[f"other {i}" for i in range(30)])
     comparison = compare([make_run("a"), second])
-    assert list(findings(comparison)) == ["bits_per_byte"]
+    assert list(findings(comparison)) == ["raw_bits_per_byte", "bits_per_byte"]
     assert not findings(comparison)["bits_per_byte"].difference.paired
     assert comparison.against[0].changed == []
 
@@ -101,7 +101,7 @@ def test_other_texts_are_compared_unpaired(make_run):
 def test_bits_that_are_not_known_are_not_compared(make_run):
     second = make_run("b", {"train.lr": 1})
     bits = np.where(np.arange(40) == 3, np.nan, second.stories.bits)
-    unknown = dataclasses.replace(second, stories=dataclasses.replace(second.stories, bits=bits))
+    unknown = dataclasses.replace(second, stories=dataclasses.replace(second.stories, bits=bits, raw_bits=bits))
     assert list(findings(compare([make_run("a"), unknown]))) == ["perplexity", "bleu4"]
 
 

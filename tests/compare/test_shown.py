@@ -87,7 +87,7 @@ def test_the_page_says_the_same_and_needs_nothing_from_outside(pair):
     told = "better over these texts; another seed alone might do as much"
     for said in ("train.lr", told, "warm-newt against main", "(it ends there)"):
         assert said in plain
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert "difference from main, left is better" in plain
     assert "difference from main, right is better" in plain
     assert not re.search(r"<script|(?:src|href)=\"(?!#|data:)", page)

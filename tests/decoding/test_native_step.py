@@ -60,6 +60,35 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
 
 
 @needs_compiler
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_the_first_step_of_a_text_is_the_plain_one_and_waits_for_no_weights(prompt, use_cache, monkeypatch):
+    model = random_model(VOCAB, WIDTH)
+    build.library()
+    packed, late = prepare(model, "fp32", "compiled"), prepare(model, "fp32", "auto", wait=False)
+    options = {"use_cache": use_cache, "new_tokens": 30}
+    plain, fast, session = (
+        Session(model, [prompt], use_cache=use_cache),
+        *(decoder.session([prompt], **options) for decoder in (packed, late)),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("tinylm.kernels.decoding.decoder.PackedModel", None)
+        assert torch.equal(session.next_logits(), plain.next_logits())
+        assert torch.equal(session.greedy([3]), plain.greedy([3]))
+        assert torch.equal(session.candidates(4, [3])[1], plain.candidates(4, [3])[1])
+    token = fast.greedy([])
+    for step in range(25):
+        for each in (fast, session):
+            each.append(token)
+        logits = fast.next_logits()
+        assert torch.equal(session.next_logits(), logits), step
+        assert torch.equal(session.greedy([3]), fast.greedy([3]))
+        token = logits.argmax(-1)
+    assert session.ids(0) == fast.ids(0)
+    assert late.said == packed.said
+
+
+@needs_compiler
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, monkeypatch):
     model = random_model(VOCAB, WIDTH)

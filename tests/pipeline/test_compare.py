@@ -27,7 +27,7 @@ def test_the_same_files_are_the_same_run(lab):
     assert "Nothing that decides a figure here differs." in text
     findings = found["against_first"]["workspace"]["findings"]
     assert {finding["verdict"] for finding in findings.values()} == {"equal"}
-    assert set(findings) == {"perplexity", "bits_per_byte", "bleu4", "minimal_pairs"}
+    assert set(findings) == {"perplexity", "raw_bits_per_byte", "bits_per_byte", "bleu4", "minimal_pairs"}
 
 
 def test_runs_of_other_seeds_are_not_said_to_differ(lab):

@@ -23,7 +23,7 @@ def test_seeds_stand_with_their_spread(run):
     assert "The same training with 3 seeds" in blocks[0].text
     rows = {row[0]: row[1:] for row in table(blocks, "Statistics over seeds").rows}
     assert rows["perplexity on evaluation"] == ("7.10", "0.07100", "0.4437")
-    assert rows["bits per byte"] == ("0.580", "0.005800", "0.03625")
+    assert rows["bits per byte, normalised text"] == ("0.580", "0.005800", "0.03625")
     assert table(blocks, "Each seed").rows[1] == ("seed 2", "7.14", "2.000", "0.620", "2.002")
 
 

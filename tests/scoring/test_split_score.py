@@ -10,6 +10,7 @@ from tests.support.small import EVALUATE
 from tinylm.model.transformer import TinyLM
 from tinylm.scoring.baselines import baselines, count_ngrams
 from tinylm.scoring.bits_per_byte import Spelling
+from tinylm.scoring.side_model import SideModel
 from tinylm.scoring.split_score import score_split
 from tinylm.text.tokens.settings import VocabSettings
 from tinylm.text.tokens.token_store import TokenStore, write_store
@@ -72,7 +73,8 @@ def subwords(tmp_path, model):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         (folder / "stories").mkdir(parents=True)
         lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (folder / "stories" / "evaluation.jsonl").write_text(lines)
+        for split in ("train", "evaluation"):
+            (folder / "stories" / f"{split}.jsonl").write_text(lines)
         ids = [tokenizer.encode_story(text) for text in texts]
         write_store(folder / "tokens", "evaluation", ids, len(tokenizer))
         torch.manual_seed(4)
@@ -99,12 +101,44 @@ def test_bits_per_byte_count_the_bytes_of_the_text_whatever_its_tokens(subwords,
     )
 
 
+@pytest.mark.parametrize("layout", ["stream", "stories", "windows"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [("bpe", {}), ("words", {}), ("words", {"lower_case": True, "punctuation": "drop", "max_size": 5})],
+)
+def test_raw_bits_per_byte_count_the_same_bytes_whatever_the_tokens(subwords, kind, settings, layout):
+    folder, tokenizer, model = subwords(kind, STORIES * 2, **settings)
+    store = TokenStore(folder / "tokens", "evaluation")
+    scored = score_split(model, tokenizer, store, layout, folder / "stories", SETTINGS)
+    found = scored.figures
+    assert found["raw_bytes"] == 2 * sum(len(text.encode()) for text in STORIES)
+    if kind == "bpe":
+        assert found["raw_bits_per_byte"] == pytest.approx(found["bits_per_byte"], rel=1e-12)
+        assert found["raw_side_bits_per_byte"] == 0
+    else:
+        side = SideModel(STORIES * 2, tokenizer.split)
+        dropped = 2 * sum(map(side.nats, STORIES)) / math.log(2)
+        bits = found["bits_per_byte"] * found["bytes"] + dropped
+        assert found["raw_bits_per_byte"] == pytest.approx(bits / found["raw_bytes"], rel=1e-9)
+        assert found["raw_side_bits_per_byte"] == pytest.approx(dropped / found["raw_bytes"])
+    bits = sum(row["raw_bits"] for row in scored.stories)
+    assert bits == pytest.approx(found["raw_bits_per_byte"] * found["raw_bytes"])
+
+
+def test_raw_bits_per_byte_are_refused_where_what_is_dropped_has_no_price(subwords):
+    folder, tokenizer, model = subwords("longest_match")
+    store = TokenStore(folder / "tokens", "evaluation")
+    scored = score_split(model, tokenizer, store, "stream", folder / "stories", SETTINGS)
+    assert scored.figures["raw_bits_per_byte"] is None
+    assert all(math.isnan(row["raw_bits"]) for row in scored.stories)
+
+
 def test_words_that_nobody_can_name_have_no_price(corpus, model):
     folder, tokenizer = corpus
     store = TokenStore(folder / "tokens", "evaluation")
     (folder / "stories" / "evaluation.jsonl").write_text("")
     found = score_split(model, tokenizer, store, "stream", folder / "stories", SETTINGS).figures
-    assert found["bits_per_byte"] is None
+    assert found["bits_per_byte"] is None is found["raw_bits_per_byte"]
     assert found["unknown_share"] == pytest.approx(3 / 32)
     known = [tokenizer.encode_story("the dog saw a bird"), tokenizer.encode_story("a cat")]
     write_store(folder / "tokens", "known", known, len(tokenizer))

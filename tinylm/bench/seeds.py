@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss")
+FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
 # 97.5 % points of Student's t by degrees of freedom
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 _Z = 1.959964  # of the normal distribution

@@ -1,4 +1,5 @@
-"""Decoding the same weights: lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2 and llama2.c.
+"""Decoding the same weights: lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2, llama.cpp and
+llama2.c.
 
 Each lower precision is shown with the share of the greedy tokens that it changes.
 """
@@ -7,7 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tinylm.benchmarks.checkpoint import checkpoint
+from tinylm.benchmarks.checkpoint import PROMPTS, checkpoint
 from tinylm.benchmarks.contenders.decoding import MODES
 from tinylm.benchmarks.interleaved import Contender, rates, trials
 from tinylm.benchmarks.options import Entry, Options
@@ -18,10 +19,12 @@ ALONE = {"full": 4, "tiny": 1}  # prompts of a trial when each is decoded by its
 TEXTS = {"full": 10, "tiny": 1}  # of a trial of llama2.c
 BEAMS = (5, 10)
 UNIT = "tokens/s"
+EQUAL = (("fp32", "f32"), ("bf16", "f16"), ("int8", "q8_0"))  # modes of ours, and of llama.cpp, of equal precision
+GOALS = {"f32": (1.5, 2.0), "q8_0": (2.0, 3.0)}  # one prompt, one core
 Rates = Mapping[str, Mapping[str, float]]
 
 
-def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
+def entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
     """tinylm in each mode, transformers, CTranslate2 in both precisions with each number of workers."""
     made = checkpoint(options)
     entries = {f"tinylm {mode}": Entry("decoding:ours", made | {"mode": mode}) for mode in MODES}
@@ -32,6 +35,45 @@ def _entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
             setup = made | {"quantization": quantization, "workers": number}
             entries[name] = Entry("decoding:ctranslate2", setup, peer=True, needs="ctranslate2")
     return entries
+
+
+def llama_cpp(options: Options, sequences: int) -> dict[str, Entry]:
+    """llama.cpp in each precision on one core and on all, and tinylm on one core (on all: `entries`)."""
+    made = checkpoint(options) | {"sequences": sequences}
+    entries = {}
+    for ours, weights in EQUAL:
+        for cores in sorted({1, options.threads}):
+            setup = made | {"weights": weights, "threads": cores}
+            entries[f"llama.cpp {weights}, {cores} core{'s' * (cores > 1)}"] = Entry(
+                "llamacpp:make", setup, peer=True, needs="llama_cpp"
+            )
+        if options.threads > 1:
+            entries[f"one core: tinylm {ours}"] = Entry("decoding:ours", made | {"mode": ours, "threads": 1})
+    return entries
+
+
+def equal_precision(what: str, rate: Rates) -> list[Row]:
+    """Rows at equal precision, on one core and on all; none if it was not measured."""
+    rows = []
+    for ours, weights in EQUAL:
+        must, stretch = GOALS.get(weights, (None, None)) if what == "sampling" else (None, None)
+        one = best(rate, f"one core: tinylm {ours}") or f"tinylm {ours}"
+        if (peer := f"llama.cpp {weights}, 1 core") in rate:
+            rows.append(
+                against(
+                    f"{what}, {one}" if one.startswith("one core") else f"{what}, one core ({one})",
+                    UNIT,
+                    rate[one],
+                    rate[peer],
+                    peer,
+                    must=must,
+                    stretch=stretch,
+                )
+            )
+        if peer := best(rate, f"llama.cpp {weights}"):
+            mine = best(rate, f"tinylm {ours}")
+            rows.append(against(f"{what} ({mine})", UNIT, rate[mine], rate[peer], peer))
+    return rows
 
 
 def _llama2c(options: Options) -> dict[str, Entry]:
@@ -91,14 +133,16 @@ def row(what: str, rate: Rates, prefix: str, **goal: Any) -> list[Row]:
 
 
 def one_prompt(options: Options) -> list[Row]:
-    """One prompt: sampling, beam 5 and beam 10 against transformers, CTranslate2 and llama2.c (LLAMA2C)."""
-    with options.contenders(_entries(options, [1]) | _llama2c(options)) as contenders:
+    """One prompt: sampling, beam 5 and beam 10 against transformers, CTranslate2, llama.cpp and llama2.c (LLAMA2C)."""
+    wanted = entries(options, [1]) | llama_cpp(options, 1) | _llama2c(options)
+    with options.contenders(wanted) as contenders:
         table = Table(options, contenders, ALONE[options.size])
-        table.measure("greedy", ("tinylm", "CTranslate2 int8"))
-        sampling = table.measure("sample", ("tinylm", "transformers", "CTranslate2", "llama2.c"))
+        table.measure("greedy", ("tinylm", "one core", "CTranslate2 int8", "llama.cpp"))
+        sampling = table.measure("sample", ("tinylm", "one core", "transformers", "CTranslate2", "llama"))
         beams = {f"beam {width}": table.measure(width) for width in BEAMS}
     note = table.changed(best(sampling, "tinylm"))
     rows = row("sampling", sampling, "transformers", must=4.0, stretch=6.0, note=note)
+    rows += equal_precision("sampling", sampling)
     rows += row("sampling", sampling, "llama2.c fp32", must=1.0, note=note)
     rows += row("sampling", sampling, "llama2.c int8", stretch=1.0, note=note)
     rows += table.each("sampling", sampling)
@@ -111,10 +155,14 @@ def one_prompt(options: Options) -> list[Row]:
 
 
 def twenty_prompts(options: Options) -> list[Row]:
-    """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers."""
-    with options.contenders(_entries(options, sorted({1, options.threads}))) as contenders:
+    """20 prompts at once: greedy, beam 5 and beam 10 against CTranslate2 and transformers; greedy against llama.cpp."""
+    wanted = entries(options, sorted({1, options.threads})) | llama_cpp(options, PROMPTS)
+    with options.contenders(wanted) as contenders:
         table = Table(options, contenders, None)
-        methods = {"greedy": table.measure("greedy")} | {f"beam {width}": table.measure(width) for width in BEAMS}
+        all_of_them = ("tinylm", "one core", "transformers", "CTranslate2", "llama.cpp")
+        methods = {"greedy": table.measure("greedy", all_of_them)} | {
+            f"beam {width}": table.measure(width) for width in BEAMS
+        }
     rows = []
     for what, rate in methods.items():
         int8 = "CTranslate2 int8"
@@ -122,6 +170,7 @@ def twenty_prompts(options: Options) -> list[Row]:
         goal = {"must": 2.0, "stretch": 3.0} if what == "greedy" else {"must": 1.5, "stretch": 2.0}
         rows += row(what, rate, int8, note=note, **goal)
         rows += row(what, rate, "CTranslate2 fp32") + row(what, rate, "transformers")
+        rows += equal_precision(what, rate)
         rows += table.each(what, rate)
     greedy, five = (methods[what][best(methods[what], "tinylm")] for what in ("greedy", "beam 5"))
     return [*rows, against("beam 5 as a share of greedy", UNIT, five, greedy, "greedy", must=0.5)]

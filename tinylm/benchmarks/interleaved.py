@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinylm.benchmarks.serve import prepare
+from tinylm.benchmarks.serve import OWN, prepare
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import Progress, duration
 
@@ -26,12 +26,19 @@ Trials = dict[str, list[dict[str, Any]]]
 class Contender:
     """One contender, prepared in its own process; `measure` asks it for one trial.
 
-    target: `module:function` for `serve`; python: the interpreter of its environment. With `inline` it runs in this
-    process, for tests. Raises CommandFailed if it cannot be prepared or a trial fails.
+    target: `module:function` for `serve`; python: the interpreter of its environment; own: whether its threads are set
+    up as our commands set up theirs. With `inline` it runs in this process, for tests. Raises CommandFailed if it
+    cannot be prepared or a trial fails.
     """
 
     def __init__(
-        self, name: str, target: str, setup: Mapping[str, Any], python: str = sys.executable, inline: bool = False
+        self,
+        name: str,
+        target: str,
+        setup: Mapping[str, Any],
+        python: str = sys.executable,
+        inline: bool = False,
+        own: bool = False,
     ) -> None:
         self.name = name
         self._step = prepare(target, setup) if inline else None
@@ -39,7 +46,7 @@ class Contender:
             return
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process lives)
         self._process = subprocess.Popen(
-            [python, "-m", "tinylm.benchmarks.serve", target],
+            [python, "-m", "tinylm.benchmarks.serve", target, *([OWN] if own else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip

@@ -12,8 +12,8 @@ Run = Callable[[Options], Sequence[record.Row]]
 # Each line is the function of its name in this module: options -> rows.
 LINES = {
     "training": "training", "loss": "loss", "one_prompt": "decoding", "twenty_prompts": "decoding",
-    "start": "commands", "corpus": "corpus", "vectors": "vectors", "checkpointing": "checkpointing",
-    "repro": "commands", "lab": "lab",
+    "company": "company", "start": "commands", "corpus": "corpus", "vectors": "vectors",
+    "checkpointing": "checkpointing", "repro": "commands", "lab": "lab",
 }  # fmt: skip
 
 

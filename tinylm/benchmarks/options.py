@@ -16,7 +16,7 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks.interleaved import ROOT, Contender
 from tinylm.host.workers import cores
 
-PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy")
+PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy", "llama_cpp")
 
 
 class Entry(NamedTuple):
@@ -59,7 +59,8 @@ class Options:
         self.work.mkdir(parents=True, exist_ok=True)
         python = self.python if entry.peer else sys.executable
         target = f"tinylm.benchmarks.contenders.{entry.target}"
-        return Contender(name, target, {"threads": self.threads} | dict(entry.setup), python, self.inline)
+        setup = {"threads": self.threads} | dict(entry.setup)
+        return Contender(name, target, setup, python, self.inline, own=not entry.peer)
 
     @contextlib.contextmanager
     def contenders(self, entries: Mapping[str, Entry]) -> Iterator[dict[str, Contender]]:
@@ -78,7 +79,9 @@ class Options:
 
 _VERSIONS = """
 import importlib.metadata, importlib.util, json, sys
-print(json.dumps({name: importlib.metadata.version(name) for name in sys.argv[1:] if importlib.util.find_spec(name)}))
+known = importlib.metadata.packages_distributions()
+found = (name for name in sys.argv[1:] if importlib.util.find_spec(name))
+print(json.dumps({name: importlib.metadata.version(known[name][0]) for name in found}))
 """
 
 

@@ -3,7 +3,7 @@
 `python -m tinylm.benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the setup as JSON, which
 FUNCTION turns into a step; each further line is a request, and step(request) a trial. Answers go out as JSON lines;
 whatever libraries print goes to standard error. Nothing but the standard library is imported before the contender, so
-that any environment can serve.
+that any environment can serve; with `--own` after it, threads and caches are first set up as our commands do it.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
+OWN = "--own"
 
 
 def prepare(target: str, setup: Mapping[str, Any]) -> Step:
@@ -37,6 +38,11 @@ def seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a trial ends with the benchmark
+    if OWN in sys.argv[2:]:
+        from tinylm.host.runtime import bound_kernel_caches, share_cores
+
+        share_cores()
+        bound_kernel_caches()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     step: Step | None = None

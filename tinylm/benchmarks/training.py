@@ -11,7 +11,7 @@ UPDATES = {"full": 8, "tiny": 1}  # per trial: about two seconds
 GPT2 = "transformers bf16"
 
 
-def _entries(options: Options) -> dict[str, Entry]:
+def entries(options: Options) -> dict[str, Entry]:
     shape = {"shape": dataclasses.asdict(of_size(options.size))}
     entries = {
         "tinylm": Entry("training:ours", shape | {"settings": ADAMW_BF16}),
@@ -28,7 +28,7 @@ def _entries(options: Options) -> dict[str, Entry]:
 
 def training(options: Options) -> list[Row]:
     """Training at the shape of word-50k: tokens per second and peak memory, against nanoGPT and transformers."""
-    with options.contenders(_entries(options)) as contenders:
+    with options.contenders(entries(options)) as contenders:
         rate = rates(trials(contenders, options.trials, updates=UPDATES[options.size]))
         sizes = {name: contenders[name].measure(memory=True) for name in contenders if name != GPT2}
     ours, unit, peer = rate["tinylm"], "tokens/s", best(rate, "nanoGPT")

@@ -74,7 +74,7 @@ PURPOSES = {
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
     "compare": "what two or more runs differ in, and how sure the difference is",
-    "export": "write the model as a folder that the library transformers loads",
+    "export": "write the model as transformers or llama.cpp loads it",
     "import": "read an export back, to the same bytes",
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
@@ -115,7 +115,9 @@ def _add_generate(commands: Any) -> None:
     parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
     parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
     parser.add_argument("--slide", choices=("half", "one"), help="how the window moves past the context")
-    parser.add_argument("--step", choices=("plain", "compiled", "auto"), help="compiled: some 10 times as fast")
+    parser.add_argument(
+        "--step", choices=("plain", "compiled", "auto"), help="default: compiled where that is ready and the ids stay"
+    )
     parser.add_argument("--precision", choices=("fp32", "bf16", "int8", "auto"), help="of weights and products")
     parser.add_argument("--no-cache", action="store_true", help="without the KV cache: same text, slower")
     parser.add_argument("--log-probs", action="store_true", help="then each token's log-probability, in nats")

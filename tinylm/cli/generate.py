@@ -94,6 +94,11 @@ def _search(lm: LanguageModel, prompts: list[str], options: dict[str, Any], widt
     return [best[0] for best in found]
 
 
+def _same_ids(lm: LanguageModel, settings: DecodeSettings) -> bool:
+    """Whether the compiled step, where it is ready, gives the ids of the plain one: in fp32 on the CPU."""
+    return settings.step == "plain" and settings.precision == "fp32" and not lm.model.embedding.is_cuda
+
+
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
     _check(arguments)
@@ -112,6 +117,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             re.sub(r"options: decode\.(\w+) = ", lambda named: f"{_option(named[1])} ", str(error))
         ) from None
+    if arguments.step is None and _same_ids(lm, settings):
+        changes["step"] = "auto"
     options = changes | {
         "max_tokens": arguments.max_tokens,
         "log_probs": arguments.log_probs,

@@ -105,7 +105,10 @@ def pair_up(first: Run, second: Run) -> Pairs:
         same_tokens = False
         notes.append("the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared")
         if (first.stories.n_bytes[left] != second.stories.n_bytes[right]).any():
-            notes.append("the texts are normalised differently: bits per byte are of what each run models of them")
+            notes.append(
+                "the texts are normalised differently: bits per byte are of what each run models of them, "
+                "those of the raw text of every byte"
+            )
     elif same_tokens and (first.stories.tokens[left] != second.stories.tokens[right]).any():
         same_tokens = False
         notes.append("the layouts score other tokens: perplexities are not compared; bits per byte are")
@@ -187,8 +190,8 @@ def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tupl
         return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
 
 
-PERPLEXITY, BITS, BLEU, PAIRS = "perplexity", "bits_per_byte", "bleu4", "minimal_pairs"
-LESS_IS_BETTER = (PERPLEXITY, BITS)
+PERPLEXITY, BITS, RAW_BITS, BLEU, PAIRS = "perplexity", "bits_per_byte", "raw_bits_per_byte", "bleu4", "minimal_pairs"
+LESS_IS_BETTER = (PERPLEXITY, BITS, RAW_BITS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,12 +282,15 @@ def _differences(first: Run, second: Run, pairs: Pairs) -> dict[str, Difference]
         tables = (np.stack([run.nats, run.tokens], axis=1) for run in (first.stories, second.stories))
         one, other = (table[places] for table, places in zip(tables, (left, right), strict=True))
         found[PERPLEXITY] = paired_difference(one, other, pooled_perplexity)
-    one, other = (np.stack([run.bits, run.n_bytes], axis=1) for run in (first.stories, second.stories))
-    if len(left):
-        one, other = one[left], other[right]
-    if len(one) and len(other) and not np.isnan(one).any() and not np.isnan(other).any():
-        measure = paired_difference if len(left) else unpaired_difference
-        found[BITS] = measure(one, other, pooled_ratio)
+    for metric, bits, n_bytes in ((RAW_BITS, "raw_bits", "raw_bytes"), (BITS, "bits", "n_bytes")):
+        one, other = (
+            np.stack([getattr(run, bits), getattr(run, n_bytes)], axis=1) for run in (first.stories, second.stories)
+        )
+        if len(left):
+            one, other = one[left], other[right]
+        if len(one) and len(other) and not np.isnan(one).any() and not np.isnan(other).any():
+            measure = paired_difference if len(left) else unpaired_difference
+            found[metric] = measure(one, other, pooled_ratio)
     if len(pairs.samples):
         found[BLEU] = _bleu(first, second, pairs.samples)
     return found

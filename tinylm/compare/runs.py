@@ -35,7 +35,8 @@ _STAGES = ("download", "vocab", "train", "evaluate")  # where a run's figures co
 
 @dataclass(frozen=True)
 class Stories:
-    """For each evaluation story: the ids of its text and of its tokens; nats, tokens, bits and bytes (S,)."""
+    """For each evaluation story: the ids of its text and of its tokens; nats, tokens, bits and bytes (S,), of the
+    raw text too (NaN where an older run has none)."""
 
     text_ids: list[str]
     tokens_ids: list[str]
@@ -43,6 +44,8 @@ class Stories:
     tokens: np.ndarray
     bits: np.ndarray
     n_bytes: np.ndarray
+    raw_bits: np.ndarray
+    raw_bytes: np.ndarray
 
     def __len__(self) -> int:
         return len(self.text_ids)
@@ -145,11 +148,12 @@ def _stories(text: str | None, notes: list[str]) -> Stories | None:
     try:
         numbers = {key: np.array([float(row[key] or "nan") for row in rows]) for key in ("nats", "tokens", "bits")}
         n_bytes = np.array([float(row["bytes"]) for row in rows])
+        raw = {key: np.array([float(row.get(key) or "nan") for row in rows]) for key in ("raw_bits", "raw_bytes")}
         text_ids, tokens_ids = ([row[key] for row in rows] for key in ("text_id", "tokens_id"))
     except (KeyError, TypeError, ValueError):
         notes.append(f"{paths.evaluated('stories.csv')}: no table of stories")
         return None
-    return Stories(text_ids, tokens_ids, **numbers, n_bytes=n_bytes)
+    return Stories(text_ids, tokens_ids, **numbers, n_bytes=n_bytes, **raw)
 
 
 def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[str, str]]:

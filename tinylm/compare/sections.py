@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.compare.comparison import BITS, BLEU, PAIRS, PERPLEXITY, Against, Comparison, Finding
+from tinylm.compare.comparison import BITS, BLEU, PAIRS, PERPLEXITY, RAW_BITS, Against, Comparison, Finding
 from tinylm.compare.runs import Run
 from tinylm.compare.scaling import Scaling
 from tinylm.compare.scaling import as_json as law_as_json
@@ -44,7 +44,8 @@ def four(value: Any) -> str:
 
 FIGURES = (
     Figure("perplexity", "evaluate", ("perplexity",), four, ("perplexity_interval",)),
-    Figure("bits per byte", "evaluate", ("bits_per_byte",), four),
+    Figure("bits per byte, raw text", "evaluate", ("raw_bits_per_byte",), four),
+    Figure("bits per byte, normalised text", "evaluate", ("bits_per_byte",), four),
     Figure("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
     Figure("Kneser-Ney's perplexity", "evaluate", ("baselines", "kneser_ney", "perplexity"), four),
     Figure("words for each impossible one", "evaluate", ("sense", "methods", "decode", "words"), figure),
@@ -56,7 +57,13 @@ FIGURES = (
 )
 
 
-LABELS = {PERPLEXITY: "perplexity", BITS: "bits per byte", BLEU: "BLEU of four words", PAIRS: "minimal pairs, right"}
+LABELS = {
+    PERPLEXITY: "perplexity",
+    RAW_BITS: "bits per byte, raw text",
+    BITS: "bits per byte, normalised text",
+    BLEU: "BLEU of four words",
+    PAIRS: "minimal pairs, right",
+}
 OVER = {BLEU: "prompts", PAIRS: "pairs"}  # what the others are over: stories
 SIDE_BY_SIDE = 4  # up to this many runs are columns; with more, each is a row
 SCALING = "Scaling"

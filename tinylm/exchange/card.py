@@ -49,7 +49,12 @@ def metrics(run: Run) -> Blocks:
     samples = run.mapping("evaluate", "samples")
     rows = [
         ["perplexity on evaluation", figure(found.get("perplexity")), _ends(found.get("perplexity_interval"))],
-        ["bits per byte", loss(found.get("bits_per_byte")), _ends(found.get("bits_per_byte_interval"), loss)],
+        ["bits per byte, raw text", loss(found.get("raw_bits_per_byte")), ABSENT],
+        [
+            "bits per byte, normalised text",
+            loss(found.get("bits_per_byte")),
+            _ends(found.get("bits_per_byte_interval"), loss),
+        ],
         ["nats per token", loss(found.get("nats_per_token")), ABSENT],
         *(
             [name, figure((samples.get(key) or {}).get("value")), _ends(samples.get(key))]
@@ -109,8 +114,8 @@ def limits(run: Run, lacks: tuple[str, ...]) -> Blocks:
             "Upper case and punctuation are gone before it reads a text; it writes none."
             if closed and run.param("vocab", "lower_case") is True and run.param("vocab", "punctuation") == "drop"
             else "",
-            "Perplexities compare only on the same text with the same tokenizer and protocol; bits per byte compare "
-            "tokenizers on the same normalised text.",
+            "Perplexities compare only on the same text with the same tokenizer and protocol; bits per byte of the "
+            "raw text compare any models of the same text, those of the normalised text only where it is the same.",
             "The intervals say how much the evaluation stories vary; another seed of training gives another model.",
             "Evaluation is the held-out end of the token stream here, on which training made its choices."
             if run.evaluates_held_out()
@@ -208,6 +213,7 @@ def _head(run: Run, publication: Publication) -> str:
 def _results(run: Run, publication: Publication) -> list[dict[str, Any]]:
     figures = {
         "perplexity": ("perplexity", "perplexity on the evaluation split"),
+        "raw_bits_per_byte": ("raw_bits_per_byte", "bits per byte of the raw text"),
         "bits_per_byte": ("bits_per_byte", "bits per byte of the normalised text"),
     }
     rows = [

@@ -10,6 +10,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
+from tinylm.exchange.gguf_file import GGUF, gguf_problem, write_gguf
 from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
 from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
@@ -17,9 +18,17 @@ from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import Tokenizer
 
-FORMATS = ("transformers", "tinylm")
 MODELING = "modeling_tinylm.py"
-NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, FOLDER}  # of all that is written
+NAMES = {
+    CONFIG,
+    GENERATION_CONFIG,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    WEIGHTS,
+    MODELING,
+    GGUF,
+    FOLDER,
+}  # of all that is written
 ORIGINALS = {f"{FOLDER}/{name}" for name in (CONFIG, SUMS, TOKENIZER, WEIGHTS)}
 
 
@@ -66,14 +75,19 @@ def _write_weights(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     write_bytes(path, save(rounded, metadata={"format": "pt"}))
 
 
-def export(folder: Path, trained: Trained, form: str) -> StockForm:
+def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
     """Write config, weights, tokenizer, generation defaults and the originals into an empty folder; returns the form.
 
-    Raises InputError if no architecture of transformers computes the model.
+    Format gguf is one file beside the originals, its matrices in `weights`: f32, f16 or q8_0. Raises InputError if no
+    architecture of transformers, or of llama.cpp, computes the model.
     """
-    own = form == "tinylm"
-    if not own and (problem := stock_problem(trained.model.settings)):
+    own, obstacle = form == "tinylm", gguf_problem if form == "gguf" else stock_problem
+    if not own and (problem := obstacle(trained.model.settings)):
         raise InputError(f"{Path(trained.models) / CONFIG}: {problem}")
+    if form == "gguf":
+        written = write_gguf(folder / GGUF, trained.model, trained.tokenizer, weights)
+        write_originals(folder, trained.models, trained.vocab)
+        return written
     made = own_form(trained.model) if own else stock_form(trained.model)
     context = trained.model.settings.context
     files: dict[str, Any] = {
@@ -90,7 +104,7 @@ def export(folder: Path, trained: Trained, form: str) -> StockForm:
     return made
 
 
-def export_folder(folder: Path, trained: Trained, form: str) -> StockForm:
+def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
     """`export` in place of what is at `folder`: nothing, an empty folder or an earlier export."""
     allowed = "allowed: a new or empty folder, or an earlier export"
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -102,4 +116,4 @@ def export_folder(folder: Path, trained: Trained, form: str) -> StockForm:
     if strange:
         raise InputError(f"{folder}: holds {strange[0]}, which no export wrote; {allowed}")
     with atomic_folder(folder.resolve()) as new:
-        return export(new, trained, form)
+        return export(new, trained, form, weights)

@@ -52,12 +52,15 @@ def stock_problem(settings: ModelSettings) -> str:
     return ""
 
 
-def stock_form(model: TinyLM) -> StockForm:
-    """A stock model that computes the same function of the ids. Raises InputError if there is none."""
+def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
+    """A stock model that computes the same function of the ids, its width a multiple of `multiple`.
+
+    Raises InputError if there is none.
+    """
     problem = stock_problem(model.settings)
     if problem:
         raise InputError(problem)
-    stream = new_stream(model.settings, model.width)
+    stream = new_stream(model.settings, model.width, multiple)
     if model.settings.norm == "pre" and model.settings.final_norm:
         return _gpt2(model, stream)
     return _opt(model, stream)

@@ -103,14 +103,17 @@ def _shapes(width: int, kind: str, keeps_mean: bool) -> Iterator[tuple[tuple[int
     return (((1,), spare) for spare in steps)
 
 
-def new_stream(settings: ModelSettings, width: int) -> Stream:
-    """The narrowest stream that holds a model of this width, its heads and a channel for its output bias."""
+def new_stream(settings: ModelSettings, width: int, multiple: int = 1) -> Stream:
+    """The narrowest stream that holds a model of this width, its heads and a channel for its output bias.
+
+    Its width is a multiple of `multiple`.
+    """
     keeps_mean = settings.norm == "post" or not settings.final_norm  # x itself is read, not only its norm
     widest = settings.head_width or -(-width // settings.heads)
     for signs, spare in _shapes(width, settings.norm_kind, keeps_mean):
         wide = len(signs) * width + spare
         heads = _stock_heads(wide, settings.heads, widest)
-        if heads is None or (settings.output_bias and wide <= width + keeps_mean):
+        if heads is None or wide % multiple or (settings.output_bias and wide <= width + keeps_mean):
             continue
         centred = spare > 0 and settings.norm_kind == "layer"
         return Stream(width, signs, spare, heads, centred, settings.norm_eps)

@@ -20,7 +20,8 @@ from tinylm.reporting.wording import (
 FIGURES = {  # of metrics/seeds.json: what it is called, how it is written
     "perplexity": ("perplexity on evaluation", figure),
     "nats_per_token": ("nats per token", loss),
-    "bits_per_byte": ("bits per byte", loss),
+    "bits_per_byte": ("bits per byte, normalised text", loss),
+    "raw_bits_per_byte": ("bits per byte, raw text", loss),
     "held_out_loss": ("held-out loss", loss),
 }
 SHOWN = 5  # continuations with the longest runs

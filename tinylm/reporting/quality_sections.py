@@ -40,7 +40,8 @@ def evaluation(run: Run) -> Blocks:
         + facts(
             [
                 ("95 % interval of the perplexity", f"{figure(ends[0])} to {figure(ends[1])}" if ends else ABSENT),
-                ("bits per byte", loss(run.get("evaluate", "bits_per_byte"))),
+                ("bits per byte, raw text", loss(run.get("evaluate", "raw_bits_per_byte"))),
+                ("bits per byte, normalised text", loss(run.get("evaluate", "bits_per_byte"))),
                 ("tokens scored", count(run.get("evaluate", "tokens"))),
                 (f"<unk> among the {run.token()}s", share(run.get("evaluate", "unknown_share"))),
             ]

@@ -89,7 +89,7 @@ def summary(run: Run) -> Blocks:
     tiles = [
         (f"perplexity on evaluation{spread}", figure(run.get("evaluate", "perplexity"))),
         ("nats per token", loss(run.get("evaluate", "nats_per_token"))),
-        ("bits per byte", loss(run.get("evaluate", "bits_per_byte"))),
+        ("bits per byte, raw text", loss(run.get("evaluate", "raw_bits_per_byte"))),
         ("parameters", big(run.get("train", "parameters"))),
         ("tokens seen", big(run.get("train", "tokens"))),
         ("total time of the stages", seconds(total or None)),

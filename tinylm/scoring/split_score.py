@@ -1,6 +1,7 @@
 """Perplexity and bits per byte of the whole evaluation split, and of each of its stories."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ from tinylm.scoring.bits_per_byte import Spelling, bits_per_byte
 from tinylm.scoring.continuations import EvaluateSettings
 from tinylm.scoring.diversity import bootstrap_interval, pooled_perplexity
 from tinylm.scoring.perplexity import perplexity, story_nats
+from tinylm.scoring.side_model import dropped_nats
 from tinylm.scoring.split_loss import target_losses
 from tinylm.scoring.story_texts import story_rows, story_texts
+from tinylm.text.stories import read_stories
 from tinylm.text.tokens.batches import scoring_batches, scoring_starts
 from tinylm.text.tokens.token_store import TokenStore, coverage
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 BATCH_ROWS = 32
-HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte")
+HEADLINE = ("perplexity", "nats_per_token", "bits_per_byte", "raw_bits_per_byte")
 PROTOCOL = {
     "stream": "the split as one stream in non-overlapping windows of {context} tokens; <sos> and <eos> are scored",
     "stories": "each story from its <sos>, in rows of at most {context} tokens; <eos> is scored, <sos> is given",
@@ -56,9 +59,13 @@ def score_split(
 ) -> SplitScore:
     """Perplexity (95 % bootstrap interval over rows), nats per token, bits per byte and share of unknown words.
 
+    raw_bits_per_byte is over every byte of the stories as stage download wrote them, whatever the tokenizer: the loss
+    of all tokens, unknown words spelt, and what the tokenizer drops told by a model of the train stories (`side_model`;
+    raw_side_bits_per_byte is its part). None if the split has no stories of its own, or if that has no price.
+
     Layout "windows" scores a token in each window that contains it; "once" then has the figures of layout "stream",
     which scores exactly the targets of the baselines, each once. The other layouts do this anyway and have no "once".
-    Bits per byte is None if the text has no bytes, or if its unknown words are no longer known.
+    bits_per_byte is of the normalised text, None if the text has no bytes, or if its unknown words are no longer known.
     """
     context = model.settings.context
     found = once = _losses(model, store, layout, tokenizer.pad_id)
@@ -80,7 +87,22 @@ def score_split(
         **({"once": _figures(once.rows, settings)} if layout == "windows" else {}),
     }
     sums, (sums_once, _) = (story_nats(losses.nats, losses.times, store.offsets) for losses in (found, once))
-    return SplitScore(figures, story_rows(tokenizer, store, texts, sums, sums_once, spelling if priced else None))
+    train = (row["text"] for row in read_stories(stories, "train"))
+    dropped = dropped_nats(tokenizer, train, texts.raw) if texts.raw and priced else None
+    table = story_rows(tokenizer, store, texts, sums, sums_once, spelling if priced else None, dropped)
+    return SplitScore(figures | _raw(table, dropped), table)
+
+
+def _raw(stories: list[dict[str, Any]], dropped: np.ndarray | None) -> dict[str, Any]:
+    """The figures of the raw text from the stories' rows and the nats (S,) for what the tokenizer drops."""
+    n_bytes = sum(row["raw_bytes"] for row in stories)
+    if dropped is None or not n_bytes:
+        return {"raw_bits_per_byte": None, "raw_side_bits_per_byte": None, "raw_bytes": n_bytes}
+    return {
+        "raw_bits_per_byte": sum(row["raw_bits"] for row in stories) / n_bytes,
+        "raw_side_bits_per_byte": float(dropped.sum()) / math.log(2) / n_bytes,
+        "raw_bytes": n_bytes,
+    }
 
 
 def headline(figures: dict[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,13 @@ _ID_DIGITS = 16
 
 @dataclasses.dataclass(frozen=True)
 class StoryTexts:
-    """For each story: a name for its text, UTF-8 bytes of the normalised text (S,), and its unknown words."""
+    """For each story: a name for its text, UTF-8 bytes of the normalised text (S,), its unknown words, and the raw text
+    (None if the split has no stories of its own)."""
 
     ids: Sequence[str]
     n_bytes: np.ndarray
     unknown: Sequence[Sequence[str]]
+    raw: Sequence[str] | None
 
 
 def story_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> StoryTexts:
@@ -43,6 +45,7 @@ def story_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) ->
         [_digest([text]) for text in texts],
         np.array([len(tokenizer.normalise(text).encode()) for text in texts], dtype=np.int64),
         [tokenizer.unknown_words(text) if own else [] for text in texts],
+        texts if own else None,
     )
 
 
@@ -53,18 +56,21 @@ def story_rows(
     losses: tuple[np.ndarray, np.ndarray],
     nats_once: np.ndarray,
     spelling: Spelling | None,
+    dropped: np.ndarray | None,
 ) -> list[dict[str, Any]]:
-    """One row per story: its number from 0, text_id, tokens_id, nats, tokens, bits, bytes.
+    """One row per story: its number from 0, text_id, tokens_id, nats, tokens, bits, bytes, raw_bits, raw_bytes.
 
     nats and tokens (S,) are sums over its scored tokens by the protocol of the perplexity, so that they add up to the
     split's; bits are the cost of its bytes, each token scored once, unknown words spelt: NaN without a
-    `spelling`. Equal text_id: the same text; equal tokens_id: the same tokens of the same vocabulary.
+    `spelling`. raw_bits are the cost of the raw text, with that of what the tokenizer drops, `dropped` (S,) in nats:
+    NaN if it has no price. Equal text_id: the same text; equal tokens_id: the same tokens of the same vocabulary.
     """
     nats, tokens = losses
     vocabulary = _digest(sorted(tokenizer.tokens))
     rows = []
     for index, text_id in enumerate(texts.ids):
         spelt = sum(map(spelling.nats, texts.unknown[index])) if spelling else math.nan
+        nats_of_bytes = float(nats_once[index]) + spelt
         pieces = [tokenizer.tokens[token] for token in store.story(index).tolist()]
         rows.append(
             {
@@ -73,8 +79,10 @@ def story_rows(
                 "tokens_id": _digest([vocabulary, *pieces]),
                 "nats": float(nats[index]),
                 "tokens": int(tokens[index]),
-                "bits": (float(nats_once[index]) + spelt) / math.log(2),
+                "bits": nats_of_bytes / math.log(2),
                 "bytes": int(texts.n_bytes[index]),
+                "raw_bits": (nats_of_bytes + (math.nan if dropped is None else float(dropped[index]))) / math.log(2),
+                "raw_bytes": 0 if texts.raw is None else len(texts.raw[index].encode()),
             }
         )
     return rows

@@ -28,6 +28,7 @@ def run(params) -> Run:
             "perplexity_interval": [5.711, 5.917],
             "nats_per_token": 1.76,
             "bits_per_byte": 0.4441,
+            "raw_bits_per_byte": 0.512,
             "baselines": {"unigram": {"perplexity": 601.9, "nats_per_token": 6.4}},
             "samples": {"bleu4": interval, "continuation_perplexity": {"value": 5.5, "low": 5.1, "high": 5.9}},
         },
@@ -55,7 +56,11 @@ def test_the_head_is_what_the_hub_reads(run, publication):
     assert head["language"] == ["en"]
     assert (head["library_name"], head["pipeline_tag"]) == ("transformers", "text-generation")
     (result,) = head["model-index"][0]["results"]
-    assert {row["type"]: row["value"] for row in result["metrics"]} == {"perplexity": 5.813, "bits_per_byte": 0.4441}
+    assert {row["type"]: row["value"] for row in result["metrics"]} == {
+        "perplexity": 5.813,
+        "raw_bits_per_byte": 0.512,
+        "bits_per_byte": 0.4441,
+    }
 
 
 def test_huggingface_hub_reads_the_head(run, publication):
@@ -63,7 +68,7 @@ def test_huggingface_hub_reads_the_head(run, publication):
 
     data = ModelCard(write_card(run, publication, PICTURES)).data
     assert data.model_name == "stories"
-    assert [found.metric_value for found in data.eval_results] == [5.813, 0.4441]
+    assert [found.metric_value for found in data.eval_results] == [5.813, 0.512, 0.4441]
     assert data.license == "mit"
 
 
@@ -71,7 +76,7 @@ def test_figures_and_intervals_are_those_of_the_files(run, publication):
     _, text = parts(write_card(run, publication, PICTURES))
     assert "| perplexity on evaluation | 5.81 | 5.71 to 5.92 |" in text["Metrics"]
     assert "| BLEU-4 of its continuations | 0.158 | 0.148 to 0.167 |" in text["Metrics"]
-    assert "| bits per byte | 0.444 | – |" in text["Metrics"]
+    assert "| bits per byte, normalised text | 0.444 | – |" in text["Metrics"]
     assert "| unigram | 602 | 6.400 |" in text["Metrics"]
     assert "1,000 bootstrap resamples" in text["Metrics"]
     assert "1.23 million parameters" in text["Limits"]

@@ -29,7 +29,9 @@ OWN_DISTRIBUTION = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "to
 MODES = ("fp32", "bf16", "int8", "plain")  # plain: the readable path in fp32, the others the native kernels
 
 
-def _step(setup: Mapping[str, Any], decode: Decode) -> Step:
+def own_step(setup: Mapping[str, Any], decode: Decode) -> Step:
+    """The step that decodes what is asked for by `decode`, and times it."""
+
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         prompts, method, alone = setup["prompts"], request["method"], request.get("alone")
         ids: Prompts = []
@@ -63,7 +65,7 @@ def ours(setup: Mapping[str, Any]) -> Step:
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
     decoder = None if setup["mode"] == "plain" else prepare(model, setup["mode"])
-    return _step(setup, our_decode(model, decoder, setup["new_tokens"]))
+    return own_step(setup, our_decode(model, decoder, setup["new_tokens"]))
 
 
 def transformers(setup: Mapping[str, Any]) -> Step:
@@ -87,7 +89,7 @@ def transformers(setup: Mapping[str, Any]) -> Step:
             made = model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **how)
         return made[:, ids.shape[1] :].tolist()
 
-    return _step(setup, decode)
+    return own_step(setup, decode)
 
 
 def ctranslate2(setup: Mapping[str, Any]) -> Step:
@@ -115,4 +117,4 @@ def ctranslate2(setup: Mapping[str, Any]) -> Step:
         )  # fmt: skip
         return [row.sequences_ids[0] for row in made]
 
-    return _step(setup, decode)
+    return own_step(setup, decode)

@@ -63,6 +63,7 @@ def library() -> ctypes.CDLL:
 
 
 if __name__ == "__main__":
+    os.nice(19)  # the text that is being generated comes first
     try:
         compile_library()
     except CannotCompile as met:

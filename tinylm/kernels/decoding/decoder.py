@@ -14,7 +14,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding import build
 from tinylm.kernels.decoding.graphs import GraphSession
 from tinylm.kernels.decoding.rounding import LowerPrecision
-from tinylm.kernels.decoding.session import FastSession, window_logits
+from tinylm.kernels.decoding.session import FastSession, LateSession, window_logits
 from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedModel
 from tinylm.model.transformer import TinyLM
 
@@ -33,13 +33,20 @@ class _RoundedSession(Session):
 class ModelDecoder(Decoder):
     """A model prepared for decoding with its current weights.
 
-    packed: for the compiled step; None: the model's own code, whose steps are replayed if `graphs`.
+    compiled: by the compiled step; otherwise by the model's own code, whose steps are replayed if `graphs`. at_once: a
+    single text in fp32 gets its first token before the weights are packed.
     """
 
     precision: str
-    packed: PackedModel | None
+    compiled: bool
     said: str
     graphs: bool = False
+    at_once: bool = False
+
+    @functools.cached_property
+    def packed(self) -> PackedModel | None:
+        """The weights for the compiled step."""
+        return PackedModel(self.model, self.precision) if self.compiled else None
 
     @functools.cached_property
     def _mode(self) -> LowerPrecision:
@@ -54,6 +61,8 @@ class ModelDecoder(Decoder):
         new_tokens: int | None = None,
         beams: int = 1,
     ) -> Session:
+        if self.at_once and self.compiled and self.precision == "fp32" and len(prompts) == beams == 1:
+            return LateSession(self._pack, self.model, prompts, slide, use_cache, new_tokens)
         if self.packed is not None:
             return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
         lower = self.precision != "fp32"
@@ -65,6 +74,10 @@ class ModelDecoder(Decoder):
         session = _RoundedSession(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
         session.mode = self._mode
         return session
+
+    def _pack(self) -> PackedModel:
+        assert self.packed is not None
+        return self.packed
 
     def logits(self, ids: Sequence[int]) -> Tensor:
         """Logits after each token of one window.  -> (T, V)"""
@@ -80,21 +93,24 @@ def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bo
 
     auto compiles if there is a compiler and the model is a float32 one on the CPU, and takes bf16 if the processor
     multiplies it, else fp32. On CUDA, steps are recorded as graphs instead of being compiled. Without `wait`, a step
-    that is not compiled yet is left to a process in the background, and this decoder does without it. Raises InputError
-    if step is "compiled" and cannot be compiled.
+    that is not compiled yet is left to a process in the background, this decoder does without it, and a text's first
+    token does not wait for the weights either. Raises InputError if step is "compiled" and cannot be compiled.
     """
     if model.embedding.is_cuda and step != "plain":
         precision = "bf16" if precision == "auto" else precision
-        return ModelDecoder(model, precision, None, f"{precision}, steps replayed as CUDA graphs", True)
+        return ModelDecoder(model, precision, False, f"{precision}, steps replayed as CUDA graphs", True)
     reason = "" if step == "plain" else _obstacle(model, wait)
     if reason and step == "compiled" and wait:
         raise InputError(f"decode.step = 'compiled', but it cannot be: {reason}; allowed here: plain | auto")
     if reason or step == "plain":
         precision = "fp32" if precision == "auto" else precision
-        return ModelDecoder(model, precision, None, f"{precision}, plain step" + (f" ({reason})" if reason else ""))
+        return ModelDecoder(model, precision, False, f"{precision}, plain step" + (f" ({reason})" if reason else ""))
     if precision == "auto":
         precision = "bf16" if build.library().tinylm_bf16() else "fp32"
-    return ModelDecoder(model, precision, PackedModel(model, precision), f"{precision}, compiled step")
+    decoder = ModelDecoder(model, precision, True, f"{precision}, compiled step", at_once=not wait)
+    if wait:
+        decoder._pack()  # now: later the model may have other weights
+    return decoder
 
 
 def decoder_of(model: TinyLM, settings: DecodeSettings, wait: bool = True) -> ModelDecoder:

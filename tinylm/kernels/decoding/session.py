@@ -2,7 +2,7 @@
 
 import ctypes
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -107,9 +107,14 @@ class FastSession(Session):
         beams: int = 1,
     ) -> None:
         super().__init__(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
-        self._beams, self._slots = beams, Slots(packed, len(prompts) * beams, self.capacity)
-        self._family = np.arange(len(prompts))
-        self._renumber(np.zeros((len(prompts), self.capacity), np.int32))
+        self._beams = beams
+        self._take(packed)
+
+    def _take(self, packed: PackedModel) -> None:
+        """Compute with these weights from here on; nothing of the rows is in the cache yet."""
+        self._slots = Slots(packed, self.rows * self._beams, self.capacity)
+        self._family = np.arange(self.rows)
+        self._renumber(np.zeros((self.rows, self.capacity), np.int32))
 
     def _renumber(self, table: np.ndarray) -> None:
         """After a change of rows: which cache row each one writes into, and views of what it shares with torch."""
@@ -203,3 +208,36 @@ class FastSession(Session):
         self._ids, self.lengths, self._starts = self._ids[rows], self.lengths[rows], self._starts[rows]
         self._family = self._family[taken]
         self._renumber(self._table[taken])
+
+
+class LateSession(FastSession):
+    """`FastSession` whose first step is the plain one's: the first word does not wait until the weights are packed."""
+
+    def __init__(
+        self,
+        pack: Callable[[], PackedModel],
+        model: TinyLM,
+        prompts: Sequence[Sequence[int]],
+        slide: str = "half",
+        use_cache: bool = True,
+        new_tokens: int | None = None,
+    ) -> None:
+        Session.__init__(self, model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        self._beams, self._pack, self._packed = 1, pack, False
+
+    def next_logits(self) -> Tensor:
+        return super().next_logits() if self._packed else Session.next_logits(self)
+
+    def greedy(self, banned: Sequence[int]) -> Tensor:
+        return super().greedy(banned) if self._packed else Session.greedy(self, banned)
+
+    def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
+        return super().candidates(k, banned) if self._packed else Session.candidates(self, k, banned)
+
+    def append(self, tokens: Tensor) -> None:
+        if self._packed:
+            return super().append(tokens)
+        Session.append(self, tokens)
+        self._cache, self._starts = None, torch.full_like(self._starts, -1)
+        self._take(self._pack())
+        self._packed = True

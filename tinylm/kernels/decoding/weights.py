@@ -49,11 +49,20 @@ def padded(values: Tensor, size: int) -> Tensor:
 
 
 def pack(weight: Tensor, precision: str) -> Tensor:
-    """(N, K) in panels of 32 outputs: (N / 32, K / g, 32, g) with g neighbours in each 32-bit word: 1, 2 or 4."""
+    """(N, K) in panels of 32 outputs: (N / 32, K / g, 32, g) with g neighbours in each 32-bit word: 1, 2 or 4.
+
+    One copy where K is a multiple of g, for the first word of a text waits for it.
+    """
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[precision]
     group = 4 // kind.itemsize
-    full = padded(padded(weight, PANEL).T, group).T.to(kind)
-    return full.reshape(-1, PANEL, full.shape[1] // group, group).transpose(1, 2).contiguous()
+    words = torch.nn.functional.pad(weight, (0, -weight.shape[1] % group)).unflatten(1, (-1, group))  # (N, K / g, g)
+    whole, rest = divmod(len(words), PANEL)
+    packed = torch.empty(whole + (rest > 0), words.shape[1], PANEL, group, dtype=kind)
+    packed[:whole] = words[: whole * PANEL].unflatten(0, (whole, PANEL)).transpose(1, 2)
+    if rest:
+        packed[whole, :, :rest] = words[whole * PANEL :].transpose(0, 1)
+        packed[whole, :, rest:] = 0
+    return packed
 
 
 class PackedModel:
