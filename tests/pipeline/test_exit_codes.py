@@ -87,6 +87,7 @@ COMMANDS = (
     Case("tinylm.cli study --list", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD --html x.html --json x.json", ("x.html", "x.json")),
+    Case("tinylm.cli plan --effect 0.5", prints=True),
     Case("tinylm.cli attention once -o a.png", same=("a.png",)),
     Case("tinylm.cli lab", same=("lab.html",)),
     Case("tinylm.cli preset word-10k --force", same=(PARAMS,)),
