@@ -32,7 +32,9 @@ def main() -> None:
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
-    write_json(paths.seed_score(seed), headline(split.figures), sealed=True)
+    kept = ("nats", "bits", "raw_bits")  # in the order of stage evaluate's stories
+    stories = {key: [row[key] for row in split.stories] for key in kept}
+    write_json(paths.seed_score(seed), headline(split.figures) | {"stories": stories}, sealed=True)
     print(f"seed {seed}: evaluation perplexity {split.figures['perplexity']:.3f}")
 
 

@@ -15,6 +15,8 @@ FULL = (
     "benchmarks/test_frame.py::test_growth_runs_and_draws",
     "benchmarks/test_lines.py",
     "cli/test_cli.py::test_exit_codes_of_the_process",
+    "compare/test_claims.py::test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100",
+    "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
     "compare/test_scaling.py::test_about_95_of_100_intervals_hold_the_true_exponent",
     "cost/test_describe.py::test_no_line_is_wider_than_a_page",
     "decoding/test_native_step.py::test_a_damaged_library_is_compiled_anew_and_never_loaded",

@@ -13,6 +13,7 @@ from tinylm.compare.comparison import compare
 from tinylm.compare.page import to_html
 from tinylm.compare.scaling import scaling_of
 from tinylm.compare.sections import as_json, sections
+from tinylm.compare.sweep_section import draw_sweep, sweep_of
 from tinylm.compare.terminal import to_text
 
 HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
@@ -43,7 +44,7 @@ def test_the_table_shows_parameters_figures_and_what_may_be_said(pair):
     assert row(text, "train.lr") == ["train.lr", "0.003", "0.01"]
     found = pair.against[0].findings[0].difference
     assert f"{found.first:.3f} → {found.second:.3f}" in text
-    assert "better over these texts; another seed alone might do as much" in text
+    assert "no difference claimed: better over these texts" in text
     assert "40 stories" in text
     assert "10 prompts" in text
     assert "main: (it ends there)" in text
@@ -54,7 +55,9 @@ def test_the_table_shows_parameters_figures_and_what_may_be_said(pair):
 @pytest.mark.parametrize("width", [80, 110, 200])
 def test_lines_keep_to_the_terminals_width(pair, width):
     text = to_text(sections(pair), width)
-    assert "better over these texts; another seed alone might do as much" in " ".join(text.split())
+    assert "no difference claimed: better over these texts, but another seed alone might do as much" in " ".join(
+        text.split()
+    )
     assert max(map(len, text.splitlines())) <= width
 
 
@@ -63,7 +66,7 @@ def test_each_of_many_runs_is_a_row(many):
     assert row(text, "run  train.lr") == ["run", "train.lr", "train.seed"]
     assert "r6" in re.findall(r"\nr6 .*", text)[0]
     assert "Stories that changed most" not in text
-    assert "of 20 such, one leaves 0 out by chance" in text
+    assert "comparisons" not in text  # one seed each: nothing could be claimed
 
 
 def test_a_table_too_wide_goes_on_below_with_its_first_column(many):
@@ -84,7 +87,7 @@ def test_a_revision_without_its_files_is_told(make_run):
 def test_the_page_says_the_same_and_needs_nothing_from_outside(pair):
     page = to_html(pair)
     plain = html.unescape(re.sub(r"<[^>]+>", " ", page))
-    told = "better over these texts; another seed alone might do as much"
+    told = "no difference claimed: better over these texts, but another seed alone might do as much"
     for said in ("train.lr", told, "warm-newt against main", "(it ends there)"):
         assert said in plain
     assert page.count("<svg") == 4
@@ -116,8 +119,8 @@ def test_json_has_the_figures_unrounded(pair, tmp_path):
     finding = found["against_first"]["warm-newt"]["findings"]["perplexity"]
     difference = pair.against[0].findings[0].difference
     assert finding["difference"] == difference.value == finding["second"] - finding["first"]
-    assert (finding["low"], finding["high"], finding["verdict"]) == (difference.low, difference.high, "better")
-    assert finding["seeds_give"] is None
+    assert (finding["low"], finding["high"], finding["verdict"]) == (difference.low, difference.high, "one seed")
+    assert (finding["seeds_give"], finding["p"], found["comparisons"]) == (None, None, 0)
     assert found["runs"][0]["figures"]["evaluate.perplexity"]["value"] == pair.runs[0].value("evaluate", "perplexity")
     changed = found["against_first"]["warm-newt"]["changed_most"]
     assert len(changed) == 5
@@ -140,14 +143,14 @@ def test_minimal_pairs_stand_side_by_side_and_are_compared_pair_by_pair(make_run
         [asked(make_run("old"), 22), asked(make_run("new", {"train.lr": 0.1}), 36), make_run("before")]
     )
     finding = comparison.against[0].findings[-1]
-    assert (finding.metric, finding.difference.count, finding.verdict.kind) == ("minimal_pairs", 40, "better")
+    assert (finding.metric, finding.difference.count, finding.verdict.kind) == ("minimal_pairs", 40, "one seed")
     assert (finding.difference.first, finding.difference.second) == (0.55, 0.9)
     assert "minimal_pairs" not in [found.metric for found in comparison.against[1].findings]
     text = to_text(sections(comparison), 120)
     assert "55.0 % (45.0 to 65.0)" in text
     assert "reflexive pronoun" not in text
     assert "40 pairs" in text
-    assert as_json(comparison)["against_first"]["new"]["findings"]["minimal_pairs"]["verdict"] == "better"
+    assert as_json(comparison)["against_first"]["new"]["findings"]["minimal_pairs"]["verdict"] == "one seed"
 
 
 SIZES = (1e5, 2e5, 4e5, 8e5)
@@ -195,3 +198,54 @@ def test_tokenizers_are_set_side_by_side_by_bits_a_byte(make_run):
     scaling = scaling_of([*runs, other])
     assert scaling.law.unit == "bits per byte"
     assert scaling.law.rows[2]["loss"] == runs[2].value("evaluate", "bits_per_byte")
+
+
+def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
+    def runs(seeds):
+        return [
+            make_run(f"{lr}-{seed}", {"train.lr": lr, "train.seed": seed}, shift=-lr + seed / 100)
+            for lr in (0.01, 0.1, 0.3)
+            for seed in seeds
+        ]
+
+    for run in (three := runs((1, 2, 3))):
+        run.metrics["evaluate"] |= {"nats_per_token": run.stories.nats.sum() / run.stories.tokens.sum()}
+    found = sweep_of(three, same_tokens=True)
+    line = found.lines[""]
+    assert (found.key, found.unit, line.places, line.seeds) == (
+        "train.lr",
+        "nats per token",
+        [0.01, 0.1, 0.3],
+        [3, 3, 3],
+    )
+    assert [high - low for low, high in zip(line.lows, line.highs, strict=True)] == pytest.approx([0.02] * 3)
+    assert line.means[0] - line.means[2] == pytest.approx(0.29)
+    drawing = draw_sweep(found, found.lines)
+    assert len(drawing.axes[0].collections) == 1  # the band
+    assert drawing.axes[0].get_xscale() == "log"
+    comparison, scaling = compare(three), scaling_of(three)
+    assert comparison.comparisons == 4  # loss and BLEU of two settings
+    text = " ".join(to_text(sections(comparison, scaling), 160).split())
+    assert "0.1-1 (3 seeds: 1, 2, 3) against 0.01-1 (3 seeds: 1, 2, 3); intervals over stories and seeds" in text
+    assert "4 comparisons (perplexity and bits per byte of two settings are one): p is Holm's" in text
+    page = to_html(comparison, scaling)
+    assert "3 seeds for each setting. Lines: means. Bands: lowest to highest." in page
+    assert as_json(comparison)["against_first"]["0.1-1"]["findings"]["perplexity"]["paired_by_seed"]
+    single = [run for run in three if run.params["train.seed"] == 1]
+    assert "1 seed for each setting. Without several seeds, there are no bands." in to_html(
+        compare(single), scaling_of(single)
+    )
+
+
+def test_a_second_number_makes_lines_and_words_alone_no_picture(make_run):
+    runs = [
+        make_run(f"{lr}-{layers}", {"train.lr": lr, "model.layers": layers}, metrics={})
+        for lr in (0.01, 0.02, 0.03)
+        for layers in (2, 4)
+    ]
+    for run in runs:
+        run.metrics["evaluate"] |= {"bits_per_byte": 1.0}
+    found = sweep_of(runs, same_tokens=False)
+    assert (list(found.lines), found.unit) == (["model.layers 2", "model.layers 4"], "bits per byte")
+    words = [make_run("a", {"train.optimizer": "muon"}), make_run("b", {"train.optimizer": "adamw"})]
+    assert sweep_of(words, same_tokens=True) is sweep_of([], same_tokens=True) is None

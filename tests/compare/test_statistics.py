@@ -1,7 +1,18 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from tinylm.compare.statistics import paired_difference, pooled_ratio, unpaired_difference
+from tinylm.compare.statistics import (
+    BySeeds,
+    holm,
+    paired_difference,
+    pooled_ratio,
+    reach,
+    seed_error,
+    shared_seeds,
+    unpaired_difference,
+)
 from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
 from tinylm.scoring.diversity import pooled_perplexity
 
@@ -71,3 +82,39 @@ def test_corpus_bleu_is_paired_over_prompts():
     found = paired_difference(*counts, corpus_bleu)
     assert found.second == pytest.approx(float(corpus_bleu(counts[1].sum(axis=0))))
     assert 0 < found.low < found.value < found.high
+
+
+def test_holms_correction_is_that_of_his_paper():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
+    first, second = {1: 2.0, 2: 3.0, 3: 4.0}, {1: 2.5, 2: 3.4, 3: 4.6}
+    apart = np.array([0.5, 0.4, 0.6])
+    paired = seed_error(first, second)
+    assert paired == BySeeds(pytest.approx(apart.std(ddof=1) / 3**0.5), 2, (3, 3), paired=True)
+    assert shared_seeds(first, {2: 0.0, 3: 0.0}) == [2, 3]
+    assert shared_seeds(first, {3: 0.0, 4: 0.0}) == shared_seeds({1: 0.0}, {1: 0.0}) == []
+    others = {seed + 10: value for seed, value in second.items()}
+    variances = np.var([2, 3, 4], ddof=1), np.var([2.5, 3.4, 4.6], ddof=1)
+    assert seed_error(first, others) == BySeeds(pytest.approx((sum(variances) / 3) ** 0.5), 2, (3, 3), paired=False)
+    assert seed_error(first, {9: 5.0}) == BySeeds(pytest.approx((1 / 3 + 1) ** 0.5), 2, (3, 1), paired=False)
+    assert seed_error({1: 2.0}, {1: 3.0}) is seed_error(first, {1: float("nan")}) is None
+
+
+@pytest.mark.parametrize(("seeds", "share"), [(2, 0.5), (3, 0.1), (3, 0.7), (5, 0.4)])
+def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
+    rng, draws, level = np.random.default_rng(5), 4000, 0.05
+    spreads = share * rng.chisquare(seeds - 1, draws) / (seeds - 1)
+    values = np.abs(rng.standard_normal(draws))
+    claims = sum(
+        value > reach(level, BySeeds(spread**0.5, seeds - 1, (seeds, seeds), paired=True), (1 - share) ** 0.5, 1000)
+        for value, spread in zip(values, spreads, strict=True)
+    )
+    assert 0.1 * level * draws < claims <= level * draws
+    found = dataclasses.replace(paired_difference(*tables(-0.05), pooled_ratio), error=0.01)
+    counted = found.over(BySeeds(0.01, seeds - 1, (seeds, seeds), paired=True))
+    assert reach(counted.p, counted.seeds, counted.error, 200) == pytest.approx(abs(counted.value), rel=1e-3)
+    assert counted.holds_zero == (counted.p > level)

@@ -36,22 +36,30 @@ def test_runs_of_other_seeds_are_not_said_to_differ(lab):
     finding = found["against_first"]["seed"]["findings"]["perplexity"]
     assert finding["difference"] != 0
     assert (finding["count"], finding["verdict"]) == (30, "seeds only")
-    assert "no difference is claimed: only seeds differ" in " ".join(text.split())
+    assert "no difference claimed: only seeds differ" in " ".join(text.split())
 
 
 def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     text, found = compare(lab, "--all", "--html", "runs/page.html")
     assert [run["name"] for run in found["runs"]] == ["HEAD", "rate", "seed"]
-    finding = found["against_first"]["rate"]["findings"]["perplexity"]
-    own = lab.json("data/figures/evaluate.json")["perplexity"]
-    assert finding["first"] == pytest.approx(own, rel=1e-6)
-    assert finding["seeds_give"]["difference"] == pytest.approx(
-        lab.json("data/figures/seeds.json")["perplexity"]["difference"]
-    )
+    against = found["against_first"]["rate"]
+    finding = against["findings"]["perplexity"]
+    own = lab.json("data/figures/seeds.json")["seeds"]  # each with the losses of its stories, from stage seed_score
+    assert against["seeds"] == {"first": sorted([*own, 5]), "second": [1]}
+    assert finding["seeds_give"]["seeds"] == len(own) + 1
+    assert finding["low"] < finding["difference"] < finding["high"]
+    assert 0 < finding["p"] <= 1
     assert len(found["against_first"]["rate"]["changed_most"]) == 3
     assert "train.lr" in text
-    assert "what seeds give" in " ".join(text.split())
+    assert "p = " in text
     assert "rate, seed against HEAD" in (lab.path / "runs/page.html").read_text(encoding="utf-8")
+
+
+def test_a_plan_is_made_from_the_seeds_and_stories_of_these_runs(lab):
+    done = lab.run(sys.executable, "-m", "tinylm.cli", "plan", "--effect", "0.5")
+    assert "between seeds, of one run" in done.stdout
+    assert "(1 pair of runs, 30 stories)" in done.stdout
+    assert "With the 30 evaluation stories of now:" in done.stdout
 
 
 def test_a_seeds_stage_of_other_parameters_is_no_yardstick(lab):

@@ -87,6 +87,7 @@ COMMANDS = (
     Case("tinylm.cli study --list", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD --html x.html --json x.json", ("x.html", "x.json")),
+    Case("tinylm.cli plan --effect 0.5", prints=True),
     Case("tinylm.cli attention once -o a.png", same=("a.png",)),
     Case("tinylm.cli lab", same=("lab.html",)),
     Case("tinylm.cli preset word-10k --force", same=(PARAMS,)),
@@ -211,7 +212,7 @@ def test_where_no_file_can_be_written_the_command_fails_and_leaves_none(place, c
         running = start(place, case, "", limit=16)
         errors = running.communicate()[1]
         writes = bool(case.files + case.same)
-        keeps_a_cache = case.words.startswith("tinylm.cli compare")  # DVC's of the experiments
+        keeps_a_cache = case.words.startswith(("tinylm.cli compare", "tinylm.cli plan"))  # DVC's of the experiments
         assert running.returncode == (1 if writes or keeps_a_cache else case.code), errors
         assert "Traceback" not in errors
         if writes:

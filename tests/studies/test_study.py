@@ -10,11 +10,20 @@ import pytest
 
 import tinylm.studies.study as study_module
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.bench.seeds import student_tail
 from tinylm.cli import main
 from tinylm.cli import study as command
 from tinylm.model.settings import ModelSettings
 from tinylm.studies.study import Workbench, run_study, unigram_loss
-from tinylm.studies.study_plan import find_study, label, read_studies, summed_up, table, workspace_problems
+from tinylm.studies.study_plan import (
+    beside_the_first,
+    find_study,
+    label,
+    read_studies,
+    summed_up,
+    table,
+    workspace_problems,
+)
 from tinylm.training.trainer import TrainingFailed, TrainSettings
 
 ROOT = Path(__file__).parents[2]
@@ -157,22 +166,43 @@ def test_the_command_writes_the_result_and_prints_a_table(workspace, studies, ca
     assert (workspace / "docs/ledger.yaml").exists()
     first = found["settings"]["1e-5"]["runs"]
     apart = [row["runs"][seed]["held_out_loss"] - first[seed]["held_out_loss"] for seed in ("1", "2")]
-    assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / math.sqrt(2):.4f}" in out
+    assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / 2:.4f}" in out
+    p = student_tail(sum(apart) / abs(apart[0] - apart[1]), 1)
+    beside = row["beside_first"]
+    assert (beside["p"], beside["seeds"], beside["paired"]) == (pytest.approx(p), 2, True)
+    assert beside["says"] in out
     assert main(["study", "try-rates", "--table"]) == 0
     assert capsys.readouterr().out in out
 
 
-def test_only_seeds_that_both_settings_have_are_set_beside_each_other():
-    def row(**losses):
-        runs = {seed: {"held_out_loss": loss} if loss else {"diverged": 1} for seed, loss in losses.items()}
-        return {"mean": {}, "spread": {}, "runs": runs}
+def row(*losses):
+    """A setting whose runs with seeds 1, 2, ... have these losses; None: diverged."""
+    runs = {str(seed): {"held_out_loss": x} if x else {"diverged": 1} for seed, x in enumerate(losses, start=1)}
+    return {"mean": {}, "spread": {}, "runs": runs}
 
-    lines = table({"a": row(s1=2.0, s2=3.0, s3=None), "b": row(s1=2.5, s3=9.0), "c": row(s4=1.0)}).splitlines()
-    assert [line.split() for line in lines[1:]] == [
-        ["a", "3", "-", "-", "-", "0", "0"],
-        ["b", "2", "-", "+0.5000", "-", "-", "0", "0"],
-        ["c", "1", "-", "-", "-", "0", "0"],
-    ]
+
+def test_settings_are_set_beside_the_first_seed_by_seed_and_corrected_for_their_number():
+    settings = {
+        "first": row(2.0, 3.0, 4.0),
+        "better": row(1.5, 2.52, 3.48),
+        "alike": row(2.1, 2.9, 4.05),
+        "two": row(2.5, 3.6, None),
+        "one": row(9.0),
+        "none": row(None),
+    }
+    found = beside_the_first(settings)
+    assert list(found) == ["better", "alike", "two", "one"]
+    apart = np.array([-0.5, -0.48, -0.52])
+    t = apart.mean() / (apart.std(ddof=1) / 3**0.5)
+    assert found["better"].difference == pytest.approx(-0.5)
+    assert found["better"].p == pytest.approx(4 * student_tail(t, 2))  # the smallest of four
+    assert found["better"].says.startswith("better; p = 0.002")
+    assert found["alike"].says.startswith("no difference claimed: p = ")
+    assert (found["two"].difference, found["two"].seeds, found["two"].paired) == (pytest.approx(0.55), 2, True)
+    assert (found["one"].paired, found["one"].seeds) == (False, 1)  # taken to vary as the first
+    assert "what may be said (4 comparisons)" in table(settings).splitlines()[0]
+    alone = beside_the_first({"first": row(2.0), "second": row(1.0)})["second"]
+    assert (alone.error, alone.p, alone.says) == (None, None, "no difference claimed: one seed")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 
 FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
-# 97.5 % points of Student's t by degrees of freedom
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
-_Z = 1.959964  # of the normal distribution
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
 
@@ -30,19 +27,35 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         merged[name] = {"mean": statistics.fmean(values)}
         if len(values) > 1:
             sd = statistics.stdev(values)
-            merged[name] |= {"sd": sd, "difference": _t(len(values) - 1) * math.sqrt(2) * sd}
+            merged[name] |= {"sd": sd, "difference": student_point(0.05, len(values) - 1) * math.sqrt(2) * sd}
     merged["by_seed"] = {str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()}
     return merged
 
 
-def _t(freedom: int) -> float:
-    """97.5 % point of Student's t; beyond the table by an expansion (Abramowitz and Stegun 26.7.5), to 1e-4."""
-    if freedom <= len(_T):
-        return _T[freedom - 1]
-    first = (_Z**3 + _Z) / 4
-    second = (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
-    third = (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384
-    return _Z + first / freedom + second / freedom**2 + third / freedom**3
+def student_tail(t: float, freedom: int) -> float:
+    """Probability that Student's t with so many degrees of freedom is at least |t| from 0, on either side.
+
+    The finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4; exact to 1e-15 or so.
+    """
+    angle = math.atan(abs(t) / math.sqrt(freedom))
+    odd, square = freedom % 2, math.cos(angle) ** 2
+    term, total = math.cos(angle) if odd else 1.0, 0.0
+    for k in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= square * (k - 1) / k
+    inside = math.sin(angle) * total
+    return max(1 - (2 / math.pi * (angle + inside) if odd else inside), 0.0)
+
+
+def student_point(level: float, freedom: int) -> float:
+    """The t > 0 whose `student_tail` is `level`, by bisection: 12.706 for 0.05 and 1."""
+    low, high = 0.0, 1.0
+    while student_tail(high, freedom) > level:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tail(middle, freedom) > level else (low, middle)
+    return high
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:

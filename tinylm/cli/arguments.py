@@ -13,7 +13,7 @@ import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.printable import visible
-from tinylm.cli import compare, export, handin, publish, standin
+from tinylm.cli import compare, export, handin, plan, publish, standin
 from tinylm.host.command import guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -74,6 +74,7 @@ PURPOSES = {
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
     "compare": "what two or more runs differ in, and how sure the difference is",
+    "plan": "how many seeds and stories show a difference of a given size, by the noise of earlier runs",
     "export": "write the model as transformers or llama.cpp loads it",
     "import": "read an export back, to the same bytes",
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
@@ -269,6 +270,7 @@ def make_parser() -> argparse.ArgumentParser:
     publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
     handin.add_options(_command(commands, "handin", handin.EXAMPLES, handin.NOTES))
     compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
+    plan.add_options(_command(commands, "plan", plan.EXAMPLES, plan.NOTES))
     _add_exchange(commands)
     standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser
@@ -281,7 +283,7 @@ def only_prints(arguments: Arguments) -> bool:
         return not (asked["json"] or asked["html"])
     if arguments.command == "describe":
         return not asked["check"]
-    return arguments.command == "generate" or bool(asked.get("list") or asked.get("table"))
+    return arguments.command in ("generate", "plan") or bool(asked.get("list") or asked.get("table"))
 
 
 def _check_folder(arguments: Arguments) -> None:

@@ -1,34 +1,35 @@
-"""Two or more runs compared with the first: what they share, what differs, what that changed, and how sure it is."""
+"""Two or more runs compared with the first: what they share, what differs, what that changed, and how sure it is.
+
+Runs that differ in train.seed alone are one setting, and settings are compared, not runs. Every difference that could
+be claimed is a hypothesis; perplexity and bits per byte are two views of one, which is claimed only if both show it.
+Holm's correction is over all of them, so that a sweep claims anything false in at most 5 of 100 cases.
+"""
 
 import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tinylm.compare.runs import ABSENT, Run, Stories
+from tinylm.compare.groups import Group, either, grouped, seed_of
+from tinylm.compare.pairing import ChangedStory, Pairs, most_changed, pair_up
+from tinylm.compare.runs import ABSENT, Run
 from tinylm.compare.statistics import (
+    ALPHA,
+    FEWEST,
+    NO_CLAIM,
     Difference,
-    Noise,
     Spread,
-    either,
-    paired_difference,
+    claimed,
+    difference,
+    holm,
     pooled_ratio,
-    unpaired_difference,
 )
 from tinylm.scoring.diversity import pooled_perplexity
 
-FEWEST = 5  # stories or prompts; with fewer, the bootstrap interval is too narrow; with one, it has no width
 BETTER, WORSE = "better", "worse"
-EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, WITHIN_SEEDS = (
-    "equal",
-    "seeds only",
-    "nothing differs",
-    "unclear",
-    "within seeds",
-)
+EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, ONE_SEED = "equal", "seeds only", "nothing differs", "unclear", "one seed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,180 +40,61 @@ class Verdict:
     says: str
 
 
-def judge(difference: Difference, lower_is_better: bool, noise: Spread | None, differs: str) -> Verdict:
-    """Whether the second run is better than the first.
+def judge(found: Difference, lower_is_better: bool, differs: str, p: float | None, comparisons: int) -> Verdict:
+    """Whether the second setting is better than the first.
 
-    noise: how far two runs differ by their seeds alone, None if that is not known.
-    differs: "" (nothing that decides a result), "seeds" (nothing else) or "settings". A claim is made only if settings
-    differ, the interval excludes 0, and the difference is larger than what seeds give, if that is known.
+    differs: "" (nothing that decides a result), "seeds" (nothing else) or "settings". p: corrected for that many
+    comparisons, None where the spread over seeds is not known. A claim wants settings that differ and p <= 0.05.
     """
-    if difference.first == difference.second and difference.low == difference.high == 0:
+    if found.first == found.second and found.low == found.high == 0:
         return Verdict(EQUAL, "the same")
     if differs == "seeds":
-        return Verdict(SEEDS_ONLY, "no difference is claimed: only seeds differ, and this is what they give")
+        return Verdict(SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ, and this is what they give")
     if differs == "":
-        return Verdict(NOTHING_DIFFERS, "no difference is claimed: nothing that decides a result differs")
-    if not math.isfinite(difference.value):
-        return Verdict(UNCLEAR, "no difference is shown: a figure is not finite")
-    if difference.count < FEWEST:
-        return Verdict(UNCLEAR, f"no difference is shown: an interval wants {FEWEST} texts or more")
-    if difference.holds_zero:
-        return Verdict(UNCLEAR, "no difference is shown: the interval contains 0")
-    if noise is not None and abs(difference.value) <= noise.difference:
-        return Verdict(WITHIN_SEEDS, f"the difference is smaller than what seeds give ({_told(noise)})")
-    kind = BETTER if (difference.value < 0) == lower_is_better else WORSE
-    if noise is None:
-        return Verdict(kind, f"{kind} over these texts; another seed alone might do as much")
-    return Verdict(kind, f"{kind}; more than what seeds give ({_told(noise)})")
-
-
-def _told(noise: Spread) -> str:
-    return f"up to {noise.difference:.3g}, as far as {noise.seeds} of them tell"
-
-
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Stories and samples of two runs by their indices in each, and a line for each thing that cannot be compared.
-
-    stories (P, 2), samples (Q, 2): indices in the tables of first and second. same_tokens: the stories are the same
-    tokens of the same vocabulary, and the same of them are scored, so perplexities may be compared.
-    """
-
-    stories: np.ndarray
-    samples: np.ndarray
-    same_tokens: bool
-    notes: list[str]
-
-
-def pair_up(first: Run, second: Run) -> Pairs:
-    """Stories match if their texts are equal; samples match if story, prompt and reference are."""
-    none = np.empty((0, 2), dtype=np.int64)
-    if first.stories is None or second.stories is None:
-        lacking = " and ".join(run.name for run in (first, second) if run.stories is None)
-        return Pairs(none, none, False, [f"{lacking}: no losses of single stories, so no intervals of differences"])
-    stories = _matches(first.stories.text_ids, second.stories.text_ids)
-    samples = _matches(_sample_keys(first), _sample_keys(second))
-    notes, one, other = [], len(first.stories), len(second.stories)
-    if not len(stories):
-        notes.append("the evaluation texts differ: only bits per byte are compared, each run's over its own stories")
-    elif len(stories) < max(one, other):
-        notes.append(
-            f"the evaluation texts differ: compared over the {len(stories)} stories of {one} and {other} that both hold"
-        )
-    same_tokens = len(stories) > 0
-    left, right = stories.T
-    if same_tokens and [first.stories.tokens_ids[i] for i in left] != [second.stories.tokens_ids[i] for i in right]:
-        same_tokens = False
-        notes.append("the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared")
-        if (first.stories.n_bytes[left] != second.stories.n_bytes[right]).any():
-            notes.append(
-                "the texts are normalised differently: bits per byte are of what each run models of them, "
-                "those of the raw text of every byte"
-            )
-    elif same_tokens and (first.stories.tokens[left] != second.stories.tokens[right]).any():
-        same_tokens = False
-        notes.append("the layouts score other tokens: perplexities are not compared; bits per byte are")
-    if first.samples and second.samples and not len(samples):
-        notes.append("the prompts or their references differ: BLEU is not compared")
-    return Pairs(stories, samples, same_tokens, notes)
-
-
-def _sample_keys(run: Run) -> list[tuple[str, str, str]]:
-    """Story, prompt and reference of each sample."""
-    assert run.stories is not None
-    return [(run.stories.text_ids[int(row["story"])], row["prompt"], row["reference"]) for row in run.samples]
-
-
-def _matches(first: Sequence[Hashable], second: Sequence[Hashable]) -> np.ndarray:
-    """Indices of equal keys in both, the n-th with the n-th if a key occurs several times.  -> (P, 2)"""
-    places: dict[Hashable, list[int]] = defaultdict(list)
-    for place, key in enumerate(second):
-        places[key].append(place)
-    taken: dict[Hashable, int] = defaultdict(int)
-    found = []
-    for place, key in enumerate(first):
-        if taken[key] < len(places[key]):
-            found.append((place, places[key][taken[key]]))
-            taken[key] += 1
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-SHOWN = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class ChangedStory:
-    """A story, its loss under both runs, and the continuation that each wrote for the same prompt."""
-
-    story: int  # its place in the first run's evaluation split, from 0
-    unit: str
-    first: float
-    second: float
-    prompt: str
-    reference: str
-    first_continuation: str
-    second_continuation: str
-
-    @property
-    def change(self) -> float:
-        """second - first: below 0, the second run finds the story likelier."""
-        return self.second - self.first
-
-    @property
-    def differs(self) -> bool:
-        """Whether loss or continuation differs."""
-        return self.change != 0 or self.first_continuation != self.second_continuation
-
-
-def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> list[ChangedStory]:
-    """The `shown` stories that changed most among those that both continued, the largest change first.
-
-    By nats per token if the tokens are the same, otherwise by bits per byte, which any two tokenizers share. One prompt
-    per story.
-    """
-    if first.stories is None or second.stories is None:
-        return []
-    unit, losses = _losses_of(first.stories, second.stories, pairs)
-    found: dict[int, ChangedStory] = {}
-    for left, right in pairs.samples.tolist():
-        one, other = first.samples[left], second.samples[right]
-        story, same = int(one["story"]), int(other["story"])
-        texts = one["prompt"], one["reference"], one["continuation"], other["continuation"]
-        found.setdefault(story, ChangedStory(story, unit, float(losses[0][story]), float(losses[1][same]), *texts))
-    known = [changed for changed in found.values() if np.isfinite(changed.change) and changed.differs]
-    return sorted(known, key=lambda changed: -abs(changed.change))[:shown]
-
-
-def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
-    with np.errstate(divide="ignore", invalid="ignore"):  # an empty story has neither a loss nor a prompt
-        if pairs.same_tokens:
-            return "nats per token", (first.nats / first.tokens, second.nats / second.tokens)
-        return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
+        return Verdict(NOTHING_DIFFERS, f"{NO_CLAIM}: nothing that decides a result differs")
+    if not math.isfinite(found.value):
+        return Verdict(UNCLEAR, f"{NO_CLAIM}: a figure is not finite")
+    if found.count < FEWEST:
+        return Verdict(UNCLEAR, f"{NO_CLAIM}: an interval wants {FEWEST} texts or more")
+    better = (found.value < 0) == lower_is_better
+    kind = BETTER if better else WORSE
+    if p is not None:
+        return Verdict(kind if p <= ALPHA else UNCLEAR, claimed(better, p, comparisons))
+    if found.holds_zero:
+        return Verdict(UNCLEAR, f"{NO_CLAIM}: the interval contains 0")
+    return Verdict(ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but another seed alone might do as much")
 
 
 PERPLEXITY, BITS, RAW_BITS, BLEU, PAIRS = "perplexity", "bits_per_byte", "raw_bits_per_byte", "bleu4", "minimal_pairs"
-LESS_IS_BETTER = (PERPLEXITY, BITS, RAW_BITS)
+LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # less is better; one hypothesis
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One metric of the second run compared with the first."""
+    """One metric of the second setting compared with the first; p: corrected (see `judge`)."""
 
     metric: str
     difference: Difference
-    noise: Spread | None
+    p: float | None
     verdict: Verdict
+
+    @property
+    def noise(self) -> Spread | None:
+        """What seeds alone give."""
+        return self.difference.seeds.spread if self.difference.seeds else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Against:
-    """One run compared with the first: findings, what cannot be compared, and the stories that changed most."""
+    """A setting, or a run of the first setting with another seed, compared with the first: findings, what cannot be
+    compared, and the stories that changed most. seeds: of the first and of this one, none if they are not known."""
 
     name: str
     differs: str  # "", "seeds" or "settings"
     findings: list[Finding]
     notes: list[str]
     changed: list[ChangedStory]
+    seeds: tuple[list[int], list[int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +102,7 @@ class Comparison:
     """Everything that the table, the page and the JSON show.
 
     parameters: {section.key: {run: value}} for those that differ, `no_effect` the ones that change no figure here;
-    inputs: files of code and data that differ.
+    inputs: files of code and data that differ; comparisons: the number that p is corrected for.
     """
 
     runs: list[Run]
@@ -228,22 +110,30 @@ class Comparison:
     no_effect: list[str]
     inputs: list[str]
     against: list[Against]
+    comparisons: int
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
-    """Each run compared with the first."""
-    first, noise = runs[0], Noise(runs)
+    """Each setting compared with that of the first run."""
+    first = runs[0]
     keys = list(dict.fromkeys(key for run in runs for key in run.params))
     values = {key: {run.name: run.params.get(key, ABSENT) for run in runs} for key in keys}
     differing = {key: row for key, row in values.items() if any(value != row[first.name] for value in row.values())}
     no_effect = [key for key in differing if not any(key in run.deciding for run in runs)]
     inputs = sorted({path for run in runs[1:] for path in differing_inputs(first, run)})
+    own, *others = grouped(runs)
+    sides = [(Group([first]), Group([run])) for run in own.runs[1:]] + [(own, group) for group in others]
+    order = [run.name for run in runs]
+    sides.sort(key=lambda pair: order.index(pair[1].first.name))
+    measured = [_measure(*side) for side in sides]
+    corrected, comparisons = _corrected(measured)
     return Comparison(
         list(runs),
         {key: row for key, row in differing.items() if key not in no_effect},
         no_effect,
         inputs,
-        [_against(first, run, noise) for run in runs[1:]],
+        [_against(found, by_metric, comparisons) for found, by_metric in zip(measured, corrected, strict=True)],
+        comparisons,
     )
 
 
@@ -262,53 +152,121 @@ def what_differs(first: Run, second: Run) -> str:
     return "seeds" if keys else ""
 
 
-def _against(first: Run, second: Run, noise: Noise) -> Against:
-    pairs, differs = pair_up(first, second), what_differs(first, second)
+@dataclasses.dataclass(frozen=True)
+class _Measured:
+    """Two settings, the texts that both have, what differs, and each metric's difference."""
+
+    first: Group
+    second: Group
+    pairs: Pairs
+    differs: str
+    found: dict[str, Difference]
+
+
+def _measure(first: Group, second: Group) -> _Measured:
+    pairs = pair_up(first.first, second.first)
+    found = _differences(first, second, pairs) | _minimal_pairs(first, second)
+    return _Measured(first, second, pairs, what_differs(first.first, second.first), found)
+
+
+def _hypothesis(metric: str) -> str:
+    return PERPLEXITY if metric in LOSSES else metric
+
+
+def _corrected(measured: Sequence[_Measured]) -> tuple[list[dict[str, float]], int]:
+    """({metric: p after Holm's correction} for each pair of settings, the number of hypotheses)."""
+    asked: dict[tuple[int, str], float] = {}
+    for place, sides in enumerate(measured):
+        for metric, one in sides.found.items():
+            if sides.differs == "settings" and one.p is not None and one.count >= FEWEST:
+                key = place, _hypothesis(metric)
+                asked[key] = max(one.p, asked.get(key, 0.0))
+    corrected = dict(zip(asked, holm(list(asked.values())), strict=True))
+    by_metric = [
+        {metric: corrected[key] for metric in sides.found if (key := (place, _hypothesis(metric))) in corrected}
+        for place, sides in enumerate(measured)
+    ]
+    return by_metric, len(asked)
+
+
+def _against(sides: _Measured, corrected: dict[str, float], comparisons: int) -> Against:
     findings = []
-    for metric, difference in (_differences(first, second, pairs) | _minimal_pairs(first, second)).items():
-        by_seeds = either(noise.of(first, metric), noise.of(second, metric))
-        verdict = judge(difference, metric in LESS_IS_BETTER, by_seeds, differs)
-        findings.append(Finding(metric, difference, by_seeds, verdict))
-    return Against(second.name, differs, findings, pairs.notes, most_changed(first, second, pairs))
+    for metric, one in sides.found.items():
+        p = corrected.get(metric)
+        findings.append(Finding(metric, one, p, judge(one, metric in LOSSES, sides.differs, p, comparisons)))
+    first, second, pairs = sides.first, sides.second, sides.pairs
+    return Against(
+        second.first.name,
+        sides.differs,
+        findings,
+        [*pairs.notes, *_repeated(second)],
+        most_changed(first.first, second.first, pairs),
+        (sorted(first.stories), sorted(second.stories)),
+    )
 
 
-def _differences(first: Run, second: Run, pairs: Pairs) -> dict[str, Difference]:
+def _repeated(group: Group) -> list[str]:
+    """A line for each run of a setting whose seed another run of it has: it counts once."""
+    by_seed: dict[int, str] = {}
+    return [
+        f"{run.name} has the seed of {by_seed[seed_of(run)]} and is left out"
+        for run in group.runs
+        if by_seed.setdefault(seed_of(run), run.name) != run.name
+    ]
+
+
+def _differences(first: Group, second: Group, pairs: Pairs) -> dict[str, Difference]:
     """{metric: difference} of those that may be compared."""
     found: dict[str, Difference] = {}
-    if first.stories is None or second.stories is None:
-        return found
     left, right = pairs.stories.T
+    places = (left, right) if len(left) else (slice(None), slice(None))
+
+    def tables(measure: str, over: str) -> list[dict[int, np.ndarray]]:
+        """For each side {seed: (S, 2)} of two columns of its stories."""
+        return [
+            {
+                seed: np.stack([getattr(stories, measure), getattr(stories, over)], axis=1)[rows]
+                for seed, stories in side.stories.items()
+            }
+            for side, rows in zip((first, second), places, strict=True)
+        ]
+
     if pairs.same_tokens:
-        tables = (np.stack([run.nats, run.tokens], axis=1) for run in (first.stories, second.stories))
-        one, other = (table[places] for table, places in zip(tables, (left, right), strict=True))
-        found[PERPLEXITY] = paired_difference(one, other, pooled_perplexity)
-    for metric, bits, n_bytes in ((RAW_BITS, "raw_bits", "raw_bytes"), (BITS, "bits", "n_bytes")):
-        one, other = (
-            np.stack([getattr(run, bits), getattr(run, n_bytes)], axis=1) for run in (first.stories, second.stories)
-        )
-        if len(left):
-            one, other = one[left], other[right]
-        if len(one) and len(other) and not np.isnan(one).any() and not np.isnan(other).any():
-            measure = paired_difference if len(left) else unpaired_difference
-            found[metric] = measure(one, other, pooled_ratio)
+        known = either(first.recorded(PERPLEXITY), second.recorded(PERPLEXITY))
+        found[PERPLEXITY] = difference(tables("nats", "tokens"), pooled_perplexity, known)
+    for metric, columns in ((RAW_BITS, ("raw_bits", "raw_bytes")), (BITS, ("bits", "n_bytes"))):
+        bits = tables(*columns)
+        if all(side and all(len(rows) and not np.isnan(rows).any() for rows in side.values()) for side in bits):
+            known = either(first.recorded(metric), second.recorded(metric))
+            found[metric] = difference(bits, pooled_ratio, known, same_rows=len(left) > 0)
     if len(pairs.samples):
-        found[BLEU] = _bleu(first, second, pairs.samples)
+        from tinylm.scoring.bleu_counts import corpus_bleu
+
+        counts = [
+            {seed: _counts(rows, places) for seed, rows in side.samples.items()}
+            for side, places in zip((first, second), pairs.samples.T, strict=True)
+        ]
+        found[BLEU] = difference(counts, corpus_bleu)
     return found
 
 
-def _minimal_pairs(first: Run, second: Run) -> dict[str, Difference]:
-    """The share of right pairs over those that both runs were asked."""
-    shared = [pair for pair in first.pairs if pair in second.pairs]
-    one, other = (np.array([[run.pairs[pair]] for pair in shared]) for run in (first, second))
-    return {PAIRS: paired_difference(one, other, lambda means: means[..., 0])} if shared else {}
+def _counts(samples: Sequence[dict[str, str]], places: np.ndarray) -> np.ndarray:
+    """What BLEU counts in these samples.  -> (samples, 10)"""
+    from tinylm.scoring.bleu_counts import match_counts
+
+    rows = [samples[place] for place in places]
+    texts, references = ([row[key] for row in rows] for key in ("continuation", "reference"))
+    return match_counts(texts, references, tokenize="none").astype(float)
 
 
-def _bleu(first: Run, second: Run, places: np.ndarray) -> Difference:
-    from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
-
-    def counts(run: Run, column: np.ndarray) -> np.ndarray:
-        rows = [run.samples[place] for place in column]
-        texts, references = ([row[key] for row in rows] for key in ("continuation", "reference"))
-        return match_counts(texts, references, tokenize="none").astype(float)
-
-    return paired_difference(counts(first, places[:, 0]), counts(second, places[:, 1]), corpus_bleu)
+def _minimal_pairs(first: Group, second: Group) -> dict[str, Difference]:
+    """The share of right pairs over those that all runs were asked."""
+    asked = [answers.keys() for side in (first, second) for answers in side.pairs.values()]
+    shared = [pair for pair in asked[0] if all(pair in keys for keys in asked)] if first.pairs and second.pairs else []
+    if not shared:
+        return {}
+    tables = [
+        {seed: np.array([[answers[pair]] for pair in shared]) for seed, answers in side.pairs.items()}
+        for side in (first, second)
+    ]
+    return {PAIRS: difference(tables, lambda means: means[..., 0])}

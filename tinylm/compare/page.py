@@ -6,16 +6,18 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from tinylm.compare.comparison import BLEU, EQUAL, Comparison, Finding
-from tinylm.compare.scaling import Scaling
+from tinylm.compare.scaling import NATS, Scaling
 from tinylm.compare.scaling_section import scaling_gallery, scaling_svgs
 from tinylm.compare.sections import LABELS, SCALING, SIDE_BY_SIDE, sections, signed
+from tinylm.compare.sweep_section import NAME as SWEEP
+from tinylm.compare.sweep_section import sweep_gallery, sweep_of, sweep_svg
 from tinylm.reporting.blocks import Blocks, gallery, picture
 from tinylm.reporting.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
 from tinylm.reporting.page import build_page
 from tinylm.reporting.sections import Part
 from tinylm.reporting.wording import short
 
-_CAPTION = "Line: 95 % interval. Shade, where seeds were run: how far two runs differ by their seeds alone."
+_CAPTION = "Line: 95 % interval, not corrected. Shade, where seeds were run: what seeds alone give."
 _MADE_OF = "Read from the revisions' own files, in git and in DVC's cache; made by tinylm compare."
 
 
@@ -24,6 +26,10 @@ def to_html(comparison: Comparison, scaling: Scaling | None = None) -> str:
     first, svgs = comparison.runs[0].name, difference_svgs(comparison)
     more = {f"Against {first}": gallery(*(picture(metric, f"{LABELS[metric]}. {_CAPTION}") for metric in svgs))}
     if scaling is not None:
+        alike = [run for run in comparison.runs if run.name not in scaling.left_out]
+        if (sweep := sweep_of(alike, scaling.law.unit == NATS)) is not None:
+            more["Figures"] = sweep_gallery(sweep)
+            svgs[SWEEP] = sweep_svg(sweep)
         more[SCALING] = scaling_gallery(scaling.law)
         svgs |= scaling_svgs(scaling.law)
     parts = [_part(title, blocks + more.get(title, [])) for title, blocks in sections(comparison, scaling)]

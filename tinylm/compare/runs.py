@@ -4,7 +4,8 @@ import csv
 import hashlib
 import io
 import json
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,17 @@ class Stories:
     def __len__(self) -> int:
         return len(self.text_ids)
 
+    def same_rows(self, other: "Stories") -> bool:
+        """Whether row i of both is the same text in the same tokens, for every i."""
+        return (self.text_ids, self.tokens_ids) == (other.text_ids, other.tokens_ids)
+
 
 @dataclass(frozen=True)
 class Run:
     """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
     for each thing that it lacks or that was not made with its parameters, `pairs` for each minimal pair (phenomenon,
-    right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same."""
+    right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same, `more_stories` the
+    stories under each further seed that stage seed_score scored."""
 
     name: str
     commit: str | None
@@ -66,6 +72,7 @@ class Run:
     inputs: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     pairs: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    more_stories: dict[int, Stories] = field(default_factory=dict)
 
     @property
     def deciding(self) -> Values:
@@ -119,9 +126,37 @@ def read_run(revision: Revision) -> Run:
     stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
     if "seeds" in stale:
         del metrics["seeds"]
+    more = {}
+    for seed in _further_seeds(metrics.get("seeds", {})) if stories else []:
+        scored = _mapping(text(paths.seed_score(seed)) or "")
+        if (found_stories := _under_seed(scored.get("stories"), stories)) is not None:
+            more[seed] = found_stories
     notes += stale.values()
     notes += _edited(lock, written)
-    return Run(revision.name, revision.commit, flatten(params), metrics, stories, samples, _inputs(lock), notes, pairs)
+    known = metrics, stories, samples, _inputs(lock), notes, pairs, more
+    return Run(revision.name, revision.commit, flatten(params), *known)
+
+
+def _further_seeds(summary: dict[str, Any]) -> list[int]:
+    """The seeds of stage seeds but the first, which is stage train's."""
+    seeds = summary.get("seeds")
+    return [seed for seed in seeds[1:] if isinstance(seed, int)] if isinstance(seeds, list) else []
+
+
+def _under_seed(columns: Any, stories: Stories | None) -> Stories | None:
+    """The run's stories with the losses of another seed; None for scores of before they were written."""
+    if stories is None or not isinstance(columns, dict):
+        return None
+    try:
+        under = {
+            key: np.array([math.nan if cell is None else float(cell) for cell in columns[key]])
+            for key in ("nats", "bits", "raw_bits")
+        }
+    except (KeyError, TypeError, ValueError):
+        return None
+    nats, bits, raw_bits = under.values()
+    same = {len(column) for column in under.values()} == {len(stories)}
+    return replace(stories, nats=nats, bits=bits, raw_bits=raw_bits) if same else None
 
 
 def _mapping(text: str) -> dict[str, Any]:

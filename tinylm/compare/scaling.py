@@ -1,8 +1,8 @@
 """Scaling of a sweep: loss as a power of parameters, tokens and compute (Kaplan et al. 2020, arXiv:2001.08361).
 
-Along one axis, only the lowest-loss run of each size counts: the others differ in something that was tuned. Sizes
-within `ALIKE` of each other are one size. For compute, which may be spent in many ways, only runs that no cheaper run
-beats count. The curve is
+Runs that differ in train.seed alone are one point, the mean of their losses. Along one axis, only the lowest-loss
+setting of each size counts: the others differ in something that was tuned. Sizes within `ALIKE` of each other are one
+size. For compute, which may be spent in many ways, only runs that no cheaper run beats count. The curve is
 
     loss = floor + scale * (x / middle) ** -exponent
 
@@ -13,12 +13,14 @@ fitted numbers as degrees of freedom), because there are few residuals; so inter
 """
 
 import dataclasses
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinylm.compare.comparison import pair_up
+from tinylm.compare.groups import Group, grouped
+from tinylm.compare.pairing import pair_up
 from tinylm.compare.runs import Run
 
 AXES = ("parameters", "tokens", "compute")
@@ -67,7 +69,7 @@ def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
     """Fit each axis along which the runs differ.
 
     A row is {"name", "loss" (in `unit`, over the same text for all), and any of "parameters", "tokens", "compute"
-    (training FLOP)}; a run without one of them is left out on that axis.
+    (training FLOP)}; a run without one of them is left out on that axis. "lowest", "highest": of its seeds, only drawn.
     """
     laws, missing = {}, {}
     for axis in AXES:
@@ -226,10 +228,11 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
     pairs = {run.name: pair_up(first, run) for run in runs}
     alike = [run for run in runs if _same_stories(first, run, len(pairs[run.name].stories))]
     unit = NATS if all(pairs[run.name].same_tokens for run in alike) else BITS
-    rows = [_point(run, "nats_per_token" if unit == NATS else "bits_per_byte") for run in alike]
-    rows = [row for row in rows if row["loss"] is not None]
-    names = {row["name"] for row in rows}
-    return Scaling(fit(rows, unit), [run.name for run in runs if run.name not in names])
+    groups = grouped(alike)
+    rows = [_point(group, "nats_per_token" if unit == NATS else "bits_per_byte") for group in groups]
+    fitted = [(group, row) for group, row in zip(groups, rows, strict=True) if row["loss"] is not None]
+    names = {run.name for group, _ in fitted for run in group.runs}
+    return Scaling(fit([row for _, row in fitted], unit), [run.name for run in runs if run.name not in names])
 
 
 def _same_stories(first: Run, run: Run, shared: int) -> bool:
@@ -237,12 +240,16 @@ def _same_stories(first: Run, run: Run, shared: int) -> bool:
     return bool(first.stories and run.stories) and shared == len(first.stories or ()) == len(run.stories or ())
 
 
-def _point(run: Run, loss: str) -> dict[str, Any]:
-    tokens, flop = run.value("train", "tokens"), run.value("train", "training_flop_per_token")
+def _point(group: Group, loss: str) -> dict[str, Any]:
+    tokens, flop = group.first.value("train", "tokens"), group.first.value("train", "training_flop_per_token")
+    losses = list(group.figures(loss).values())
     return {
-        "name": run.name,
-        "parameters": run.value("train", "parameters"),
+        "name": group.first.name,
+        "parameters": group.first.value("train", "parameters"),
         "tokens": tokens,
         "compute": tokens * flop if tokens and flop else None,
-        "loss": run.value("evaluate", loss),
+        "loss": statistics.fmean(losses) if losses else None,
+        "seeds": len(losses),
+        "lowest": min(losses, default=None),
+        "highest": max(losses, default=None),
     }

@@ -33,7 +33,7 @@ def scaling_blocks(found: Fit) -> Blocks:
         for axis, law in found.laws.items()
     ]
     note = (
-        "loss = floor + scale · size^(−exponent) through the best run of each size, against compute through the runs "
+        "loss = floor + scale · size^(−exponent) through the best setting of each size, against compute through those "
         f"that no cheaper one beats. Intervals: {RESAMPLES:,} fits to losses drawn anew around the curve. An exponent "
         "whose interval contains 0 shows no trend."
     )
@@ -45,7 +45,10 @@ def scaling_blocks(found: Fit) -> Blocks:
 
 def scaling_gallery(found: Fit) -> Blocks:
     """The pictures of `scaling_svgs` as blocks."""
-    caption = "Dots: all runs, filled those that the curve goes through. Band: 95 % interval of the curve."
+    caption = (
+        "Dots: all settings, means over seeds, filled those that the curve goes through. Band: 95 % interval of the "
+        "curve. Bars, where a setting has several seeds: lowest to highest."
+    )
     return gallery(*(picture(_name(axis), caption) for axis in found.laws))
 
 
@@ -78,12 +81,15 @@ def draw_law(found: Fit, axis: str) -> Figure:
         places, losses = [row[axis] for row in others], [row["loss"] for row in others]
         axes.plot(places, losses, marker="o", linestyle="", markersize=5, color=SOFT, fillstyle="none")
         axes.plot(law.sizes, law.losses, marker="o", linestyle="", markersize=5, color=INK)
+        spread = [row for row in found.rows if row.get("seeds", 1) > 1 and row.get(axis) and row.get("loss")]
+        for row in spread:
+            axes.plot([row[axis]] * 2, [row["lowest"], row["highest"]], color=SOFT, linewidth=4, alpha=0.5, zorder=1)
         axes.set_xscale("log")
         wide = law.sizes[-1] > _WIDE * law.sizes[0]
         axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_minor_formatter(NullFormatter())
-        seen = [*law.losses, *(row["loss"] for row in others)]
+        seen = [*law.losses, *losses, *(row[end] for row in spread for end in ("lowest", "highest"))]
         margin = _MARGIN * (max(seen) - min(seen)) or 1.0
         axes.set_ylim(min(seen) - margin, max(seen) + margin)  # with few runs the band may be taller than the figure
         return settle(drawing)

@@ -11,7 +11,7 @@ from tinylm.compare.scaling import as_json as law_as_json
 from tinylm.compare.statistics import LEVEL, RESAMPLES
 from tinylm.reporting.blocks import Blocks, Quotes, bullets, fold, heading, joined, paragraph, table
 from tinylm.reporting.sources import as_number
-from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss, share, share_with_interval
+from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss, many, share, share_with_interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,6 @@ OVER = {BLEU: "prompts", PAIRS: "pairs"}  # what the others are over: stories
 SIDE_BY_SIDE = 4  # up to this many runs are columns; with more, each is a row
 SCALING = "Scaling"
 NOTHING = "(it ends there)"
-_CLAIMS = 5  # with more findings than this, one may be chance
 Sections = list[tuple[str, Blocks]]
 
 
@@ -163,19 +162,30 @@ def _row(finding: Finding) -> list[str]:
     return [LABELS[finding.metric], values, ends, over if found.paired else f"{over}, unpaired", finding.verdict.says]
 
 
+def _seeds(name: str, seeds: list[int]) -> str:
+    return f"{name} ({many(len(seeds), 'seed')}: {', '.join(map(str, seeds))})" if len(seeds) > 1 else name
+
+
 def _against(first: str, against: Against) -> Blocks:
     heads = ["metric", f"{first} → {against.name}", "difference (95 % interval)", "over", "what may be said"]
-    caption = f"{against.name} against {first}, each resample drawing the same stories for both"
+    one, other = (_seeds(name, seeds) for name, seeds in zip((first, against.name), against.seeds, strict=True))
+    by = [finding.difference.seeds for finding in against.findings if finding.difference.seeds]
+    paired = ", and the same seeds" if any(seeds.paired for seeds in by) else ""
+    known = "stories and seeds" if by else "stories alone"
+    caption = f"{other} against {one}; intervals over {known}, each resample drawing the same stories for both{paired}"
     rows = [_row(finding) for finding in against.findings]
     notes = joined(paragraph(f"{against.name}: {note}.", kind="note") for note in against.notes)
     return table(caption, heads, rows, prose=("what may be said",), stacked=True) + notes
 
 
 def _chance(comparison: Comparison) -> Blocks:
-    findings = sum(len(against.findings) for against in comparison.against)
-    if findings <= _CLAIMS:
+    if comparison.comparisons < 2:
         return []
-    return paragraph(f"{findings} intervals of 95 %: of 20 such, one leaves 0 out by chance.", kind="note")
+    note = (
+        f"{comparison.comparisons} comparisons (perplexity and bits per byte of two settings are one): p is Holm's, so "
+        "that in 95 of 100 sweeps nothing is claimed that is not so. The intervals are not corrected."
+    )
+    return paragraph(note, kind="note")
 
 
 def _scaling(scaling: Scaling) -> Blocks:
@@ -215,6 +225,7 @@ def as_json(comparison: Comparison, scaling: Scaling | None = None) -> dict[str,
             "level": LEVEL,
             "over": "stories; BLEU: prompts; minimal pairs: pairs",
         },
+        "comparisons": comparison.comparisons,
         "against_first": {against.name: _against_as_json(against) for against in comparison.against},
         **({"scaling": {**law_as_json(scaling.law), "left_out": scaling.left_out}} if scaling else {}),
     }
@@ -243,8 +254,17 @@ def _against_as_json(against: Against) -> dict[str, Any]:
             "count": found.count,
             "paired": found.paired,
             "seeds_give": vars(finding.noise) if finding.noise else None,
+            "paired_by_seed": found.seeds is not None and found.seeds.paired,
+            "p": finding.p,
             "verdict": finding.verdict.kind,
             "says": finding.verdict.says,
         }
     changed = [{**vars(story), "change": story.change} for story in against.changed]
-    return {"differs": against.differs, "findings": findings, "notes": against.notes, "changed_most": changed}
+    seeds = dict(zip(("first", "second"), against.seeds, strict=True))
+    return {
+        "differs": against.differs,
+        "seeds": seeds,
+        "findings": findings,
+        "notes": against.notes,
+        "changed_most": changed,
+    }

@@ -49,7 +49,7 @@ def _table(block: Table, width: int) -> str:
     """
     rows = [[visible(cell) for cell in row] for row in [block.heads, *block.rows]]
     prose = [row.pop() for row in rows] if block.heads[-1] in block.prose else [""] * len(rows)
-    lines = [f"({visible(block.caption)})"]
+    lines = textwrap.wrap(f"({visible(block.caption)})", width)
     pieces = _pieces(rows, width)
     for piece in pieces:
         widths = [max(map(len, column)) for column in zip(*piece, strict=True)]

@@ -13,6 +13,7 @@ from typing import Any
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.compare.provenance import revision
+from tinylm.compare.statistics import NO_CLAIM, claimed, holm, seed_error, shared_seeds
 from tinylm.presets.write import flatten, names, preset_values
 from tinylm.reporting.figures import Figures
 from tinylm.reporting.library import STUDIES, published, recorded_studies
@@ -141,8 +142,9 @@ def chosen_seeds(text: str | None, study: Study) -> tuple[int, ...]:
 
 
 def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
-    """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs' figures."""
-    rows = {}
+    """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs' figures;
+    `beside_first` for those after the first (`beside_the_first`)."""
+    rows: dict[str, dict[str, Any]] = {}
     for setting, by_seed in runs.items():
         columns = {
             name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)] for name in FIGURES
@@ -153,6 +155,8 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
             "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
             "runs": {seed: {k: v for k, v in run.items() if k != CURVE} for seed, run in by_seed.items()},
         }
+    for setting, found in beside_the_first(rows).items():
+        rows[setting]["beside_first"] = dataclasses.asdict(found)
     return rows
 
 
@@ -200,33 +204,79 @@ def _cell(row: dict[str, Any], name: str, form: str) -> str:
     return f"{row['mean'][name]:{form}}{spread}"
 
 
-def _difference(row: dict[str, Any], first: dict[str, Any]) -> str:
-    """Held-out loss minus that of the first setting, seed by seed."""
-    both = [(run, first["runs"][seed]) for seed, run in row["runs"].items() if seed in first["runs"]]
-    name = "held_out_loss"
-    by_seed = [run[name] - other[name] for run, other in both if name in run and name in other]
-    if row is first or not by_seed:
-        return ""
-    spread = f" ± {statistics.stdev(by_seed):.4f}" if len(by_seed) > 1 else ""
-    return f"{statistics.fmean(by_seed):+.4f}{spread}"
+def _losses(row: dict[str, Any]) -> dict[int, float]:
+    """Held-out loss by seed, of the runs that have one."""
+    return {int(seed): run["held_out_loss"] for seed, run in row["runs"].items() if "held_out_loss" in run}
+
+
+@dataclasses.dataclass(frozen=True)
+class Beside:
+    """A setting's held-out loss minus that of the first, its standard error over `seeds` seeds, p corrected for the
+    number of settings, and what may be said; error and p are None without two seeds."""
+
+    difference: float
+    error: float | None
+    seeds: int
+    paired: bool
+    p: float | None
+    says: str
+
+
+def beside_the_first(settings: dict[str, dict[str, Any]]) -> dict[str, Beside]:
+    """The settings after the first by name.
+
+    Student's t over seeds, seed by seed where both have the same ones (`statistics.seed_error`), corrected by Holm's
+    method. All runs are scored on the same batches: whether other stories would agree is not asked.
+    """
+    first, *others = settings
+    one, apart, known = _losses(settings[first]), {}, {}
+    for name in others:
+        if one and (other := _losses(settings[name])):
+            shared = shared_seeds(one, other)
+            means = [statistics.fmean(side[seed] for seed in shared or side) for side in (one, other)]
+            apart[name] = means[1] - means[0], len(shared or other), bool(shared)
+            if (by_seeds := seed_error(one, other)) is not None:
+                known[name] = by_seeds
+    corrected = dict(zip(known, holm([by.p(apart[name][0]) for name, by in known.items()]), strict=True))
+    return {
+        name: Beside(
+            difference,
+            known[name].error if name in known else None,
+            seeds,
+            paired,
+            corrected.get(name),
+            claimed(difference < 0, corrected[name]) if name in known else f"{NO_CLAIM}: one seed",
+        )
+        for name, (difference, seeds, paired) in apart.items()
+    }
 
 
 def table(settings: dict[str, dict[str, Any]]) -> str:
-    """The result in aligned columns: losses in nats per token with their standard deviation over seeds."""
-    first = next(iter(settings.values()))
+    """The result in aligned columns: losses in nats per token with their standard deviation over seeds, differences
+    from the first setting with their standard error."""
+    beside = beside_the_first(settings)
+    tested = sum(found.p is not None for found in beside.values())
     losses = ["held-out loss", "beside the first", "perplexity", "train loss"]
-    heads = ["setting", "seeds", *losses, "updates", "tokens", ""]
+    said = f"what may be said ({tested} comparisons)" if tested > 1 else "what may be said"
+    heads = ["setting", "seeds", *losses, "updates", "tokens", said]
+
+    def apart(name: str) -> str:
+        if name not in beside:
+            return ""
+        error = "" if beside[name].error is None else f" ± {beside[name].error:.4f}"
+        return f"{beside[name].difference:+.4f}{error}"
+
     rows = [
         [
             name,
             str(len(row["runs"])),
             _cell(row, "held_out_loss", ".4f"),
-            _difference(row, first),
+            apart(name),
             _cell(row, "held_out_perplexity", ".2f"),
             _cell(row, "train_loss", ".4f"),
             f"{row['mean'].get('updates', 0):,.0f}",
             f"{row['mean'].get('tokens', 0):,.0f}",
-            "diverged" if row["mean"].get("diverged") else "",
+            "diverged" if row["mean"].get("diverged") else beside[name].says if name in beside else "",
         ]
         for name, row in settings.items()
     ]

@@ -1,0 +1,88 @@
+"""Simulated sweeps, by tinylm's own comparison: how often it claims what is not so, and how often it finds what is.
+
+`python -m pytest tests/compare/test_claims.py -s` prints the rates that docs/how-to/compare.md names.
+"""
+
+import numpy as np
+import pytest
+
+from tinylm.compare.comparison import BETTER, WORSE, compare
+from tinylm.compare.planning import Wanted, recorded, seeds_for
+from tinylm.compare.runs import Run, Stories
+
+SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
+# nats per token: of a seed in all settings, of a seed in one setting, of a story under one setting, of one such run
+SHARED, OWN, STORY, CELL = 0.02, 0.01, 0.01, 0.02
+BY_SEEDS, BY_STORIES = 2 * OWN**2, 2 * (STORY**2 + CELL**2)
+
+
+def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more=()):
+    """The first setting and others that differ from it in nothing but, for the second, `effect` nats per token."""
+    texts = [f"text {i}" for i in range(stories)]
+    tokens = rng.integers(80, 160, stories).astype(float)
+    hard, shared = rng.normal(2.0, 0.6, stories), rng.normal(0, SHARED, seeds)
+    runs = []
+    for setting in range(settings + 1):
+        taste = rng.normal(0, STORY, stories)
+        for seed in range(seeds):
+            loss = hard + taste + shared[seed] + rng.normal(0, OWN) + rng.normal(0, CELL, stories)
+            nats = tokens * (loss + effect * (setting == 1))
+            params = {"train.lr": float(setting), "train.seed": seed}
+            table = Stories(texts, texts, nats, tokens, nats / np.log(2), tokens * 4)
+            runs.append(Run(f"{setting}-{seed}", None, params, {}, table, []))
+    return runs
+
+
+def claims(comparison):
+    """{setting: kind} of those for which a difference of any figure is claimed."""
+    return {
+        against.name: finding.verdict.kind
+        for against in comparison.against
+        for finding in against.findings
+        if finding.verdict.kind in (BETTER, WORSE)
+    }
+
+
+def test_at_most_5_of_100_null_sweeps_claim_anything():
+    rng = np.random.default_rng(1)
+    false = by_stories = uncorrected = 0
+    for _ in range(SWEEPS):
+        comparison = compare(sweep(rng))
+        assert comparison.comparisons == SETTINGS
+        found = [
+            f.difference for against in comparison.against if against.differs == "settings" for f in against.findings
+        ]
+        false += bool(claims(comparison))
+        by_stories += any(abs(one.value) > 1.96 * one.error for one in found)
+        uncorrected += any(one.p <= 0.05 for one in found)
+    print(
+        f"\n{SWEEPS} null sweeps with a false claim: {false}; without Holm: {uncorrected}; stories alone: {by_stories}"
+    )
+    assert false <= 0.05 * SWEEPS
+    # the same sweeps do tempt: the test would fail without either correction
+    assert uncorrected > 0.05 * SWEEPS + 2 * (0.05 * 0.95 * SWEEPS) ** 0.5
+    assert by_stories > uncorrected
+
+
+def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
+    effect, stories, others = 0.03, 60, 2
+    wanted = Wanted(effect, comparisons=others)
+    seeds = seeds_for(wanted, BY_SEEDS, BY_STORIES, stories)
+    rng = np.random.default_rng(2)
+    found = {seeds: 0, seeds // 2: 0}
+    for count in found:
+        for _ in range(SWEEPS):
+            told = claims(compare(sweep(rng, others, count, stories, effect)))
+            found[count] += told.get("1-0") == WORSE
+    print(f"\n{effect} nats per token, {stories} stories, {seeds} seeds: found in {found} of {SWEEPS}")
+    assert found[seeds] >= 0.8 * SWEEPS
+    assert found[seeds // 2] < 0.8 * SWEEPS
+
+
+def test_recorded_noise_is_that_of_the_simulation():
+    noise = recorded(sweep(np.random.default_rng(3), settings=2, seeds=60, stories=400))
+    assert noise.one.value == pytest.approx(SHARED**2 + OWN**2, rel=0.4)
+    assert noise.paired.value == pytest.approx(BY_SEEDS, rel=0.4)
+    assert noise.stories.value == pytest.approx(BY_STORIES, rel=0.2)
+    assert (noise.now, noise.one.freedom, noise.paired.freedom) == (400, 3 * 59, 2 * 59)
+    assert noise.seeds == noise.paired.value
