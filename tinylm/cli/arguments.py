@@ -211,6 +211,10 @@ def _add_record(commands: Any) -> None:
     parser.add_argument(
         "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
     )
+    parser.add_argument("--check", action="store_true", help="count again what was counted of the sources' material")
+    parser.add_argument(
+        "--samples", metavar="FILE", help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity"
+    )
 
 
 STUDY_NOTES = """\
