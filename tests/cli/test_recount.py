@@ -20,7 +20,7 @@ SAMPLES = (
 
 
 @pytest.mark.parametrize(
-    "word, pieces",
+    ("word", "pieces"),
     [("abc", 2), ("ab", 1), ("bcbc", 2), ("zz", 2), ("a", 1), ("", 0)],
 )
 def test_the_earliest_merge_goes_first_wherever_it_stands(word, pieces):
@@ -44,7 +44,7 @@ def test_samples_are_scored_against_whole_and_cut_references():
 
 
 @pytest.mark.parametrize(
-    "content, named",
+    ("content", "named"),
     [
         ("reference,continuation\na,b\n", "line 2"),
         ("reference,continuation,perplexity\na,b,much\n", "much"),

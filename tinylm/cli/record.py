@@ -1,4 +1,4 @@
-"""tinylm record: record a finished run in docs/runs, its seeds side by side; print records, results and the ledger; recount."""
+"""tinylm record: record a finished run in docs/runs; print records, results and the ledger; count again."""
 
 import argparse
 
@@ -17,7 +17,7 @@ def _print_ledger() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Record the run, list the records, print the table of docs/reference/results.md, write and print the ledger, or recount."""
+    """Record the run, or what one of the options asks for instead."""
     from tinylm.reporting.references import results_table
     from tinylm.studies import ledger, record
 

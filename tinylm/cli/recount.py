@@ -7,6 +7,7 @@ import csv
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def pieces_in_merge_order(word: str, ranks: Mapping[str, int]) -> int:
     """Pieces of a word after its merges, the earliest learnt first (Sennrich et al. 2016)."""
     pieces = list(word)
     while True:
-        joined = [one + other for one, other in zip(pieces, pieces[1:])]
+        joined = [one + other for one, other in pairwise(pieces)]
         best = min(joined, key=lambda pair: ranks.get(pair, len(ranks)), default="")
         if best not in ranks:
             return len(pieces)
@@ -98,9 +99,7 @@ def rescored(rows: Iterable[tuple[str, str, float]]) -> dict[str, Figure]:
     """(B): corpus BLEU of one to four words against the whole references and against references cut to the length of
     the continuation, unigram precision, mean perplexity."""
     references, texts, perplexities = (list(column) for column in zip(*rows))
-    cut = [
-        " ".join(reference.split()[: len(text.split())]) for reference, text in zip(references, texts, strict=True)
-    ]
+    cut = [" ".join(reference.split()[: len(text.split())]) for reference, text in zip(references, texts, strict=True)]
     whole, short = (match_counts(texts, others).sum(axis=0) for others in (references, cut))
     orders = (1, 2, 3, 4)
     return {
