@@ -81,13 +81,20 @@ def _study_rows(settings: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 
         diverged = "diverged" if mean.get("diverged") else ""
         figures = cell("held_out_loss", ".3f"), cell("held_out_perplexity", ".2f"), cell("train_loss", ".3f")
-        yield name, count(len(row["runs"])), *figures, count(mean.get("tokens")), diverged or ABSENT
+        yield (
+            name,
+            count(len(row["runs"])),
+            *figures,
+            count(mean.get("updates")),
+            count(mean.get("tokens")),
+            diverged or ABSENT,
+        )
 
 
 def studies(run: Run) -> Blocks:
     """Every recorded study as a table, with its question, the published answer and the command."""
     known = run.found.get(LIBRARY)
-    heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "tokens", "failed")
+    heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "updates", "tokens", "failed")
     parts: Blocks = []
     for name, study in run.mapping(STUDIES).items():
         answer, system = study.get("answer"), study.get("system")
