@@ -56,8 +56,9 @@ def windows(texts: Iterable[str], vocab: VocabSettings, context: int) -> dict[st
     for word, times in words.items():
         counted[small_capitals(word)] += times
     characters = {character for word in [*words, *counted] for character in word}
-    pairs = dict.fromkeys(merged_pairs(counted, vocab.min_count))
-    ranks = {pair: rank for rank, pair in zip(range(len(tokenizer) - len(characters)), pairs)}
+    pairs, ranks = merged_pairs(counted, vocab.min_count), dict[str, int]()
+    while len(ranks) < len(tokenizer) - len(characters):
+        ranks.setdefault(next(pairs), len(ranks))
 
     def total(of: Counter[str]) -> int:
         return sum(times * pieces_in_merge_order(word, ranks) for word, times in of.items()) - context
