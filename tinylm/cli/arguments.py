@@ -159,6 +159,7 @@ DESCRIBE_EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300
   tinylm describe --check                           runs each part on small inputs
+  tinylm describe --times                           where the time of a mini-batch goes
 """
 
 
@@ -168,6 +169,7 @@ def _add_describe(commands: Any) -> None:
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
     parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
+    parser.add_argument("--times", action="store_true", help="measure each part of a mini-batch, beside its operations")
 
 
 CHECK_NOTES = """\
