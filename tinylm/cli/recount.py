@@ -118,9 +118,9 @@ def _stories_on_the_hub(preset: str) -> dict[str, Figure]:
 
     data = parse_yaml(preset_text(preset, hub=True), preset)["data"]
     hub_splits(data["hub_id"], data["hub_revision"])  # whether the hub can be read, in a short time
-    files = HfFileSystem()
-    names = files.glob(f"datasets/{data['hub_id']}@{data['hub_revision']}/**/train-*.parquet")
-    return {"stories": sum(ParquetFile(files.open(name)).metadata.num_rows for name in names)}
+    hub = HfFileSystem()
+    names = hub.glob(f"datasets/{data['hub_id']}@{data['hub_revision']}/**/train-*.parquet")
+    return {"stories": sum(ParquetFile(name, filesystem=hub).metadata.num_rows for name in names)}
 
 
 def _samples(path: str | None) -> dict[str, Figure]:

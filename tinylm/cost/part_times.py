@@ -96,7 +96,7 @@ def _timed(model: TinyLM, forward: Callable[[], Tensor], precision: str, device:
     begun = time.perf_counter()
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         found = forward()
-    found.backward()  # type: ignore[no-untyped-call]
+    found.backward()
     _synchronize(device)
     return time.perf_counter() - begun
 

@@ -7,7 +7,7 @@ published figures of those) or a recorded study, such as `epoch_1`. Evidence tha
 is left out; a status that needs one is "not run yet". No figure is typed in a sentence.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tinylm.reporting.figures import Figures, is_recorded
 from tinylm.reporting.library import CONTRADICTED, DEPENDS, NOT_RUN, REPRODUCED, UNTESTABLE
@@ -20,8 +20,8 @@ __all__ = [
     "REPRODUCED",
     "UNTESTABLE",
     "Claim",
+    "by_trials",
     "contradicted_if",
-    "repeated",
     "reproduced_if",
 ]
 
@@ -35,6 +35,15 @@ def repeated(figure: str, *rows: Figures) -> bool:
 
 
 ONCE = "Each time was measured once, which cannot carry the claim."
+
+
+def by_trials(status: Callable[[], str], figure: str, *rows: Figures) -> Claim:
+    """What `status` gives if the times that it compares were repeated; else that they were not."""
+    if repeated(figure, *rows):
+        yield status()
+    else:
+        yield ONCE
+        yield UNTESTABLE
 
 
 def reproduced_if(holds: bool) -> str:

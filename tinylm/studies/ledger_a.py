@@ -6,12 +6,10 @@ from tinylm.reporting.figures import Figures, cache_runs
 from tinylm.studies.claims import (
     CONTRADICTED,
     DEPENDS,
-    ONCE,
     REPRODUCED,
-    UNTESTABLE,
     Claim,
+    by_trials,
     contradicted_if,
-    repeated,
     reproduced_if,
 )
 
@@ -158,11 +156,7 @@ def beam_speed(theirs: Figures, ours: Figures) -> Claim:
         f"Ours, uncached as its beams look: {our_one:.1f} tokens/s against {our_ten:.1f}, {our_one / our_ten:.1f} "
         "times: the rows of a beam are computed together."
     )
-    if not repeated("tokens_per_s", *rows):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield reproduced_if(our_one / our_ten > 0.5 * said)
+    yield from by_trials(lambda: reproduced_if(our_one / our_ten > 0.5 * said), "tokens_per_s", *rows)
 
 
 def beam_one_speed(theirs: Figures, ours: Figures) -> Claim:
@@ -204,11 +198,12 @@ def cache_ratio(theirs: Figures, ours: Figures) -> Claim:
         f"Ours at {new_tokens} new tokens: {measured:.2f} times: it grows with the length, and with how little a step "
         "costs beside its positions."
     )
-    if not repeated("tokens_per_s", without, cached):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS
+    yield from by_trials(
+        lambda: REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS,
+        "tokens_per_s",
+        without,
+        cached,
+    )
 
 
 def cache_totals(theirs: Figures) -> Claim:
@@ -234,11 +229,9 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
         "longer."
     )
     yield f"Ours: {settings[8].epoch_s / settings[1].epoch_s - 1:+.0%} an epoch."
-    if not repeated("epoch_s", settings[1], settings[8]):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield reproduced_if(settings[8].low_epoch_s > settings[1].high_epoch_s)
+    yield from by_trials(
+        lambda: reproduced_if(settings[8].low_epoch_s > settings[1].high_epoch_s), "epoch_s", settings[1], settings[8]
+    )
 
 
 def accumulation_curves(theirs: Figures, ours: Figures) -> Claim:

@@ -6,12 +6,11 @@ from tinylm.reporting.figures import Figures, cache_runs, checkpoint_runs, count
 from tinylm.studies.claims import (
     CONTRADICTED,
     DEPENDS,
-    ONCE,
     REPRODUCED,
     UNTESTABLE,
     Claim,
+    by_trials,
     contradicted_if,
-    repeated,
     reproduced_if,
 )
 
@@ -143,11 +142,12 @@ def cache_ratio(theirs: Figures, ours: Figures) -> Claim:
         f"Ours inside the context: {measured:.2f} times: it grows with the length, and with how little a step costs "
         "beside its positions."
     )
-    if not repeated("tokens_per_s", without, cached):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS
+    yield from by_trials(
+        lambda: REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS,
+        "tokens_per_s",
+        without,
+        cached,
+    )
 
 
 def cache_memory(theirs: Figures, ours: Figures) -> Claim:
@@ -242,11 +242,7 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
         f"Accumulation over {last.steps} mini-batches makes an epoch {last.epoch_min / first.epoch_min - 1:.0%} longer."
     )
     yield f"Ours: {eight / one - 1:+.0%} an epoch."
-    if not repeated("epoch_s", *rows):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield reproduced_if(rows[1].low_epoch_s > rows[0].high_epoch_s)
+    yield from by_trials(lambda: reproduced_if(rows[1].low_epoch_s > rows[0].high_epoch_s), "epoch_s", *rows)
 
 
 def accumulation_loss(theirs: Figures, ours: Figures) -> Claim:
@@ -311,11 +307,7 @@ def recompute_time(theirs: Figures, ours: Figures) -> Claim:
     longer = recomputing.step_s / plain.step_s
     yield f"Gradient checkpointing takes {theirs.checkpointing.slower_share:.0%} longer."
     yield f"A second forward pass of the blocks costs up to a third. Ours: {longer - 1:+.0%} a step."
-    if not repeated("step_s", plain, recomputing):
-        yield ONCE
-        yield UNTESTABLE
-    else:
-        yield reproduced_if(longer > 1.1 and longer < 1.5)
+    yield from by_trials(lambda: reproduced_if(longer > 1.1 and longer < 1.5), "step_s", plain, recomputing)
 
 
 def head_roles(theirs: Figures, ours: Figures) -> Claim:
