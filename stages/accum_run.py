@@ -12,10 +12,7 @@ from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import write_times
-from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.settings import TrainSettings
 
 
 def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
@@ -33,19 +30,12 @@ def main() -> None:
     params = stage_params()
     sweep = read_section(params, "accum_sweep", AccumSettings)
     accumulation = chosen(sys.argv[1:], sweep.settings)
-    model = read_section(params, "model", ModelSettings)
-    train = read_section(params, "train", TrainSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
-    seed_everything(train.seed, runtime.threads)
-    pad_id = open_tokenizer(paths.TOKENIZER).pad_id
+    task = accum.make_task(params, accumulation)
+    seed_everything(task.train.seed, runtime.threads)
     print(f"conditions: {in_words(measured_on)}", flush=True)
 
-    task = accum.Task(
-        accumulation=accumulation, sweep=sweep, model=model, train=train, pad_id=pad_id,
-        embedding=paths.EMBEDDING, tokens=paths.TOKENS, device=runtime.device,
-        threads=runtime.threads, log_every_s=runtime.log_every_s,
-    )  # fmt: skip
     result = measure.in_own_process(accum.measure_run, task)
     if result.get("error") not in (None, measure.OOM):  # a sweep may record a lack of memory, no other failure
         raise CommandFailed(f"accumulation {accumulation}: {result['error']}")
@@ -54,8 +44,7 @@ def main() -> None:
     else:
         print(
             f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after "
-            f"{result['updates']} updates, {result['tokens_per_s']:,.0f} tokens/s, "
-            f"peak {result['peak_mib'] or 0:.1f} MiB"
+            f"{result['updates']} updates, peak {result['peak_mib'] or 0:.1f} MiB"
         )
     timed = {name: result.pop(name) for name in accum.TIMED if name in result} | {"conditions": measured_on}
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}

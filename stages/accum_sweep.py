@@ -1,4 +1,4 @@
-"""Stage accum_sweep: merge the runs of the accumulation sweep into one table and three graphs."""
+"""Stage accum_sweep: merge the runs of the sweep into one table and three graphs; time its settings."""
 
 import sys
 import time
@@ -6,31 +6,40 @@ import time
 from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import keep_only, read_json, write_csv
+from tinylm.base.machine import pick_device
 from tinylm.base.results import write_results
-from tinylm.bench import measure, sweep
+from tinylm.bench import accum, measure, sweep
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
+from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import read_times, stage_time
 from tinylm.presets.sections import stage_params
 
 
 def main() -> None:
     start = time.perf_counter()
-    settings = read_section(stage_params(), "accum_sweep", AccumSettings)
+    measure.start_server(accum.__name__)
+    params = stage_params()
+    settings, runtime = (
+        read_section(params, "accum_sweep", AccumSettings),
+        read_section(params, "runtime", RuntimeSettings),
+    )
     keep_only(paths.ACCUM, set(map(str, settings.settings)))
     runs = [read_json(paths.accum_run(number), f"accum_run@{number}") for number in sorted(settings.settings)]
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
+    measured_on = conditions(pick_device(runtime.device), runtime.threads)
+    results = accum.run([accum.make_task(params, number) for number in by_number])
+    timed, not_timed = measure.split_failures("accum_sweep", results)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
     write_results("accum_sweep", merged, loss=lowest)
     for axis, rows in sweep.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    timed = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
-    costs, missing = sweep.costs({number: found or {} for number, found in timed.items()})
-    known = {"settings": costs, "not_measured": failed + missing, "measured": sweep.MEASURED}
-    measured_on = [found["conditions"] for found in timed.values() if found]
-    stage_time("accum_sweep", start, measured_on[0] if measured_on else {}, known)
+    memory = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
+    costs, missing = sweep.costs({number: found or {} for number, found in memory.items()}, timed, accum.TIMES)
+    known = {"settings": costs, "not_measured": failed + not_timed + missing, "measured": sweep.MEASURED}
+    stage_time("accum_sweep", start, measured_on, known)
     for answer in merged["answers"]:
         print(answer)
 

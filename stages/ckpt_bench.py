@@ -16,7 +16,7 @@ from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
-FIGURES = ("peak_mib", "process_mib", "step_s", "low_step_s", "high_step_s", "tokens_per_s", "epoch_s")
+FIGURES = ("peak_mib", "process_mib", "tokens_per_s", *measure.with_spread(("step_s", "epoch_s")))
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def task(folder, params, model_settings):
 
 
 def test_runs_and_their_merge(folder, monkeypatch):
-    run_stage(monkeypatch, 1)
+    run_stage(monkeypatch, 1)  # in a process of its own
     monkeypatch.setattr(measure, "in_own_process", lambda function, task: function(task))
     run_stage(monkeypatch, 2)
     one, two = (read(folder / f"data/accum/{number}.json") for number in (1, 2))
@@ -62,8 +62,8 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert f"{two['held_out'][-1][3]:.3f} with 2" in merged["answers"][0]
     times = read(folder / "metrics/accum_sweep_time.json")
     one = times["settings"]["1"]
-    assert {"epoch_s", "low_epoch_s", "high_epoch_s", "tokens_per_s", "peak_mib", "process_mib"} < set(one)
-    assert 0 < one["low_epoch_s"] <= one["high_epoch_s"]
+    assert set(one) == {*measure.with_spread(accum.TIMES), "peak_mib", "process_mib"}
+    assert 0 < one["low_epoch_s"] <= one["epoch_s"] <= one["high_epoch_s"]
     assert times["not_measured"] == []
     for name, axis, column in (("micro_steps", "micro_step", 0), ("updates", "update", 1), ("tokens", "tokens", 2)):
         table = list(csv.DictReader((folder / f"plots/accum_{name}.csv").open()))
@@ -81,14 +81,18 @@ def test_only_the_first_stories_are_trained_on(folder, count):
     assert all((store.story(i) == whole.story(i)).all() for i in range(kept))
 
 
-def test_the_interval_of_seconds_per_token_leaves_pauses_out():
-    tokens = [100 * (n + 1) for n in range(12)]
-    starts = [0.5 * n + 30.0 * (n // 4) for n in range(12)]  # half a minute after every fourth update
-    assert accum.rate_interval(starts, tokens, 4) == pytest.approx([0.005, 0.005])
-    uneven = [start + 0.1 * (n % 2) for n, start in enumerate(starts)]
-    low, high = accum.rate_interval(uneven, tokens, 4)
-    assert 0.004 < low < 0.005 < high < 0.006
-    assert accum.rate_interval(starts[:2], tokens[:2], 4) is None
+def test_a_trial_trains_every_setting_on_the_same_mini_batches(task, monkeypatch):
+    seen = {1: [], 2: []}
+    for number, updates in seen.items():
+        monkeypatch.setattr(accum.Trainer, "update", lambda self, batches, to=updates: to.append(batches))
+        found = accum.time_task(accum.dataclasses.replace(task, accumulation=number))
+        assert found["epoch_s"] > 0 < found["tokens_per_s"]
+    kept = {
+        number: [batch.inputs.tolist() for update in updates[1:] for batch in update]
+        for number, updates in seen.items()
+    }
+    assert [len(update) for update in seen[2]] == [2] * (accum.TRIAL_UPDATES + 1)  # one is the warm-up
+    assert kept[1] == kept[2]
 
 
 def test_accumulation_adds_no_memory(task):
@@ -140,8 +144,9 @@ def test_an_argument_that_is_no_setting_is_bad_input(arguments):
 
 def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, inline, monkeypatch):
     run_stage(monkeypatch, 1)
-    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
-    run_stage(monkeypatch, 2)
+    with monkeypatch.context() as dying:
+        dying.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
+        run_stage(monkeypatch, 2)
     accum_sweep.main()
     assert list(read(folder / "data/figures/accum_sweep.json")["settings"]) == ["1"]
     times = read(folder / "metrics/accum_sweep_time.json")

@@ -27,11 +27,11 @@ def test_a_role_is_the_best_heads(run):
 
 def test_a_role_counts_from_when_it_stays(run):
     (found,) = judge_roles_in_training(run)
-    assert found.text.endswith("kept: 0.10: previous token.")
+    assert found.text.endswith("keeps it: previous token after 0.10 epochs.")
     for row in run.found["heads_training"]:
         if row["epochs"] == "0.5":
             row["previous token"] = "0.01"
-    assert judge_roles_in_training(run)[0].text.endswith(f"kept: {run.get('train', 'epochs')}: previous token.")
+    assert judge_roles_in_training(run)[0].text.endswith(f"previous token after {run.get('train', 'epochs')} epochs.")
     for row in run.found["heads_training"]:
         row["previous token"] = "0.01"
     assert judge_roles_in_training(run) == []
@@ -40,11 +40,14 @@ def test_a_role_counts_from_when_it_stays(run):
 def test_copying_is_claimed_only_where_the_interval_says_so(run):
     (found,) = judge_copying(run)
     assert found.text == (
-        "The model copies: it predicts repeated random words better the second time (14.000 nats per word the first "
-        "time, 13.000 the second)."
+        "The model predicts random words better when they are repeated (14.000 nats per word the first time, 13.000 "
+        "the second)."
     )
+    run.found["evaluate"]["heads"]["induction"]["even"] = 0.2
+    assert [finding.claim for finding in judge_copying(run)] == [True, False]  # no head looks where copying needs it
     run.found["evaluate"]["heads"]["induction"]["saved"]["low"] = -0.1
-    assert judge_copying(run)[0].text.startswith("The model does not copy")
+    (found,) = judge_copying(run)
+    assert "does not predict random words better" in found.text
     run.found["evaluate"]["heads"]["induction"] = None
     assert judge_copying(run) == []
 

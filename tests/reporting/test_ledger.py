@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reporting.conftest import trials
 from tinylm.base.config import InputError, parse_yaml
 from tinylm.presets.write import preset_text
 from tinylm.reporting.figures import Figures
@@ -19,6 +20,7 @@ from tinylm.reporting.library import (
     STATUSES,
     STUDIES,
     SYSTEMS,
+    UNTESTABLE,
     Entry,
     Library,
     gather,
@@ -31,6 +33,7 @@ from tinylm.reporting.reference_sections import published as published_section
 from tinylm.reporting.references import headlines, tables
 from tinylm.reporting.sources import Run, read_run
 from tinylm.reporting.wording import ABSENT
+from tinylm.studies.claims import ONCE
 from tinylm.studies.ledger import COMPUTED, MODULES, claims, entries, renew
 from tinylm.studies.study_plan import read_studies, summed_up
 
@@ -52,12 +55,12 @@ def complete(folder: Path) -> None:
         for new_tokens in (32, 40, 64, 512):
             for cache in (True, False):
                 row = value["settings"][0] | {"new_tokens": new_tokens, "cache": cache, "cache_mib": 2.0}
-                value["settings"].insert(0, row | {"tokens_per_s": 900.0 if cache else 300.0})
+                value["settings"].insert(0, row | trials(tokens_per_s=900.0 if cache else 300.0))
 
     def ckpt(value: dict) -> None:
         for recompute in (True, False):
             row = {"layers": 3, "recompute": recompute, "peak_mib": 90 if recompute else 200}
-            value["settings"].append(row | {"step_s": 0.4 if recompute else 0.3})
+            value["settings"].append(row | trials(step_s=0.4 if recompute else 0.3))
 
     def train(value: dict) -> None:
         figures = {"train_loss": 4.5, "held_out_loss": 4.0}
@@ -135,7 +138,7 @@ def changed(known: Library, system: str, change) -> Library:
 def test_the_ledger_in_docs_is_what_the_claims_give():
     found = entries(library(ROOT))
     assert read_ledger(ROOT) == found, "tinylm record --ledger writes it"
-    assert len(found) == len({entry.name for entry in found}) == 82
+    assert len(found) == len({entry.name for entry in found}) == 85
     assert {entry.system for entry in found} == set(SYSTEMS)
     for entry in found:
         assert entry.status in STATUSES
@@ -191,6 +194,25 @@ def test_the_status_follows_the_figures(held):
     assert decided(more)["A-share-of-data"].status == "reproduced"
     less = changed(held, "E", lambda figures: figures["epochs"][0].update(perplexity=60.0))
     assert decided(less)["E-epoch-1-perplexity"].status == "contradicted"
+
+
+def test_a_time_that_was_measured_once_decides_nothing(recorded):
+    times = {"A-beam-speed", "A-cache-ratio", "A-accumulation-time", "B-cache-ratio", "B-accumulation-time"}
+    times |= {"B-recompute-time", "S-cache", "S-recompute"}
+    before = decided(library(recorded))
+    assert not [name for name in times if before[name].status == UNTESTABLE]
+
+    def without_trials(value):
+        if isinstance(value, dict):
+            return {k: without_trials(v) for k, v in value.items() if not str(k).startswith("low_")}
+        return [without_trials(item) for item in value] if isinstance(value, list) else value
+
+    for path in (recorded / RUNS).glob("*.json"):
+        path.write_text(json.dumps(without_trials(json.loads(path.read_text("utf-8")))), "utf-8")
+    after = decided(library(recorded))
+    assert {name for name, entry in after.items() if entry.status != before[name].status} == times
+    assert {after[name].status for name in times} == {UNTESTABLE}
+    assert all(ONCE in after[name].evidence for name in times)
 
 
 def test_a_written_ledger_reads_back_and_a_damaged_one_is_named(tmp_path):
@@ -257,7 +279,7 @@ def test_sections_show_tables_studies_and_ledger(recorded, params):
     assert "nothing is learned above 0.003" in text
     assert "as above" in text
     shown = str(ledger(run))
-    assert "82 claims" in shown
+    assert "85 claims" in shown
     assert "8 x 37 = 296." in shown
 
 

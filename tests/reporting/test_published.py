@@ -23,6 +23,7 @@ FURTHER = {
     ".A.checked.stories",
     ".B.beam_gain_share",
     ".D.losses[9].held_out",
+    ".E.checked.merge_order_windows_as_written",
 }  # read in the sources after that page was written
 
 

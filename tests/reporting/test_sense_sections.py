@@ -36,7 +36,7 @@ def test_the_pictures_show_each_method_and_the_training(run, drawn):
     (shown,) = [block for block in sense(run) if isinstance(block, Gallery)]
     names = [block.name for block in shown.blocks if isinstance(block, Figure)]
     assert [name for name in names if name not in drawn] == []
-    assert "temperature 0.5 73.0; Kneser-Ney of order 5 4.60" in drawn["sense_methods"].alt
+    assert "temperature 1 20.0; Kneser-Ney of order 5 4.60" in drawn["sense_methods"].alt
     assert "the stories' own" not in drawn["sense_methods"].alt  # no impossible word, so no bar
     assert "from 10.0 to 30.0" in drawn["sense_training"].alt
     assert len(drawn["sense_training"].figure.axes[0].collections) == 1
@@ -62,17 +62,20 @@ def test_only_a_storybook_run_misses_the_table(run_folder, params):
 def test_what_is_said_follows_from_the_numbers(run):
     claims = [finding.text for finding in judge_sense(run) if finding.claim]
     assert claims[0] == (
-        "10 of 50 continuations could have been written by the generator, with no impossible word; on average an "
-        "impossible word comes after 38.0 words."
+        "10 of 50 continuations could have been written by the generator, with no impossible word; 38.0 words are "
+        "read for each impossible one."
     )
     assert claims[1] == (
         "The most frequent kind of impossible word is “person”: somebody else than the story has there."
     )
-    assert claims[2] == "The model makes sense for longer than n-grams do: 38.0 words against 4.60."
+    assert claims[2] == (
+        "The model makes sense for longer than n-grams do, each drawn from its own distribution: 20.0 words against "
+        "4.60."
+    )
 
 
 def test_nothing_is_said_of_overlapping_intervals(run):
-    run.found["evaluate"]["sense"]["methods"]["kneser_ney"]["words"] = {"value": 37.0, "low": 30.0, "high": 40.0}
+    run.found["evaluate"]["sense"]["methods"]["kneser_ney"]["words"] = {"value": 19.0, "low": 15.0, "high": 40.0}
     assert not re.search("n-grams", " ".join(finding.text for finding in judge_sense(run)))
 
 

@@ -242,5 +242,5 @@ def test_the_ledger_is_written_with_each_record_and_printed_when_asked(folder, c
     assert main(["record", "--ledger"]) == 0
     out = capsys.readouterr().out
     assert "E-epoch-1-perplexity: not run yet\n  Validation perplexity after one epoch is 88.58.\n  made by: " in out
-    assert out.endswith("(82 claims)\n")
+    assert out.endswith("(85 claims)\n")
     assert (folder / "docs/ledger.yaml").read_text("utf-8") == written

@@ -5,7 +5,7 @@
 
 from tests.support.reruns import STAGES
 
-TRAIN = "train accum_run ckpt_bench seed_train"
+TRAIN = "train accum_run accum_sweep ckpt_bench seed_train"
 DECODE = "evaluate beam_bench kv_bench"
 MODEL = f"{TRAIN} {DECODE} seed_score report"
 
@@ -29,7 +29,12 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/training/precision.py", '"bf16" if', '"fp32" if', TRAIN),
     ("tinylm/training/schedules.py", "0.5 * (1.0 + math", "0.4 * (1.0 + math", TRAIN),
     ("tinylm/cost/describe.py", "parameter.numel()", "2 * parameter.numel()", "train"),
-    ("tinylm/scoring/split_loss.py", "math.exp", "2 * math.exp", "train evaluate accum_run seed_train seed_score"),
+    (
+        "tinylm/scoring/split_loss.py",
+        "math.exp",
+        "2 * math.exp",
+        "train evaluate accum_run accum_sweep seed_train seed_score",
+    ),
     ("tinylm/scoring/bleu_counts.py", "1 - ratio", "1.1 - ratio", "evaluate beam_bench seed_score"),
     ("tinylm/decoding/filters.py", "distance / temperature", "distance", f"train {DECODE} seed_score report"),
     ("tinylm/beam/search.py", "return search.kept", "return search.kept[::-1]", "beam_bench"),

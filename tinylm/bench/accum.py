@@ -6,21 +6,22 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base import paths
+from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.memory import own_peak_mib
+from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.diversity import bootstrap_intervals
 from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
 from tinylm.text.tokens.matrix_file import load_matrix
 from tinylm.text.tokens.token_store import TokenStore
+from tinylm.text.tokens.tokenizer import open_tokenizer
 from tinylm.training.assembly import training_model
 from tinylm.training.loop import train
 from tinylm.training.trainer import Trainer, TrainSettings
@@ -97,39 +98,63 @@ def fresh_model(task: Task) -> TinyLM:
     return training_model(task.model, train, matrix, pick_device(task.device))
 
 
-class TimedBatches(TrainBatches):
-    """`asked`: when each mini-batch was asked for, in seconds."""
-
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.asked: list[float] = []
-
-    def batch(self, index: int) -> Batch:
-        self.asked.append(time.perf_counter())
-        return super().batch(index)
+TIMED = ("train_s", "process_mib", "peak_mib")  # what `measure_run` measures of the machine
+TIMES = ("tokens_per_s", "update_s", "epoch_s")
+TRIALS, TRIAL_UPDATES = 3, 4  # updates of the largest setting, whose mini-batches a trial trains every setting on
 
 
-def rate_interval(starts: Sequence[float], tokens: Sequence[int], pauses: int) -> list[float] | None:
-    """95 % bootstrap interval, over updates, of the seconds per token; None of fewer than two updates.
+def make_task(params: dict[str, Any], accumulation: int) -> Task:
+    """The task of one setting in the pipeline's folder."""
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    return Task(
+        accumulation=accumulation,
+        sweep=read_section(params, "accum_sweep", AccumSettings),
+        model=read_section(params, "model", ModelSettings),
+        train=read_section(params, "train", TrainSettings),
+        pad_id=open_tokenizer(paths.TOKENIZER).pad_id,
+        embedding=paths.EMBEDDING,
+        tokens=paths.TOKENS,
+        device=runtime.device,
+        threads=runtime.threads,
+        log_every_s=runtime.log_every_s,
+    )
 
-    starts: when each update began; tokens: seen after each; held-out loss is measured after every `pauses` updates,
-    which are left out, as is the last one. It holds the spread between updates, not a drift of the machine.
-    """
-    seconds, read = np.diff(starts), np.diff([0, *tokens])[: len(starts) - 1]
-    kept = [place for place in range(len(seconds)) if (place + 1) % pauses]
-    if len(kept) < 2:
-        return None
-    values = np.stack([seconds, read], axis=1)[kept]
-    ends = bootstrap_intervals(values, lambda means: means[:, 0] / means[:, 1], RESAMPLES, seed=1)
-    return [float(end) for end in ends]
+
+def _batches(task: Task) -> TrainBatches:
+    """The mini-batches, in the same order for every setting."""
+    store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
+    order = derive_seed(task.train.seed, "order")
+    return TrainBatches(store, task.train.layout, task.sweep.batch_size, task.model.context, task.pad_id, order)
 
 
-RESAMPLES = 1000
-# what `measure_run` measures of the machine
-TIMED = (
-    "train_s", "tokens_per_s", "update_s", "epoch_s_extrapolated", "low_epoch_s", "high_epoch_s", "process_mib",
-    "peak_mib",
-)  # fmt: skip
+def time_task(task: Task) -> dict[str, float]:
+    """One trial: seconds of updates over the first mini-batches, the same for every setting; nothing is validated."""
+    model, batches, steps = fresh_model(task), _batches(task), task.accumulation
+    trainer = Trainer(model, batches, run_settings(task, 1, task.sweep.tokens))
+    chosen = [batches.batch(index) for index in range(TRIAL_UPDATES * max(task.sweep.settings))]
+    updates = [chosen[first : first + steps] for first in range(0, len(chosen), steps)]
+    trainer.update(updates[0])  # warm-up
+    device = model.embedding.device
+    measure.synchronize(device)
+    begun = time.perf_counter()
+    for update in updates:
+        trainer.update(update)
+    measure.synchronize(device)
+    seconds, tokens = time.perf_counter() - begun, sum(batch.tokens for batch in chosen)
+    epoch_s = batches.tokens_per_epoch * seconds / tokens
+    return {"tokens_per_s": tokens / seconds, "update_s": seconds / len(updates), "epoch_s": epoch_s}
+
+
+def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    """Time the settings in turn (see `measure.run_trials`), each result with its `accumulation`."""
+
+    def figures(result: dict[str, Any]) -> str:
+        return f"{result['tokens_per_s']:,.0f} tokens/s"
+
+    named = [
+        ({"setting": f"accumulation {task.accumulation}", "accumulation": task.accumulation}, task) for task in tasks
+    ]
+    return measure.run_trials(time_task, time_task, named, times=TIMES, trials=TRIALS, figures=figures)
 
 
 def measure_run(task: Task) -> dict[str, Any]:
@@ -140,13 +165,10 @@ def measure_run(task: Task) -> dict[str, Any]:
     model = fresh_model(task)
     device = model.embedding.device
     layout, rows, context = task.train.layout, task.sweep.batch_size, task.model.context
-    order = derive_seed(task.train.seed, "order")
-    store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
-    batches = TimedBatches(store, layout, rows, context, task.pad_id, order)
+    batches = _batches(task)
     held_out = TokenStore(task.tokens, "held_out")
     updates, budget = plan(batches, task.sweep)
     settings = run_settings(task, updates, budget)
-    batches.asked.clear()  # `plan` looked through them
 
     def held_out_batches():
         scored = scoring_batches(held_out, layout, rows, context, task.pad_id)
@@ -154,9 +176,6 @@ def measure_run(task: Task) -> dict[str, Any]:
 
     result = train(model, batches, held_out_batches, settings, log_every_s=task.log_every_s)
     curves, steps = result.curves, task.accumulation
-    tokens_per_s = curves.tokens[-1] / result.train_s
-    ends = rate_interval(batches.asked[: len(curves.updates) * steps : steps], curves.tokens, updates)
-    low, high = (None, None) if ends is None else (batches.tokens_per_epoch * end for end in ends)
     process = own_peak_mib()
     return {
         "batch_size": rows,
@@ -172,11 +191,6 @@ def measure_run(task: Task) -> dict[str, Any]:
         "held_out": [[update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out],
         "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
         "train_s": result.train_s,
-        "tokens_per_s": tokens_per_s,
-        "update_s": result.train_s / len(curves.updates),
-        "epoch_s_extrapolated": batches.tokens_per_epoch / tokens_per_s,
-        "low_epoch_s": low,
-        "high_epoch_s": high,
         "process_mib": process,
         "peak_mib": update_peak_mib(Trainer(model, batches, settings), device),
     }

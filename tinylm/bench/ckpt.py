@@ -144,7 +144,8 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     for result in results:
         if "error" not in result:
             result["tokens_per_s"] = result["tokens"] / result["step_s"]
-            result["epoch_s"] = result["tokens_per_epoch"] / result["tokens_per_s"]
+            for end in ("", "low_", "high_"):
+                result[f"{end}epoch_s"] = result["tokens_per_epoch"] / result["tokens"] * result[f"{end}step_s"]
     return results
 
 

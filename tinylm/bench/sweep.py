@@ -1,13 +1,16 @@
 """Summary of the runs of the accumulation sweep; needs no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tinylm.bench import measure
 
 TAIL_TOKENS = 0.1  # last share of the budget, over which the train loss is averaged
 MEASURED = (
-    "tokens/s and the time of an update are of the updates alone, without validation; the time of an epoch is "
-    "extrapolated: its tokens over tokens/s; peak memory is the allocator's in one further update, above weights, "
-    "gradients and optimizer state, with all its mini-batches as wide as the widest of the epoch"
+    "tokens/s and the time of an update are the median of interleaved trials (lowest to highest), each in a process of "
+    "its own and over the same mini-batches, without validation; the time of an epoch is extrapolated: its tokens over "
+    "tokens/s; peak memory is the allocator's in one update, above weights, gradients and optimizer state, with all "
+    "its mini-batches as wide as the widest of the epoch"
 )
 
 
@@ -67,9 +70,9 @@ def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: in
         f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
         f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they "
         f"follow the tokens.",
-        f"Does accumulation cost memory? Hardly, and no more with more steps: one mini-batch of {batch_size} rows is "
-        f"in memory at a time; from the second on its gradients stand for a moment beside the sum that they are added "
-        f"to. The peaks stand in metrics/accum_sweep_time.json.",
+        f"Does accumulation cost memory? One mini-batch of {batch_size} {'row' if batch_size == 1 else 'rows'} is in "
+        f"memory at a time. From the second on its gradients stand for a moment beside the sum that they are added to; "
+        f"further steps add nothing. The peaks stand in metrics/accum_sweep_time.json.",
     ]
 
 
@@ -82,16 +85,19 @@ def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, s
     }
 
 
-def costs(runs: Mapping[int, Mapping[str, Any]]) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
-    """(time and memory of each run, what was not measured) for metrics/accum_sweep_time.json."""
-    names = ("epoch_s_extrapolated", "tokens_per_s", "update_s", "peak_mib", "process_mib")
-    ends = ("low_epoch_s", "high_epoch_s")  # of the interval, if the run was long enough for one
-    table = {
-        number: {name.removesuffix("_extrapolated"): run[name] for name in names + ends if run.get(name) is not None}
-        for number, run in runs.items()
-    }
-    missing = [
-        {"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"}
-        for number, run in runs.items() for name in names if run.get(name) is None
-    ]  # fmt: skip
-    return table, missing
+def costs(
+    memory: Mapping[int, Mapping[str, Any]], timed: Sequence[dict[str, Any]], times: Sequence[str]
+) -> tuple[dict[int, dict[str, Any]], list[dict[str, str]]]:
+    """(time and memory of each run, what was not measured) for metrics/accum_sweep_time.json.
+
+    memory: of each run; timed: its trials, as `measure.run_trials` gives them.
+    """
+    rows, missing = measure.records(timed, ("setting", "accumulation"), measure.with_spread(times))
+    table = {row.pop("accumulation"): row for row in rows}
+    for number, found in memory.items():
+        for name in ("peak_mib", "process_mib"):
+            if found.get(name) is None:
+                missing.append({"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"})
+            else:
+                table.setdefault(number, {})[name] = found[name]
+    return {number: {k: v for k, v in row.items() if k != "setting"} for number, row in table.items()}, missing

@@ -162,6 +162,7 @@ DESCRIBE_EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300
   tinylm describe --check                           runs each part on small inputs
+  tinylm describe --times                           where the time of a mini-batch goes
 """
 
 
@@ -171,6 +172,7 @@ def _add_describe(commands: Any) -> None:
     parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
     parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
     parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
+    parser.add_argument("--times", action="store_true", help="measure each part of a mini-batch, beside its operations")
 
 
 CHECK_NOTES = """\
@@ -213,6 +215,10 @@ def _add_record(commands: Any) -> None:
     parser.add_argument("--table", action="store_true", help="print the table of docs/reference/results.md")
     parser.add_argument(
         "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
+    )
+    parser.add_argument("--check", action="store_true", help="count again what was counted of the sources' material")
+    parser.add_argument(
+        "--samples", metavar="FILE", help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity"
     )
 
 

@@ -52,7 +52,7 @@ def _mib(size: int) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table of parts, then totals; with --check each part run on small inputs."""
+    """Print the table of parts, then totals; with --times each part measured, with --check run on small inputs."""
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
@@ -68,6 +68,18 @@ def run(arguments: argparse.Namespace) -> None:
     tokens = train.batch_size * settings.context
     print(f"\nan update (one mini-batch) of {tokens:,} tokens in {train.precision} computes and moves")
     print(format_traffic(update_traffic(model, tokens, train.optimizer, train.precision)))
+    if arguments.times:
+        from tinylm.base.seeding import seed_everything
+        from tinylm.cost.part_times import TRIALS, format_times, part_times
+
+        runtime = read_section(params, "runtime", RuntimeSettings)
+        seed_everything(train.seed, runtime.threads)
+        print(
+            f"\nmeasured on {device.type} with {runtime.threads} threads: a mini-batch of {tokens:,} tokens in "
+            f"{train.precision}, forward and backward, all blocks; median and spread of {TRIALS} interleaved trials"
+        )
+        size, width = _vocab_size(arguments), _width(arguments, params)
+        print(format_times(part_times(settings, size, width, train.batch_size, train.precision, device)))
     if arguments.check:
         from tinylm.cli.part_checks import run as check
 

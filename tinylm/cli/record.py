@@ -1,4 +1,4 @@
-"""tinylm record: record a finished run in docs/runs, its seeds side by side; print records, results and the ledger."""
+"""tinylm record: record a finished run in docs/runs; print records, results and the ledger; count again."""
 
 import argparse
 
@@ -17,18 +17,25 @@ def _print_ledger() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Record the run, list the records, print the table of docs/reference/results.md, or write and print the ledger."""
+    """Record the run, or what one of the options asks for instead."""
     from tinylm.reporting.references import results_table
     from tinylm.studies import ledger, record
 
+    if arguments.samples is not None and not arguments.check:
+        raise InputError("--samples is for --check")
     if arguments.list:
         print("\n".join(record.listed()))
     elif arguments.table:
         print(results_table())
     elif arguments.ledger:
         _print_ledger()
+    elif arguments.check:
+        from tinylm.cli.recount import recount
+
+        for line in recount(arguments.samples):
+            print(line, flush=True)
     elif arguments.name is None:
-        raise InputError("no name; give one for the run, such as the preset's, or --list, --table or --ledger")
+        raise InputError("no name; give one for the run, such as the preset's, or --list, --table, --ledger or --check")
     else:
         print("\n".join(record.record_run(arguments.name)))
         ledger.renew()

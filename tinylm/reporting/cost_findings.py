@@ -3,7 +3,7 @@
 from typing import Any
 
 from tinylm.reporting.sources import STAGES, Run, as_number
-from tinylm.reporting.wording import Finding, big, count, figure, flag, loss, many, mebibytes, not_said, said
+from tinylm.reporting.wording import ABSENT, Finding, big, count, figure, flag, loss, many, mebibytes, not_said, said
 
 
 def judge_cache(run: Run) -> list[Finding]:
@@ -20,13 +20,13 @@ def judge_cache(run: Run) -> list[Finding]:
     for tokens in dict.fromkeys((min(pairs), max(pairs))):
         pair, length = pairs[tokens], f"{count(tokens)} new tokens"
         ratio = pair[True]["tokens_per_s"] / pair[False]["tokens_per_s"]
-        if overlap(pair[True], pair[False], "tokens_per_s"):
-            found.append(f"with {length} no difference can be told, since the trials of both overlap")
+        if not (part := trials_part(pair[True], pair[False], "tokens_per_s")):
+            found.append(f"with {length} no difference can be told, since {_WHY_NOT[part]}")
         elif ratio > 1:
             found.append(f"with {length} the cache is {figure(ratio, 2)} times as fast")
         else:
             found.append(f"with {length} the cache is slower, {figure(ratio, 2)} times the speed")
-    same = {"yes": " Both generated the same tokens.", "no": " Their tokens part where two were equally likely."}
+    same = {"yes": " Both generated the same tokens.", "no": " Their tokens differ."}
     return [said(f"Key-value cache: {'; '.join(found)}.{same.get(flag(run.get('kv_bench', 'same_ids')), '')}")]
 
 
@@ -80,8 +80,8 @@ def judge_recompute(run: Run) -> list[Finding]:
         else (" Loss or gradients differ, so it is not a free choice." if False in exact else "")
     )
     slower = f"for {figure(step / step_kept, 3)} times the time of a step"
-    if overlap(pairs[layers][True], pairs[layers][False], "step_s"):
-        slower = "and no difference in time can be told, since the trials of both overlap"
+    if not (part := trials_part(pairs[layers][True], pairs[layers][False], "step_s")):
+        slower = f"and no difference in time can be told, since {_WHY_NOT[part]}"
     return [
         said(
             f"Recomputation {verb} at {many(layers, 'layer')}: peak {mebibytes(memory)} against "
@@ -90,13 +90,28 @@ def judge_recompute(run: Run) -> list[Finding]:
     ]
 
 
-def overlap(one: dict[str, Any], other: dict[str, Any], key: str) -> bool:
-    """Whether the lowest to highest trials of two settings meet; not if a run of one trial has none."""
-    ends = [as_number(row.get(f"{end}_{key}")) for row in (one, other) for end in ("low", "high")]
-    if None in ends:
-        return False
-    low, high, other_low, other_high = ends
-    return low <= other_high and other_low <= high  # type: ignore[operator]
+def trials_part(one: dict[str, Any], other: dict[str, Any], key: str) -> bool | None:
+    """Whether the lowest to highest trials of two settings do not meet; None if each was measured only once."""
+    low, high, other_low, other_high = (
+        as_number(row.get(f"{end}_{key}")) for row in (one, other) for end in ("low", "high")
+    )
+    if low is None or high is None or other_low is None or other_high is None:
+        return None
+    if low == high and other_low == other_high:
+        return None
+    return low > other_high or other_low > high
+
+
+_WHY_NOT = {False: "the trials of both overlap", None: "each was measured once"}
+
+
+def times_of(one: dict[str, Any], other: dict[str, Any], key: str, what: str = "") -> str:
+    """How many times the tokens/s or seconds of the other row, where the trials of both part; else why not."""
+    own, base = as_number(one.get(key)), as_number(other.get(key))
+    if one is other or not own or not base:
+        return ABSENT
+    part = trials_part(one, other, key)
+    return f"{figure(own / base, 2)} times{what}" if part else f"no difference can be told: {_WHY_NOT[part]}"
 
 
 def judge_timings(run: Run) -> list[Finding]:
@@ -109,7 +124,7 @@ def judge_timings(run: Run) -> list[Finding]:
             return [
                 not_said(
                     f"How fast any of this is elsewhere: the timings hold for this machine ({name}, "
-                    f"{machine.get('threads')} threads), and accumulation's are single trials."
+                    f"{machine.get('threads')} threads)."
                 )
             ]
     return []

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinylm.reporting.blocks import Blocks, bullets, facts, gallery, paragraph, picture, record_table, table
+from tinylm.reporting.cost_findings import times_of
 from tinylm.reporting.sources import Run
 from tinylm.reporting.wording import ABSENT, count, figure, flag, kind_of, mebibytes, name_of, seconds, visible
 
@@ -16,27 +17,29 @@ def _not_measured(run: Run, name: str) -> Blocks:
     return paragraph("Not measured:") + bullets(rows) if rows else []
 
 
-def _how(run: Run, name: str) -> Blocks:
+def how_measured(run: Run, name: str) -> Blocks:
     measured = run.get(name, "measured")
     return paragraph(f"How it was measured: {visible(measured)}.", kind="note") if isinstance(measured, str) else []
 
 
 def cache(run: Run) -> Blocks:
     """kv_bench: speed with and without the cache, by length and batch size; and the samples of stage evaluate."""
-    heads = ["rows", "cache", "tokens/s", "first token", "each further token", "peak memory", "process"]
+    heads = ["rows", "cache", "tokens/s", "beside no cache", "first token", "each further token", "peak memory"]
+    measured = [row for key in ("settings", "smaller") for row in run.records("kv_bench_time", key)]
+    without = {_place(row): row for row in measured if not row.get("cache")}
     rows = [
         [
             count(row.get("new_tokens")),
             count(row.get("rows", run.get("kv_bench", "batch"))),
             flag(row.get("cache")),
             with_trials(row, "tokens_per_s"),
-            seconds(row.get("first_token_s")),
-            seconds(row.get("rest_s_per_token")),
+            times_of(row, without.get(_place(row), row), "tokens_per_s"),
+            with_trials(row, "first_token_s"),
+            with_trials(row, "rest_s_per_token"),
             mebibytes(row.get("peak_mib")),
             mebibytes(row.get("process_mib")),
         ]
-        for key in ("settings", "smaller")
-        for row in run.records("kv_bench_time", key)
+        for row in measured
     ]
     return (
         gallery(
@@ -47,12 +50,18 @@ def cache(run: Run) -> Blocks:
             ),
             picture("kv_memory", "Peak memory of the allocator, without the weights."),
         )
-        + table("Decoding with and without the cache (lowest to highest trial)", ["new tokens", *heads], rows)
+        + table(
+            "Decoding with and without the cache (lowest to highest trial)", ["new tokens", *heads, "process"], rows
+        )
         + facts([("same tokens both ways", flag(run.get("kv_bench", "same_ids")))])
         + _not_measured(run, "kv_bench_time")
-        + _how(run, "kv_bench_time")
+        + how_measured(run, "kv_bench_time")
         + _samples_both_ways(run)
     )
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    return row.get("new_tokens"), row.get("rows")
 
 
 def _samples_both_ways(run: Run) -> Blocks:
@@ -78,22 +87,23 @@ def _samples_both_ways(run: Run) -> Blocks:
 
 def with_trials(row: Mapping[str, Any], key: str) -> str:
     """A figure of a bench with the lowest and highest of its trials, where there were several."""
-    ends = [row.get(f"low_{key}"), row.get(f"high_{key}")]
-    text = kind_of(key)(row.get(key))
-    return text if None in ends or ends[0] == ends[1] else f"{text} ({figure(ends[0])} to {figure(ends[1])})"
+    text, *ends = (kind_of(key)(row.get(f"{end}{key}")) for end in ("", "low_", "high_"))
+    return text if ABSENT in ends or ends[0] == ends[1] else f"{text} ({' to '.join(ends)})"
 
 
-def _by_setting(caption: str, first: str, settings: Mapping[str, Mapping[str, Any]]) -> Blocks:
-    """One row per figure that any setting has, with its interval if it has one, one column per setting."""
+def _by_setting(caption: str, first: str, settings: Mapping[str, dict[str, Any]]) -> Blocks:
+    """One row per figure that any setting has, with its trials if there were several, one column per setting."""
     keys = dict.fromkeys(key for row in settings.values() for key in row if not key.startswith(("low_", "high_")))
     rows = [[_head(key), *(with_trials(row, key) for row in settings.values())] for key in keys]
+    least = settings[min(settings, key=int)] if settings and all(name.isdigit() for name in settings) else {}
+    rows.append(["tokens/s beside the first", *(times_of(row, least, "tokens_per_s") for row in settings.values())])
     return table(caption, [first, *settings], [row for row in rows if set(row[1:]) != {ABSENT}])
 
 
 def _head(key: str) -> str:
     known = {
         "tokens_per_s": "tokens/s",
-        "epoch_s": "epoch (extrapolated; 95 % interval over updates)",
+        "epoch_s": "epoch (extrapolated)",
         "peak_mib": "peak memory",
         "step_s": "step",
         "process_mib": "process memory",
@@ -118,29 +128,31 @@ def accumulation(run: Run) -> Blocks:
                 )
             )
         )
-        + _by_setting("Accumulation settings", "mini-batches per update", merged)
+        + _by_setting("Accumulation settings (lowest to highest trial)", "mini-batches per update", merged)
         + bullets(map(str, answers) if isinstance(answers, list) else ())
         + (paragraph(f"Learning rate: {rate}.") if isinstance(rate, str) else [])
         + _not_measured(run, "accum_sweep_time")
-        + _how(run, "accum_sweep_time")
+        + how_measured(run, "accum_sweep_time")
     )
 
 
 def recomputation(run: Run) -> Blocks:
     """ckpt_bench: memory against time; for each depth first the two modes that the pictures show, then the others."""
     measured = [row for key in ("settings", "other_ways") for row in run.records("ckpt_bench_time", key)]
+    plain = {row.get("layers"): row for row in measured if row.get("recompute") is False}
     rows = [
         [
             count(row.get("layers")),
             {True: "recompute", False: "plain"}.get(way, way if isinstance(way, str) else ""),  # type: ignore[arg-type]
             mebibytes(row.get("peak_mib")),
             with_trials(row, "step_s"),
-            seconds(row.get("epoch_s")),
+            times_of(row, plain.get(row.get("layers"), row), "step_s"),
+            with_trials(row, "epoch_s"),
         ]
         for row in sorted(measured, key=lambda row: str(row.get("layers")).zfill(4))
         for way in [row.get("recompute")]
     ]
-    heads = ["layers", "activations", "peak memory", "a step", "an epoch (extrapolated)"]
+    heads = ["layers", "activations", "peak memory", "a step", "beside plain", "an epoch (extrapolated)"]
     return (
         gallery(
             picture(
@@ -152,7 +164,7 @@ def recomputation(run: Run) -> Blocks:
             ),
             picture("ckpt_time", "The price: the forward pass of each block but the last runs twice."),
         )
-        + table("Memory and time", heads, rows)
+        + table("Memory and time (lowest to highest trial)", heads, rows)
         + facts(
             [
                 ("same loss", flag(run.get("ckpt_bench", "same_loss"))),
@@ -160,5 +172,5 @@ def recomputation(run: Run) -> Blocks:
             ]
         )
         + _not_measured(run, "ckpt_bench_time")
-        + _how(run, "ckpt_bench_time")
+        + how_measured(run, "ckpt_bench_time")
     )

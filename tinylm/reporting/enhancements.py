@@ -3,12 +3,10 @@
 from typing import Any
 
 from tinylm.reporting.blocks import Blocks, paragraph, record_table
-from tinylm.reporting.cost_findings import overlap
+from tinylm.reporting.cost_findings import times_of
 from tinylm.reporting.sense_sections import beam_senses
 from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import ABSENT, count, figure, flag, loss, many, mebibytes, name_of, visible, with_interval
-
-_OPEN = "no difference can be told"
 
 
 def enhancements(run: Run) -> Blocks:
@@ -19,19 +17,11 @@ def enhancements(run: Run) -> Blocks:
         return []
     note = (
         "Each at the largest setting that this run measured, beside the run without it. Times whose interleaved trials "
-        f"overlap are not compared; accumulation and what has no trials is one measurement. “{ABSENT}”: not measured."
+        f"overlap, or that were measured once, are not compared. “{ABSENT}”: not measured."
     )
     return paragraph(note) + record_table(
         "What each enhancement does", "enhancement", rows, ["compared with", "speed", "peak memory", "text or loss"]
     )
-
-
-def _times(rows: tuple[dict[str, Any], dict[str, Any]], key: str, what: str) -> str:
-    """How many times the tokens/s or seconds of the second row, unless the trials of both overlap."""
-    own, base = (as_number(row.get(key)) for row in rows)
-    if not own or not base:
-        return ABSENT
-    return _OPEN if overlap(*rows, key) else f"{figure(own / base, 2)} times the {what}"
 
 
 def _memory(one: dict[str, Any], other: dict[str, Any]) -> str:
@@ -62,7 +52,7 @@ def _cache(run: Run) -> dict[str, list[str]]:
             f"; of {count(samples.get('texts'))} samples {count(samples.get('same'))} the same, BLEU-4 "
             f"{figure(bleu.get('cache'))} and {figure(bleu.get('no_cache'))}"
         )
-    speed = _times((own, without), "tokens_per_s", "tokens/s")
+    speed = times_of(own, without, "tokens_per_s", " the tokens/s")
     return {"key-value cache": [f"none, {count(length)} new tokens", speed, _memory(own, without), text]}
 
 
@@ -74,7 +64,7 @@ def _beams(run: Run) -> dict[str, list[str]]:
     name = widths[max(widths)]
     own, greedy = methods[name], methods["greedy"]
     rows = speeds.get(name, {}), speeds.get("greedy", {})
-    speed = _times(rows, "tokens_per_s", "tokens/s")
+    speed = times_of(*rows, "tokens_per_s", " the tokens/s")
     difference = with_interval(own.get("against_greedy", {}).get("difference"), 2)
     text = (
         f"log-probability {difference} nats a text above greedy; BLEU-4 {figure(own.get('bleu4'))} against "
@@ -94,7 +84,7 @@ def _accumulation(run: Run) -> dict[str, list[str]]:
         return {}
     least, most = (str(steps[place]) for place in (0, -1))
     rows = times.get(most, {}), times.get(least, {})
-    speed = _times(rows, "tokens_per_s", "tokens/s")
+    speed = times_of(*rows, "tokens_per_s", " the tokens/s")
     losses = [
         f"{loss(settings[most].get(key))} against {loss(settings[least].get(key))} after equally many {what}"
         for key, what in (("held_out_loss_at_equal_tokens", "tokens"), ("held_out_loss_at_equal_updates", "updates"))
@@ -108,7 +98,7 @@ def _checkpointing(run: Run) -> dict[str, list[str]]:
     if not found:
         return {}
     layers, own, without = found
-    speed = _times((own, without), "step_s", "time of a step")
+    speed = times_of(own, without, "step_s", " the time of a step")
     same = f"the same gradients: {flag(run.get('ckpt_bench', 'same_gradients'))}"
     compared = f"storing all, {many(layers, 'layer')}"
     return {"gradient checkpointing": [compared, speed, _memory(own, without), same]}

@@ -110,10 +110,12 @@ def judge_fit(run: Run) -> list[Finding]:
             )
         )
     else:
-        found.append(said(f"There is no sign of overfitting: {figures}, a gap of {loss(gap)}."))
+        once = (as_number(run.get("train", "epochs")) or 2.0) <= 1
+        seen = " No story was read twice, so that the train loss is one of unseen text as well." if once else ""
+        found.append(said(f"There is no sign of overfitting: {figures}, a gap of {loss(gap)}.{seen}"))
     if at is not None and updates is not None and at >= updates:
         found.append(
-            said("The last held-out loss is the lowest of the run: more training would probably lower it further.")
+            said("The last held-out loss is the lowest of the run: it had not begun to rise when the run ended.")
         )
     return found
 
@@ -139,8 +141,7 @@ def limits(run: Run) -> list[Finding]:
     if run.param("data", "source") == "storybook":
         found.append(
             not_said(
-                "How the model would do on natural stories: the synthetic corpus is generated from a small "
-                "grammar, whose text is easier to predict."
+                "How the model would do on natural stories: it has read and was evaluated on generated ones alone."
             )
         )
     perplexity = as_number(run.get("evaluate", "perplexity"))

@@ -8,7 +8,7 @@ from tinylm.reporting.blocks import Blocks, gallery, heading, paragraph, picture
 from tinylm.reporting.drawing import Picture
 from tinylm.reporting.heads import best_by_role
 from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import Finding, count, figure, interval, loss, said, share, with_interval
+from tinylm.reporting.wording import Finding, count, figure, interval, loss, not_said, said, share, with_interval
 
 Lines = dict[str, tuple[list[float], list[float]]]
 
@@ -140,9 +140,18 @@ def judge_copying(run: Run) -> list[Finding]:
         return []
     first, second = (loss(copying.get(key)) for key in ("nats_first", "nats_second"))
     figures = f"{first} nats per word the first time, {second} the second"
-    if span[0] > 0:
-        return [said(f"The model copies: it predicts repeated random words better the second time ({figures}).")]
-    return [said(f"The model does not copy random words that are repeated ({figures}).")]
+    if span[0] <= 0:
+        return [said(f"The model does not predict random words better when they are repeated ({figures}).")]
+    found = [said(f"The model predicts random words better when they are repeated ({figures}).")]
+    best, even = _inductive(run), as_number(copying.get("even"))
+    if best and even is not None and best["score"] <= even:
+        found.append(
+            not_said(
+                "That it copies them: no head looks at what followed the word's first occurrence more than even "
+                f"attention would ({share(best['score'])} of the weight at most, against {share(even)})."
+            )
+        )
+    return found
 
 
 def judge_roles_in_training(run: Run) -> list[Finding]:
@@ -159,8 +168,8 @@ def judge_roles_in_training(run: Run) -> list[Finding]:
             since.setdefault(xs[first], []).append(role)
     if not since:
         return []
-    named = "; ".join(f"{figure(epochs, 2)}: {', '.join(roles)}" for epochs, roles in sorted(since.items()))
-    return [said(f"Epochs after which some head has a role and keeps it, at the moments that were kept: {named}.")]
+    named = "; ".join(f"{', '.join(roles)} after {figure(epochs, 2)} epochs" for epochs, roles in sorted(since.items()))
+    return [said(f"From which of the kept moments of training on some head has a role and keeps it: {named}.")]
 
 
 TRAINING_RULES = (judge_roles_in_training, judge_copying)

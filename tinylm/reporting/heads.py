@@ -8,6 +8,7 @@ from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import Finding, count, figure, loss, many, not_said, said, share
 
 STANDS_OUT = 0.10  # weight above even attention, as in the table of heads
+_NO_TENDENCY = {"spread evenly", "tokens of no measured kind"}  # interpretations of scoring/head_tendencies.py
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,17 +212,19 @@ def judge_heads(run: Run) -> list[Finding]:
     rows = run.rows("heads")
     if not rows:
         return []
-    even = sum(row.get("interpretation") == "spread evenly" for row in rows)
-    kinds = {str(row.get("interpretation")).partition(":")[0] for row in rows} - {"spread evenly"}
-    strongest = f"Strongest for each kind: {'; '.join(found)}." if found else ""
+    named = [str(row.get("interpretation")).partition(":")[0] for row in rows]
+    kinds = set(named) - _NO_TENDENCY
+    without = sum(name in _NO_TENDENCY for name in named)
+    strongest = f"The strongest by their weight: {'; '.join(found)}." if found else ""
     if not kinds:
-        first = "No head stands out from even attention."
+        first = "No head has a measured tendency that stands out from even attention."
     elif len(kinds) == 1:
         first = f"Heads do not specialise: all that stand out from even attention do the same. {strongest}"
     else:
-        first = f"Heads specialise: {count(len(kinds))} kinds of head stand out from even attention. {strongest}"
+        first = f"Heads specialise: {count(len(kinds))} kinds of head stand out from even attention "
+        first += f"({'; '.join(sorted(kinds))}). {strongest}"
     return [
-        said(f"{first.rstrip()} {count(even)} of {count(len(rows))} heads show no measured tendency."),
+        said(f"{first.rstrip()} {count(without)} of {count(len(rows))} heads show no measured tendency."),
         not_said("What a head is for: a weight shows where a head looks, not what the model does with what it finds."),
     ]
 

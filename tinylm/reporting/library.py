@@ -162,6 +162,16 @@ def thin(points: list[Point], kept_steps: Collection[float] = (), most: int = PO
     return [point for i, point in enumerate(points) if i % stride == 0 or i == last or point[0] in kept_steps]
 
 
+def _widths(run: Run) -> list[dict[str, Any]]:
+    """Entropy of every head at the kept moments of training, in nats."""
+    keys = ("layer", "head", "entropy_nats")
+    found = [
+        {"epochs": run.epochs_of(row.get("epochs")), **{key: as_number(row.get(key)) for key in keys}}
+        for row in run.rows("heads_training")
+    ]
+    return [row for row in found if None not in row.values()]
+
+
 def _conditions(run: Run) -> dict[str, Any]:
     """What the run was measured on, according to stage train or else the first stage that says so."""
     by_stage = [run.mapping(f"{stage}_time", "conditions") for stage in ("train", *STAGES)]
@@ -181,4 +191,5 @@ def gather(run: Run) -> dict[str, Any]:
         "samples": run.rows("samples")[:SAMPLES],
         "stories": run.rows("stories")[-1:],
         "beams": [row for row in beams if row.get("prompt") == beams[0].get("prompt")],
+        "heads_training": _widths(run),
     }

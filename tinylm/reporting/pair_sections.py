@@ -148,17 +148,20 @@ def judge_pairs(run: Run) -> list[Finding]:
         said(
             f"Of two sentences the model finds the right one likelier in {share(means.get('model'))} of the pairs, "
             f"mean over {count(len(known))} phenomena (n-grams {share(means.get('kneser_ney'))}, an untrained model "
-            f"{share(means.get('untrained'))}); it is better than chance in {count(len(above))} of them."
+            f"{share(means.get('untrained'))}). Its interval lies above both 50 % and that of an untrained model in "
+            f"{count(len(above))} of them."
         )
     ]
     if below:
-        found.append(said(f"It prefers the wrong one, below chance, in: {_with_shares(known, below)}."))
+        found.append(
+            said(f"It prefers the wrong one, below 50 % and an untrained model, in: {_with_shares(known, below)}.")
+        )
     if unclear:
-        found.append(not_said(f"Whether it knows anything of: {_with_shares(known, unclear)}."))
+        found.append(not_said(f"Whether it has learnt anything of: {_with_shares(known, unclear)}."))
     if better:
-        found.append(said(f"It knows more than n-grams of: {', '.join(better)}."))
+        found.append(said(f"It is right more often than n-grams, beyond both intervals, in: {', '.join(better)}."))
     if worse:
-        found.append(said(f"N-grams know more than it of: {', '.join(worse)}."))
+        found.append(said(f"N-grams are right more often than it, beyond both intervals, in: {', '.join(worse)}."))
     return found
 
 

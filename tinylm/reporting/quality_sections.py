@@ -12,6 +12,8 @@ from tinylm.reporting.blocks import (
     record_table,
     table,
 )
+from tinylm.reporting.cost_findings import times_of
+from tinylm.reporting.cost_sections import how_measured, with_trials
 from tinylm.reporting.pictures import baseline_rows
 from tinylm.reporting.sources import Run, as_number
 from tinylm.reporting.wording import ABSENT, count, figure, flag, interval, loss, many, share, visible, with_interval
@@ -81,7 +83,8 @@ def _quality(run: Run) -> Blocks:
         "perplexity": [
             with_interval(found.get("continuation_perplexity")),
             with_interval(found.get("reference_perplexity")),
-        ]
+        ],
+        "perplexity, mean of single texts": [with_interval(found.get("mean_continuation_perplexity")), ABSENT],
     } | text
     return gallery(
         record_table("BLEU (95 % interval)", "order", bleu, ["score"]),
@@ -180,18 +183,25 @@ def beams(run: Run) -> Blocks:
             loss(quality.get("log_prob_per_token")),
             figure(quality.get("distinct2")),
             share(quality.get("repeated_4grams")),
-            figure(speed.get("tokens_per_s")),
-            figure(speed.get("s_per_prompt")),
+            with_trials(speed, "tokens_per_s"),
+            times_of(speed, speeds.get("greedy", {}), "tokens_per_s"),
+            with_trials(speed, "s_per_prompt"),
         ]
-    heads = ["BLEU-4", "log-prob. per token", "distinct 2-grams", "repeated 4-grams", "tokens/s", "s per prompt"]
-    note = "Log-probabilities are natural logarithms under the model; the speed counts the tokens of the returned text."
+    heads = ["BLEU-4", "log-prob. per token", "distinct 2-grams", "repeated 4-grams"]
+    heads += ["tokens/s", "beside greedy", "s per prompt"]
+    note = (
+        f"{many(run.get('beam_bench', 'prompts'), 'prompt')}, each continued by at most "
+        f"{many(run.get('beam_bench', 'new_tokens'), 'token')}. Log-probabilities are natural logarithms under the "
+        "model; the speed counts the tokens of the returned text."
+    )
     return (
         paragraph(note if rows else "")
         + gallery(
             picture("beam_log_prob", "How probable a method's text is under the model, and how fast it is found."),
             picture("beam_bleu", "How close a method's text is to the reference, and how fast it is found."),
         )
-        + record_table("Quality and speed", "method", rows, heads)
+        + record_table("Quality and speed (lowest to highest trial)", "method", rows, heads)
+        + how_measured(run, "beam_bench_time")
         + _side_by_side(run)
     )
 
@@ -213,7 +223,8 @@ def _side_by_side(run: Run) -> Blocks:
     rows = [[*place, *cells] for place, cells in zip(texts, zip(*columns))]
     caption = "Outputs of every method for the same prompts"
     more = table("Outputs of every method for further prompts", heads, rows[_IN_VIEW:], prose=heads, stacked=True)
-    figures = table(
+    figures = paragraph("Score: the log-probability over the number of tokens to the power decode.length_penalty.")
+    figures += table(
         "Log-probability and score of each text",
         ["prompt", "method", "log-probability", "score"],
         scores,

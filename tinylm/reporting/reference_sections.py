@@ -81,13 +81,14 @@ def _study_rows(settings: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
 
         said = "diverged" if mean.get("diverged") else row.get("beside_first", {}).get("says")
         figures = cell("held_out_loss", ".3f"), cell("held_out_perplexity", ".2f"), cell("train_loss", ".3f")
-        yield name, count(len(row["runs"])), *figures, count(mean.get("tokens")), said or ABSENT
+        updates, tokens = count(mean.get("updates")), count(mean.get("tokens"))
+        yield name, count(len(row["runs"])), *figures, updates, tokens, said or ABSENT
 
 
 def studies(run: Run) -> Blocks:
     """Every recorded study as a table, with its question, the published answer and the command."""
     known = run.found.get(LIBRARY)
-    heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "tokens", "beside the first")
+    heads = ("setting", "seeds", "held-out loss", "perplexity", "train loss", "updates", "tokens", "beside the first")
     parts: Blocks = []
     for name, study in run.mapping(STUDIES).items():
         answer, system = study.get("answer"), study.get("system")

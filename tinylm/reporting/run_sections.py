@@ -92,7 +92,7 @@ def summary(run: Run) -> Blocks:
         ("bits per byte, raw text", loss(run.get("evaluate", "raw_bits_per_byte"))),
         ("parameters", big(run.get("train", "parameters"))),
         ("tokens seen", big(run.get("train", "tokens"))),
-        ("total time of the stages", seconds(total or None)),
+        ("time of the stages, accumulation runs left out", seconds(total or None)),
     ]
     leads = joined(paragraph(text, kind="lead") for text in (_opening(run), _verdict(run)))
     return leads + facts(tiles, board=True)
@@ -158,7 +158,7 @@ def budget(run: Run) -> Blocks:
     measured = [[", ".join(stages), line] for line, stages in machines.items()]
     note = (
         "Wall time and peak memory (process and its workers, resident) of each stage on this machine; a cached stage "
-        "costs nothing. The accumulation runs have their own section."
+        "costs nothing. The runs of the accumulation settings are not among them."
     )
     return gallery(
         picture("seconds", note), table("Time of each stage", ["stage", "time", "peak memory"], rows)

@@ -105,11 +105,12 @@ def _words(row: dict[str, Any]) -> str:
 def judge_sense(run: Run) -> list[Finding]:
     """Do the stories make sense, more than those of n-grams, and by which method most?"""
     methods = run.mapping("evaluate", "sense", "methods")
-    own, ngrams = methods.get("decode") or {}, methods.get("kneser_ney") or {}
+    own = methods.get("decode") or {}
+    drawn, ngrams = methods.get("temperature 1") or {}, methods.get("kneser_ney") or {}  # of whole distributions both
     if not own.get("texts"):
         return []
     possible, texts = as_number(own.get("possible", {}).get("value")) or 0.0, count(own["texts"])
-    after = f"; on average an impossible word comes after {_words(own)} words" if own.get("words") else ""
+    after = f"; {_words(own)} words are read for each impossible one" if own.get("words") else ""
     found = [
         said(
             f"{count(possible * own['texts'])} of {texts} continuations could have been written by the generator, with "
@@ -120,10 +121,13 @@ def judge_sense(run: Run) -> list[Finding]:
         kind = max(own["kinds"], key=own["kinds"].get)
         meaning = run.get("evaluate", "sense", "kinds", kind)
         found.append(said(f"The most frequent kind of impossible word is “{kind}”: {meaning}."))
-    if way := _apart(own, ngrams):
+    if way := _apart(drawn, ngrams):
         more = "longer" if way > 0 else "less long"
         found.append(
-            said(f"The model makes sense for {more} than n-grams do: {_words(own)} words against {_words(ngrams)}.")
+            said(
+                f"The model makes sense for {more} than n-grams do, each drawn from its own distribution: "
+                f"{_words(drawn)} words against {_words(ngrams)}."
+            )
         )
     return found + _judge_methods(run)
 

@@ -131,12 +131,12 @@ def judge_beams(run: Run) -> list[Finding]:
             f"{count(compared.get('lower'))} of {prompts} prompts"
         )
         if ends[0] > 0:
-            found.append(said(f"Beam search with width {width} finds more probable text: {figures}."))
+            found.append(said(f"Beam search with width {width} finds more probable text on average: {figures}."))
         elif ends[1] < 0:
             found.append(
                 said(
-                    f"Beam search with width {width} finds less probable text: {figures}. What is likelier for some "
-                    "words may cost more later, and a beam keeps only the likeliest beginnings."
+                    f"Beam search with width {width} finds less probable text on average: {figures}. What is likelier "
+                    "for some words may cost more later, and a beam keeps only the likeliest beginnings."
                 )
             )
         else:

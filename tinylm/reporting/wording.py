@@ -170,6 +170,8 @@ def _plain(value: Any) -> str:
 _BY_ENDING = (
     ("tokens_per_s", figure),
     ("_s", seconds),
+    ("_s_per_token", seconds),
+    ("s_per_prompt", figure),
     ("_mib", mebibytes),
     ("loss", loss),
     ("loss_at_equal_tokens", loss),

@@ -7,22 +7,43 @@ published figures of those) or a recorded study, such as `epoch_1`. Evidence tha
 is left out; a status that needs one is "not run yet". No figure is typed in a sentence.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tinylm.reporting.figures import Figures, is_recorded
 from tinylm.reporting.library import CONTRADICTED, DEPENDS, NOT_RUN, REPRODUCED, UNTESTABLE
 
 __all__ = [
     "CONTRADICTED",
     "DEPENDS",
     "NOT_RUN",
+    "ONCE",
     "REPRODUCED",
     "UNTESTABLE",
     "Claim",
+    "by_trials",
     "contradicted_if",
     "reproduced_if",
 ]
 
 Claim = Iterator[str]
+
+
+def repeated(figure: str, *rows: Figures) -> bool:
+    """Whether a time was measured in several trials for each of these settings of a recorded run."""
+    ends = [row[f"{end}_{figure}"] for row in rows for end in ("low", "high")]
+    return all(map(is_recorded, ends)) and any(low != high for low, high in zip(ends[::2], ends[1::2]))
+
+
+ONCE = "Each time was measured once, which cannot carry the claim."
+
+
+def by_trials(status: Callable[[], str], figure: str, *rows: Figures) -> Claim:
+    """What `status` gives if the times that it compares were repeated; else that they were not."""
+    if repeated(figure, *rows):
+        yield status()
+    else:
+        yield ONCE
+        yield UNTESTABLE
 
 
 def reproduced_if(holds: bool) -> str:

@@ -104,7 +104,7 @@ CACHE_WORDS = 1 << 17
 LONG_WORD = 100  # characters; the matches of longer words are not cached
 
 
-def _words(text: str) -> Iterator[str]:
+def words_of(text: str) -> Iterator[str]:
     """GPT-2's words of each line, in the visible characters of their bytes."""
     part = pre_tokenizer().pre_tokenize_str
     for line in text.splitlines():
@@ -112,7 +112,8 @@ def _words(text: str) -> Iterator[str]:
             yield from (word for word, _ in part(chunk))
 
 
-def _small_capitals(word: str) -> str:
+def small_capitals(word: str) -> str:
+    """The word as merges are counted: one in capitals is capitalised."""
     return word.capitalize() if word.isupper() else word
 
 
@@ -139,7 +140,7 @@ class LongestMatchTokenizer(ByteTokens):
             shown = " ".join(repr(character)[1:-1] for character in strange[:10])
             warnings.warn(f"characters outside the vocabulary are left out: {shown}", stacklevel=2)
             text = text.translate(dict.fromkeys(map(ord, strange)))
-        return self._match(map(self._as_prompted, _words(text)))
+        return self._match(map(self._as_prompted, words_of(text)))
 
     def encode_story(self, text: str) -> list[int]:
         """Ids of a story as in the token store. InputError for a character that no token spells."""
@@ -151,7 +152,7 @@ class LongestMatchTokenizer(ByteTokens):
                 f"vocab.tokenizer = {TYPE}: no token spells {strange[0]!r}, in the text that begins {text[:40]!r}; "
                 f"allowed: the {known} characters of the train split"
             )
-        return self._match(_words(text))
+        return self._match(words_of(text))
 
     def normalise(self, text: str) -> str:
         """The text that is modelled: its lines joined without their ends."""
@@ -185,7 +186,7 @@ class LongestMatchTokenizer(ByteTokens):
     def _as_prompted(self, word: str) -> str:
         """Capitalised, unless a character stands for a byte that is not a letter, or the result is not text."""
         bare = word.lstrip(CHARACTER_OF[ord(" ")])
-        small = _small_capitals(word) if bare and bare.isascii() else word
+        small = small_capitals(word) if bare and bare.isascii() else word
         return small if self._ids.keys() >= set(small) else word
 
     def _match(self, words: Iterable[str]) -> list[int]:
@@ -223,10 +224,10 @@ def train_longest_match(texts: Iterable[str], settings: VocabSettings) -> Longes
 
     Raises InputError if the texts are empty, or if their characters alone exceed `max_size`.
     """
-    words = Counter(word for text in texts for word in _words(whole_text(text)))
+    words = Counter(word for text in texts for word in words_of(whole_text(text)))
     counts: Counter[str] = Counter()
     for word, times in words.items():
-        counts[_small_capitals(word)] += times
+        counts[small_capitals(word)] += times
     tokens = {character for word in [*words, *counts] for character in word}
     size = settings.max_size or 0
     if not tokens or len(tokens) > size:
