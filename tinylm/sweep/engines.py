@@ -23,7 +23,7 @@ from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import make_slot
 
-LOOK_S, LOOK_SLURM_S = 0.1, 2.0  # between two looks at what has ended
+LOOK_S, LOOK_SLURM_S = 0.25, 2.0  # between two looks at what has ended
 GRACE_S = 60.0  # for the stages to write their snapshots after Ctrl-C
 LAST_S = 600.0  # at most between the signals that end a job of the cluster
 SLOW, SLOW_S = 3.0, 30.0  # a run is said to be slow that takes so many times as long as the others, and so much longer
@@ -96,11 +96,14 @@ class _Local:
     def keep(self, watch: _Watch) -> None:
         """Start the workers that are missing."""
         for n, process in enumerate(self.running):
-            code = None if process is None else process.poll()
-            if (process is not None and code is None) or len(watch.left) <= self._alive():
+            if process is not None and (code := process.poll()) is not None:
+                self.running[n] = None
+                if code:
+                    self._died(n, code, watch)
+            if self.running[n] is not None or len(watch.left) <= self._alive():
                 continue
-            if code:
-                self._died(n, code, watch)
+            if not any(plan.now(self.sweep, number) == plan.WAITING for number in watch.left):
+                return  # others have them: of this machine, or of another
             with locked(f"{self.slots[n]}.log") as log:
                 if log is None:
                     continue  # what is left of the one before is about to end
@@ -109,7 +112,7 @@ class _Local:
                 os.sched_setaffinity(started.pid, self.allowed[n * self.each : (n + 1) * self.each])
 
     def _alive(self) -> int:
-        return sum(process is not None and process.poll() is None for process in self.running)
+        return sum(process is not None for process in self.running)
 
     def _died(self, n: int, code: int, watch: _Watch) -> None:
         how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
@@ -150,11 +153,10 @@ def run_local(sweep: Sweep, workers: int, every_s: float) -> None:
                     local.deaths = 0
                 watch.name_slow()
                 time.sleep(LOOK_S)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted) as error:
             local.end()
-            raise Interrupted(
-                signal.SIGINT, f"{plan.summary(sweep)}; tinylm sweep --resume {sweep.name} goes on"
-            ) from None
+            number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+            raise Interrupted(number, f"{plan.summary(sweep)}; tinylm sweep --resume {sweep.name} goes on") from None
         finally:
             local.end()
 
@@ -233,13 +235,15 @@ def run_slurm(sweep: Sweep, workers: int, every_s: float, options: dict[str, Any
         if new := [number for number in watch.left if str(number) not in queued]:
             jobs |= _submit(sweep, new, workers, options)
             write_json(noted, jobs)
+        gone: set[int] = set()
         try:
             while watch.left:
                 queued = _queued(jobs)
                 watch.look()
-                for number in [number for number in watch.left if str(number) not in queued]:
-                    if not sweep.state(number):
-                        sweep.end(number, state=plan.FAILED, why=_why(sweep, jobs[str(number)]))
+                absent = {number for number in watch.left if str(number) not in queued}
+                for number in absent & gone:  # twice: a shared folder may be slow to show how the run ended
+                    sweep.end(number, state=plan.FAILED, why=_why(sweep, jobs[str(number)]))
+                gone = absent
                 watch.name_slow()
                 time.sleep(LOOK_SLURM_S)
         except KeyboardInterrupt:

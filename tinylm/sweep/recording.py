@@ -27,7 +27,7 @@ def git(*words: str, index: Path | None = None) -> str:
     done = subprocess.run(["git", *words], env=where, capture_output=True, text=True, encoding="utf-8")
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["failed"]
-        raise CommandFailed(f"git {words[0] if words[0][0] != '-' else words[2]}: {said[-1]}")
+        raise CommandFailed(f"git: {said[-1]}")
     return done.stdout.strip()
 
 

@@ -77,6 +77,7 @@ class Worker:
         _, _, module, *arguments = shlex.split(stage.cmd)
         since = os.fstat(self.log.fileno()).st_size
         began = time.monotonic()
+        sys.stdout.flush()
         self.child = os.fork()
         if not self.child:
             self._stage(module, arguments)
@@ -106,6 +107,7 @@ class Worker:
                 most = int(self.sweep.memory_gib * 2**30)
                 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
             sys.argv = [module, *arguments]
+            sys.orig_argv = [sys.executable, "-m", *sys.argv]
             sys.modules["__main__"] = stage = importlib.import_module(module)
             loggers.also_to(self.heard)
             code = guard(stage.main)
@@ -131,8 +133,8 @@ class Worker:
         """Work on runs until none of these is free."""
         left = list(numbers)
         while left:
-            before = list(left)
-            for number in before:
+            worked = False
+            for number in list(left):
                 self.refuse_if_stopping()
                 if self.sweep.state(number):
                     left.remove(number)
@@ -142,7 +144,8 @@ class Worker:
                     if log is not None and not self.sweep.state(number):
                         self.number, self.log, self.stage_s = number, log, 0.0
                         self.do(number)
-            if left == before:
+                        worked = True
+            if not worked:
                 return
 
     def do(self, number: int) -> None:
@@ -200,8 +203,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
     importlib.import_module("stages")  # sets what torch reads when it is imported
-    for name in ("download", "vocab", "train", "evaluate"):
-        importlib.import_module(f"stages.{name}")
+    for name in ("stages.train", "stages.evaluate", *(["optuna"] if sweep.halving else [])):
+        importlib.import_module(name)
     worker = Worker(sweep)
     worker.do_all([int(word) for word in sys.argv[2:]] or list(sweep.numbers))
 
