@@ -3,6 +3,7 @@
 Such a folder (a slot) is used for one run after the other, so that DVC copies and hashes the data in it once.
 """
 
+import copy
 import functools
 import os
 import subprocess
@@ -85,8 +86,11 @@ class Slot:
 
     def __init__(self, sweep: Sweep, command: Callable[[Any], None]) -> None:
         import dvc.stage.run
+        import dvc.utils.serialize._yaml as dvc_yaml
 
         self.sweep, self.root, self.path = sweep, sweep.folder.parents[2], Path.cwd()
+        parsed = functools.lru_cache(maxsize=64)(dvc_yaml.parse_yaml)  # a run has DVC read params.yaml 17 times
+        dvc_yaml.parse_yaml = lambda text, path, typ="safe": copy.deepcopy(parsed(text, path, typ))
         dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: command(stage)
         self._git = functools.partial(
             git, "-C", str(self.path), "--git-dir", git("rev-parse", "--absolute-git-dir"), "--work-tree",
