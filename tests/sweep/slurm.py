@@ -98,6 +98,7 @@ class Cluster:
             (folder / name).mkdir()
         text = CONFIG.format(folder=folder, first=ADDRESSES[0], second=ADDRESSES[1], cpus=1)
         self.config.write_text(text)
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # which nothing here uses
         (folder / "munge.key").write_bytes(os.urandom(1024))
         (folder / "munge.key").chmod(0o400)
 
@@ -148,16 +149,17 @@ class Cluster:
 def cluster(folder: Path) -> Iterator[Cluster]:
     """Two hosts with a SLURM; nothing of them is left afterwards."""
     made = Cluster(folder)
-    for words in (
-        *(["ip", "netns", "add", name] for name in SPACES),
-        ["ip", "link", "add", "left", "netns", SPACES[0], "type", "veth", "peer", "name", "right", "netns", SPACES[1]],
-        ["ip", "-n", SPACES[0], "address", "add", f"{ADDRESSES[0]}/24", "dev", "left"],
-        ["ip", "-n", SPACES[1], "address", "add", f"{ADDRESSES[1]}/24", "dev", "right"],
-        *(["ip", "-n", name, "link", "set", device, "up"]
-          for name, end in zip(SPACES, ("left", "right")) for device in ("lo", end)),
-    ):  # fmt: skip
-        subprocess.run(words, check=True)
     try:
+        for words in (
+            *(["ip", "netns", "add", name] for name in SPACES),
+            ["ip", "link", "add", "left", "netns", SPACES[0], "type", "veth",
+             "peer", "name", "right", "netns", SPACES[1]],
+            ["ip", "-n", SPACES[0], "address", "add", f"{ADDRESSES[0]}/24", "dev", "left"],
+            ["ip", "-n", SPACES[1], "address", "add", f"{ADDRESSES[1]}/24", "dev", "right"],
+            *(["ip", "-n", name, "link", "set", device, "up"]
+              for name, end in zip(SPACES, ("left", "right")) for device in ("lo", end)),
+        ):  # fmt: skip
+            subprocess.run(words, check=True)
         key, socket = folder / "munge.key", folder / "munge.socket"
         made.daemon("munged", 0, str(_found("munged")), "--foreground", "--force", "--key-file", str(key), "--socket",
                     str(socket), "--pid-file", str(folder / "munged.pid"), "--log-file", str(folder / "munged.log"),

@@ -44,7 +44,7 @@ def test_runs_are_experiments_and_a_wrong_value_is_one_line(clone, serial):
     rows = csv.DictReader(io.StringIO(clone.run("dvc", "exp", "show", "--csv").stdout))
     assert {row["Experiment"]: row["train.seed"] for row in rows if row["Experiment"]} == {"a-0001": "1", "a-0003": "2"}
     assert "a-0003" in clone.run("tinylm", "compare", "--all").stdout
-    clone.dvc("exp", "apply", "a-0003")
+    clone.dvc("exp", "apply", "a-0003", code=None)  # DVC misses the stages that nobody has run here
     assert "  seed: 2" in (clone.path / "params.yaml").read_text()
     assert "Data and pipelines are up to date" in clone.dvc("status", "train", "evaluate")
     clone.run("git", "checkout", "-q", ".")
@@ -80,7 +80,8 @@ def test_a_full_disk_ends_one_run(clone):
         'exec "$@"'
     )  # fmt: skip
     inside = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script, "sh", *"tinylm sweep --seeds 3,4,5 --workers 1 --name c".split()],
+        ["unshare", "-rm", "sh", "-c", script, "sh",
+         "tinylm", "sweep", "--seeds", "3,4,5", "--workers", "1", "--name", "c"],
         cwd=clone.path, env=clone.environment(), capture_output=True, text=True,
     )  # fmt: skip
     if "unshare" in inside.stderr or "mount" in inside.stderr:
