@@ -100,7 +100,8 @@ def kill_at_random(process: subprocess.Popen[bytes], kills: int, longest_s: floa
 def lose_host(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the sweep, its workers and their stages at once."""
     own, stages = workers(process)
-    os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     for victim in (*own, *stages):
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()

@@ -9,7 +9,6 @@ queue`, `dvc exp run --temp` and submitit's local executor: seconds a run beyond
 import argparse
 import json
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -19,21 +18,23 @@ from tests.support.clone import Clone
 from tests.sweep import rig
 
 
-def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, seed: int) -> None:
+def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, between: float, seed: int) -> None:
     """The sweep with its troubles; asserts that nothing is lost, counted twice or of other bytes."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
     seeds = ",".join(map(str, range(1, runs // 2 + 1)))
     log = folder / "sweep.log"
     began = time.monotonic()
     process = rig.start(clone, "-S", "train.lr=1e-3,3e-3", "--seeds", seeds, "--workers", "2", "--name", "s", log=log)
-    longest = max(1.0, 2.0 * runs / max(kills, 1))
-    dealt = rig.kill_at_random(process, kills // 2, longest, seed)
+    dealt = rig.kill_at_random(process, kills // 2, 2 * between, seed)
     states = [json.loads(path.read_text()) for path in clone.path.glob("runs/sweeps/s/*/state.json")]
     rig.lose_host(process)
     print(f"{dealt} kills, then the whole host was lost after {len(states)} of {runs} runs", flush=True)
     process = rig.start(clone, "--resume", "s", "--workers", "2", log=log)
-    dealt += rig.kill_at_random(process, kills - dealt, longest, seed + 1)
-    code = process.wait()
+    try:
+        dealt += rig.kill_at_random(process, kills - dealt, 2 * between, seed + 1)
+        code = process.wait()
+    finally:
+        rig.lose_host(process)
     took = time.monotonic() - began
     assert code == 0, log.read_text()[-3000:]
     recorded = rig.locks(clone)
@@ -129,15 +130,17 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--compare", type=int, default=5, help="runs that are run serially too")
     parser.add_argument("--tokens", type=int, default=20000, help="of a run")
+    parser.add_argument("--between", type=float, default=5.0, metavar="S", help="mean seconds between two kills")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--overhead", type=int, metavar="RUNS", help="the table, instead of the proof")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         if arguments.overhead:
             overhead(Path(folder), arguments.overhead, arguments.tokens)
         else:
-            proof(Path(folder), *(vars(arguments)[k] for k in ("runs", "kills", "compare", "tokens", "seed")))
+            proof(
+                Path(folder), *(vars(arguments)[k] for k in ("runs", "kills", "compare", "tokens", "between", "seed"))
+            )
 
 
 if __name__ == "__main__":

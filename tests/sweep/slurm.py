@@ -195,11 +195,12 @@ def running(made: Cluster, host: str = "") -> dict[str, str]:
 
 
 def with_snapshot(clone: Clone, made: Cluster, host: str) -> str:
-    """A running job on a host whose run has a snapshot; "" if there is none."""
+    """A running job on a host in the middle of its training; "" if there is none."""
     jobs = json.loads((clone.path / "runs/sweeps/s/slurm.json").read_text())
     for run, job in jobs.items():
-        if job in running(made, host) and [*clone.path.glob(f"runs/sweeps/s/{int(run):04d}/runs/train/*/[0-9]*.json")]:
-            return str(job)
+        for snapshot in clone.path.glob(f"runs/sweeps/s/{int(run):04d}/runs/train/*/[0-9]*.json"):
+            if not (snapshot.parent / "done.json").exists() and job in running(made, host):
+                return str(job)
     return ""
 
 
@@ -277,7 +278,7 @@ def several_nodes(folder: Path, made: Cluster) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--tokens", type=int, default=150000, help="of a run")
+    parser.add_argument("--tokens", type=int, default=300000, help="of a run")
     parser.add_argument("--nodes", action="store_true", help="also train.processes: 2 on two hosts")
     arguments = parser.parse_args()
     if lacking := missing():

@@ -104,5 +104,5 @@ def test_hopeless_runs_are_stopped_and_said_to_be(clone):
 @pytest.mark.skipif(bool(slurm.missing()), reason=f"no SLURM can be set up here: {slurm.missing()}")
 def test_on_slurm_a_preempted_job_and_a_lost_host_end_with_the_same_bytes(tmp_path):
     with slurm.cluster(tmp_path) as made:
-        slurm.troubled_sweep(tmp_path, made, seeds=3, tokens=150000)
+        slurm.troubled_sweep(tmp_path, made, seeds=3, tokens=300000)
         slurm.several_nodes(tmp_path, made)
