@@ -26,9 +26,10 @@ def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, betwe
     began = time.monotonic()
     process = rig.start(clone, "-S", "train.lr=1e-3,3e-3", "--seeds", seeds, "--workers", "2", "--name", "s", log=log)
     dealt = rig.kill_at_random(process, kills // 2, 2 * between, seed)
-    states = [json.loads(path.read_text()) for path in clone.path.glob("runs/sweeps/s/*/state.json")]
+    while (ended := len([*clone.path.glob("runs/sweeps/s/*/state.json")])) < runs // 3 and process.poll() is None:
+        time.sleep(0.5)
     rig.lose_host(process)
-    print(f"{dealt} kills, then the whole host was lost after {len(states)} of {runs} runs", flush=True)
+    print(f"{dealt} kills, then the whole host was lost after {ended} of {runs} runs", flush=True)
     process = rig.start(clone, "--resume", "s", "--workers", "2", log=log)
     try:
         dealt += rig.kill_at_random(process, kills - dealt, 2 * between, seed + 1)
@@ -39,7 +40,7 @@ def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, betwe
     assert code == 0, log.read_text()[-3000:]
     recorded = rig.locks(clone)
     assert sorted(recorded) == [f"s-{n:04d}" for n in range(1, runs + 1)], "lost or counted twice"
-    assert log.read_text().count(" done in ") >= runs - len(states)
+    assert log.read_text().count(" done in ") >= runs - ended
     values = json.loads((clone.path / "runs/sweeps/s/sweep.json").read_text())["runs"]
     chosen = range(0, runs, max(1, runs // max(compared, 1)))
     for index in chosen:
@@ -85,12 +86,14 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
     listed = ",".join(map(str, seeds))
     rows: list[tuple[str, float, float]] = []
 
+    first = rig.lab(folder / "first" / "clone", train__tokens=tokens)
+    first.dvc("repro", "evaluate")
+    first.commit("run")
+    shutil.rmtree(first.path / "runs")
+
     def ready(name: str) -> Clone:
-        clone = rig.lab(folder / name / "clone", train__tokens=tokens)
-        clone.dvc("repro", "evaluate")
-        clone.commit("run")
-        shutil.rmtree(clone.path / "runs")
-        return clone
+        shutil.copytree(folder / "first", folder / name, symlinks=True)
+        return Clone(folder / name / "clone")
 
     clone = ready("sweep")
     took = _timed(clone, sys.executable, "-m", "tinylm.cli", "sweep", "--seeds", listed, "--workers", "1")

@@ -1,8 +1,10 @@
 """What a sweep runs, what it refuses, and how its state is told."""
 
 import json
+import os
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -97,6 +99,27 @@ def test_a_sweep_is_found_from_a_slot_and_names_are_checked(sweep, monkeypatch):
     folder = sweep.folder
     monkeypatch.chdir(slot)
     assert plan.open_sweep("s").folder == folder
+
+
+def test_a_slow_run_is_named_once_and_a_waiting_one_never(sweep, capsys):
+    from tinylm.host.processes import locked
+    from tinylm.host.runtime import Progress
+    from tinylm.sweep.engines import _Watch
+
+    for number in (3, 4):
+        (sweep.run(number)).mkdir()
+        (sweep.run(number) / "progress.json").write_text("{}")
+        os.utime(sweep.run(number) / "progress.json", (time.time() - 95,) * 2)
+    watch = _Watch(sweep, Progress("s", 4, "runs", 1e9))
+    sweep.end(1, state=plan.DONE, held_out=1.0, seconds=20.0)
+    assert watch.look()
+    assert not watch.look()
+    with locked(sweep.run(3) / "log.txt"):
+        watch.name_slow()
+        watch.name_slow()
+    said = capsys.readouterr().out
+    assert said.count("run 3 (lr=0.1 seed=2): nothing new for 95 s; the others took 20 s") == 1
+    assert "run 4" not in said
 
 
 def test_options_of_slurm():

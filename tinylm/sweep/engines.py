@@ -61,7 +61,8 @@ class _Watch:
             log = self.sweep.run(number) / "progress.json"
             with contextlib.suppress(OSError):
                 taken = time.time() - log.stat().st_mtime
-                if number not in self.slow and taken > max(SLOW * usual, usual + SLOW_S):
+                slow = number not in self.slow and taken > max(SLOW * usual, usual + SLOW_S)
+                if slow and plan.now(self.sweep, number) == plan.RUNNING:
                     self.slow.add(number)
                     self.progress.write(
                         f"run {number} ({self.sweep.label(number)}): nothing new for {duration(taken)}; the "

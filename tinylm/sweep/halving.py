@@ -35,10 +35,10 @@ def trials(folder: Path, runs: int, first: int, factor: int) -> list[int]:
 
 def hopeless(sweep: Sweep, number: int, update: int, loss: float) -> bool:
     """Whether the run should stop, having this held-out loss after this update."""
-    if not sweep.trials:
+    if sweep.halving is None:
         return False
     import optuna
 
-    trial = optuna.trial.Trial(_study(sweep.folder, sweep.halving[0], sweep.halving[1]), sweep.trials[number - 1])
+    trial = optuna.trial.Trial(_study(sweep.folder, *sweep.halving), sweep.trials[number - 1])
     trial.report(loss, update)
     return bool(trial.should_prune())
