@@ -52,14 +52,10 @@ def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, betwe
     )
 
 
-def _stage_s(folder: Path) -> float:
-    times = folder.rglob("runs/times/*/*.json")
-    return sum(json.loads(path.read_text())["seconds"] for path in times if path.parent.name in ("train", "evaluate"))
-
-
 def _timed(clone: Clone, *words: str) -> float:
     began = time.monotonic()
-    clone.run(*words)
+    done = rig.plain(clone, *words)
+    assert done.returncode == 0, done.stdout
     return time.monotonic() - began
 
 
@@ -105,9 +101,9 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
 
     clone = ready("queue")
     for seed in seeds:
-        clone.dvc("exp", "run", "--queue", "-S", f"train.seed={seed}", "evaluate")
+        _timed(clone, "dvc", "exp", "run", "--queue", "-S", f"train.seed={seed}", "evaluate")
     began = time.monotonic()
-    clone.dvc("queue", "start")
+    _timed(clone, "dvc", "queue", "start")
     while (status := clone.dvc("queue", "status")).count("Success") < runs:
         assert "Failed" not in status, status
         time.sleep(0.5)
