@@ -97,7 +97,7 @@ def test_hopeless_runs_are_stopped_and_said_to_be(clone):
     rates = "train.muon_lr=0.02,1e-6,1e-7,1e-8"
     said = rig.sweep(clone, "-S", rates, "-S", "train.lr=1e-6", "--halving", "2", "--workers", "1", "--name", "d")
     assert [state["state"] for state in states(clone, "d")] == ["done", "stopped", "stopped", "stopped"]
-    assert said.count("stopped by successive halving after update 10, held-out loss") == 6
+    assert said.count("stopped by successive halving after update ") == 6
     assert [name for name in rig.locks(clone) if name.startswith("d-")] == ["d-0001"]
 
 
