@@ -52,6 +52,7 @@ FULL = (
     "scoring/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
     "scoring/test_copied.py::test_real_stories_equal_the_search_by_hand",
     "scoring/test_ngram.py::test_tinystories_perplexity",
+    "sweep/test_sweep.py",
     "text/corpus/test_rows.py::test_short_way_of_cleaning_is_the_rule",
     "text/storybook/test_corpus.py",
     "training/test_arithmetic.py::test_another_kind_of_arithmetic_is_seen",

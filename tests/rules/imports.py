@@ -10,11 +10,12 @@ HEAVY = {"torch", "datasets", "evaluate", "matplotlib", "fasttext", "pandas", "t
 LIGHT = (
     ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli.arguments", HEAVY),
     ("tinylm.text", {"torch"}), ("tinylm.reporting", {"torch"}),
-    ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"})
+    ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
+    ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit", "optuna"}),
 )  # fmt: skip
 LOADS_TORCH = {"tinylm.text.tokens.batches"}
 ENTRY_POINTS = {"tinylm", "tinylm.__main__"}  # in no room: the names of `import tinylm`, and python -m tinylm
-READS_REVISIONS = "tinylm.compare.revisions"
+KNOW_DVC = ("tinylm.compare.revisions", "tinylm.sweep.recording")
 
 
 def module_name(path: str) -> str:
@@ -101,13 +102,13 @@ def upwards(table: Table) -> list[str]:
 
 
 def knows_dvc(sources: Sources) -> list[str]:
-    """Modules of the package that import dvc; the one that reads revisions does so in a function."""
+    """Modules of the package that import dvc; those that read and make its revisions do so in functions."""
     modules = modules_of({path: text for path, text in sources.items() if path.startswith("tinylm/")})
     return [
         f"{module} imports {name}"
         for module, names in modules.items()
         for name in sorted(names)
-        if name.partition(".")[0] in ("dvc", "dvclive") and module != READS_REVISIONS
+        if name.partition(".")[0] in ("dvc", "dvclive") and module not in KNOW_DVC
     ]
 
 

@@ -13,7 +13,7 @@ import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.printable import visible
-from tinylm.cli import compare, export, handin, plan, publish, standin
+from tinylm.cli import compare, export, handin, plan, publish, standin, sweep
 from tinylm.host.command import guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -73,6 +73,7 @@ PURPOSES = {
     "publish": "put the model, its card and its report on the Hugging Face hub",
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
+    "sweep": "run many settings and seeds, each a DVC experiment, here or on a cluster",
     "compare": "what two or more runs differ in, and how sure the difference is",
     "plan": "how many seeds and stories show a difference of a given size, by the noise of earlier runs",
     "export": "write the model as transformers or llama.cpp loads it",
@@ -80,7 +81,7 @@ PURPOSES = {
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
 ANYWHERE = ("generate", "attention", "lab", "export", "import", "standin")  # they need no pipeline
-IN_A_CLONE = ("check", "preset")  # without dvc.yaml, what they propose or write would be of no use
+IN_A_CLONE = ("check", "preset", "sweep")  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
 input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
@@ -273,6 +274,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_preset(commands)
     _add_record(commands)
     _add_study(commands)
+    sweep.add_options(_command(commands, "sweep", sweep.EXAMPLES, sweep.NOTES))
     publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
     handin.add_options(_command(commands, "handin", handin.EXAMPLES, handin.NOTES))
     compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
@@ -289,7 +291,9 @@ def only_prints(arguments: Arguments) -> bool:
         return not (asked["json"] or asked["html"])
     if arguments.command == "describe":
         return not asked["check"]
-    return arguments.command in ("generate", "plan") or bool(asked.get("list") or asked.get("table"))
+    return arguments.command in ("generate", "plan") or any(
+        asked.get(option) not in (None, False) for option in ("list", "table", "status")
+    )
 
 
 def _check_folder(arguments: Arguments) -> None:
@@ -313,14 +317,7 @@ def _open_streams() -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
