@@ -12,7 +12,9 @@ from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import write_times
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
+from tinylm.training.settings import TrainSettings
 
 
 def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
@@ -30,10 +32,12 @@ def main() -> None:
     params = stage_params()
     sweep = read_section(params, "accum_sweep", AccumSettings)
     accumulation = chosen(sys.argv[1:], sweep.settings)
+    model = read_section(params, "model", ModelSettings)
+    train = read_section(params, "train", TrainSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
-    task = accum.make_task(params, accumulation)
-    seed_everything(task.train.seed, runtime.threads)
+    task = accum.make_task(accumulation, sweep, model, train, runtime)
+    seed_everything(train.seed, runtime.threads)
     print(f"conditions: {in_words(measured_on)}", flush=True)
 
     result = measure.in_own_process(accum.measure_run, task)

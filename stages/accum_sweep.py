@@ -13,24 +13,26 @@ from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import read_times, stage_time
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
+from tinylm.training.settings import TrainSettings
 
 
 def main() -> None:
     start = time.perf_counter()
     measure.start_server(accum.__name__)
     params = stage_params()
-    settings, runtime = (
-        read_section(params, "accum_sweep", AccumSettings),
-        read_section(params, "runtime", RuntimeSettings),
-    )
+    settings = read_section(params, "accum_sweep", AccumSettings)
+    model = read_section(params, "model", ModelSettings)
+    train = read_section(params, "train", TrainSettings)
+    runtime = read_section(params, "runtime", RuntimeSettings)
     keep_only(paths.ACCUM, set(map(str, settings.settings)))
     runs = [read_json(paths.accum_run(number), f"accum_run@{number}") for number in sorted(settings.settings)]
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
-    results = accum.run([accum.make_task(params, number) for number in by_number])
+    results = accum.run([accum.make_task(number, settings, model, train, runtime) for number in by_number])
     timed, not_timed = measure.split_failures("accum_sweep", results)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
     write_results("accum_sweep", merged, loss=lowest)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError, read_section
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed, seed_everything
 from tinylm.bench import measure
@@ -103,14 +103,15 @@ TIMES = ("tokens_per_s", "update_s", "epoch_s")
 TRIALS, TRIAL_UPDATES = 3, 4  # updates of the largest setting, whose mini-batches a trial trains every setting on
 
 
-def make_task(params: dict[str, Any], accumulation: int) -> Task:
+def make_task(
+    accumulation: int, sweep: AccumSettings, model: ModelSettings, train: TrainSettings, runtime: RuntimeSettings
+) -> Task:
     """The task of one setting in the pipeline's folder."""
-    runtime = read_section(params, "runtime", RuntimeSettings)
     return Task(
         accumulation=accumulation,
-        sweep=read_section(params, "accum_sweep", AccumSettings),
-        model=read_section(params, "model", ModelSettings),
-        train=read_section(params, "train", TrainSettings),
+        sweep=sweep,
+        model=model,
+        train=train,
         pad_id=open_tokenizer(paths.TOKENIZER).pad_id,
         embedding=paths.EMBEDDING,
         tokens=paths.TOKENS,
