@@ -28,7 +28,7 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
             loss = hard + taste + shared[seed] + rng.normal(0, OWN) + rng.normal(0, CELL, stories)
             nats = tokens * (loss + effect * (setting == 1))
             params = {"train.lr": float(setting), "train.seed": seed}
-            table = Stories(texts, texts, nats, tokens, nats / np.log(2), tokens * 4)
+            table = Stories(texts, texts, nats, tokens, *(nats / np.log(2), tokens * 4) * 2)
             runs.append(Run(f"{setting}-{seed}", None, params, {}, table, []))
     return runs
 

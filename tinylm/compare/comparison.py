@@ -183,7 +183,11 @@ def _corrected(measured: Sequence[_Measured]) -> tuple[list[dict[str, float]], i
                 asked[key] = max(one.p, asked.get(key, 0.0))
     corrected = dict(zip(asked, holm(list(asked.values())), strict=True))
     by_metric = [
-        {metric: corrected[key] for metric in sides.found if (key := (place, _hypothesis(metric))) in corrected}
+        {
+            metric: corrected[key]
+            for metric, one in sides.found.items()
+            if one.p is not None and (key := (place, _hypothesis(metric))) in corrected
+        }
         for place, sides in enumerate(measured)
     ]
     return by_metric, len(asked)

@@ -20,6 +20,7 @@ _PLACES = ("tinylm/", "report/", "pipeline/", "pictures/")
 _NAMES = {
     "config.json",
     "generation_config.json",
+    "model.gguf",
     "model.safetensors",
     "modeling_tinylm.py",
     "tokenizer.json",

@@ -241,3 +241,6 @@ class LateSession(FastSession):
         self._cache, self._starts = None, torch.full_like(self._starts, -1)
         self._take(self._pack())
         self._packed = True
+
+    def select(self, rows: Tensor) -> None:
+        return super().select(rows) if self._packed else Session.select(self, rows)
