@@ -13,10 +13,11 @@ from tinylm.model.checkpoint import new_model
 SMALL = dataclasses.replace(PUBLISHED, layers=2, heads=2, feed_forward=16, context=8)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("changes", [{}, {"tied_output": True}, {"heads": 3, "norm": "pre"}])
-def test_parts_are_measured_and_their_operations_add_up(changes):
+def test_parts_are_measured_and_their_operations_add_up(changes, precision):
     settings = dataclasses.replace(SMALL, **changes)
-    found = part_times(settings, 30, 16, 2, "fp32", torch.device("cpu"))
+    found = part_times(settings, 30, 16, 2, precision, torch.device("cpu"))
     assert [part.part for part in found] == ["projections", "attention", "feed-forward", "output, loss", WHOLE]
     assert all(0 < part.low <= part.seconds <= part.high for part in found)
     *parts, whole = found

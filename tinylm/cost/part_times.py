@@ -37,9 +37,8 @@ def _passes(model: TinyLM, rows: int, precision: str) -> dict[str, Callable[[], 
     attention, device = block.attention, model.embedding.device
     shape = rows, settings.context
     ids, targets = (torch.randint(model.vocab_size, shape, device=device) for _ in range(2))
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     places = torch.arange(settings.context, device=device)
-    mask = causal_mask(places[None], places, dtype)
+    mask = causal_mask(places[None], places, torch.float32)
     x, hidden = (torch.randn(*shape, model.width, device=device).requires_grad_() for _ in range(2))
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         qkv = attention.project(x).detach().requires_grad_()
