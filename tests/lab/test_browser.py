@@ -29,7 +29,7 @@ def content():
     rule = RULE | {"tokens": tokenizer.tokens, "lower_case": False, "punctuation": "attached"}
     settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
     known = facts(model, tokenizer, settings, None, HOSTILE) | {"prompt": f"word4 unheard {HOSTILE}"}
-    known["heads"] = {"0.1": {"roles": ["previous token"], "increase": 0.5, "low": 0.4, "high": 0.6}}
+    known["heads"] = {"0.1": {"roles": [{"name": "previous token", "score": 0.4, "even": 0.1}], "increase": 0.5, "low": 0.4, "high": 0.6}}
     return build_page(model, rule, known, [Moment("after 1 epoch", tensors_of(earlier))])
 
 
@@ -159,11 +159,20 @@ def test_one_writing_ends_the_one_before_it_and_its_text_stays_as_a_branch(page)
 
 
 def test_the_focus_stays_where_the_keyboard_was(page):
-    page.focus("#tour .row button:last-child")
+    page.focus("#tour .main")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     assert "Step 3 of 8" in page.text_content("#tour")
+    page.click("#tour .row button")  # a step that opens a view leaves the focus at the way back
+    assert page.is_visible("#view-next")
+    assert page.evaluate("() => document.activeElement.id") == "temperature"
+    page.focus("#guide-back")
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.textContent") == "Next step"
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => lab.rules.temperature") == 1.0  # the step's temperature went with it
     page.click("#tab-next")
+    assert not page.is_visible("#guide")
     page.focus("#next-bars li:nth-child(3) button")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
@@ -189,7 +198,7 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
     page.click("#story span:nth-child(5)")
     cells = page.query_selector_all("#heads .head")
     assert len(cells) == 4
-    assert "previous token" in cells[1].text_content()
+    assert "previous token 40.0 %" in cells[1].text_content()
     assert "+0.500 nats" in cells[1].text_content()
     weights = page.evaluate("() => Array.from(lab.read().at(4).maps[0][1])")
     cells[1].query_selector("button").click()
@@ -206,13 +215,24 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
     assert "1 head switched off" in page.text_content("#state")
 
 
+def test_the_head_that_looks_back_at_a_name_is_named(page):
+    page.fill("#prompt", "word5 word6 word5")
+    page.click("#tab-heads")
+    looks = page.evaluate("() => lab.read().at(3).maps.flatMap((heads, l) => heads.map((row, h) => [row[1], l, h]))")
+    share, layer, head = max(looks)
+    assert f"most is layer {layer + 1}, head {head + 1} ({100 * share:.1f} %)" in page.text_content("#heads-back")
+    page.click("#story span:nth-child(3)")
+    assert page.text_content("#heads-back") == "\u201cword6\u201d did not stand in the text before."
+    assert "(word 2 of 3)" in page.text_content("#heads-about")
+
+
 def test_layers_end_with_what_the_model_says(page):
     page.click("#tab-layers")
     rows = [row.text_content() for row in page.query_selector_all("#layers tbody tr")]
     page.click("#tab-next")
     likeliest = page.text_content("#next-bars li .word")
     assert len(rows) == 2
-    assert rows[1].startswith(f"block 2{likeliest}")
+    assert rows[1].startswith(f"layer 2{likeliest}")
 
 
 def test_beams_are_those_of_the_engine_and_drawn(page, content):
@@ -251,7 +271,7 @@ def test_a_search_ends_where_the_model_or_the_text_changes(page, change):
 def test_the_cache_is_measured_and_drawn(page):
     page.click("#tab-cache")
     page.click("#cache-run")
-    wait(page, "cache-run", "Measure here")
+    wait(page, "cache-run", "Measure")
     assert "without a cache" in page.text_content("#cache-about")
     assert len(page.query_selector_all("#cache-chart polyline")) == 2
 
@@ -306,9 +326,11 @@ def test_every_step_of_the_tour_can_be_tried(page):
     for step in range(1, 9):
         page.click("#tab-tour")
         assert f"Step {step} of 8" in page.text_content("#tour")
-        page.click("#tour .row button")
-        time.sleep(0.3)
-        page.click("#tab-tour")
+        for place in range(len(page.query_selector_all("#tour .row:nth-of-type(1) button"))):
+            page.click(f"#tour .row button:nth-child({place + 1})")
+            time.sleep(0.3)
+            if step > 1:
+                page.click("#guide-back")
         if step < 8:
             page.click("#tour button:has-text('Next step')")
-    wait(page, "cache-run", "Measure here")
+    wait(page, "cache-run", "Measure")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.facts import NOT_MEASURED, facts
+from tinylm.lab.facts import NOT_MEASURED, SINK, facts
 from tinylm.lab.making import moment_name
 from tinylm.reporting.sources import Run
 from tinylm.text.tokens.words import Splitter, WordTokenizer
@@ -29,7 +29,10 @@ def run_of(ours, counted):
 
 def test_roles_and_costs_are_those_of_the_run():
     found = known(run_of(2.5, 14.0))
-    assert found["heads"]["0.2"] == {"roles": ["previous token"], "increase": 0.25, "low": 0.2, "high": 0.3}
+    assert found["heads"]["0.2"] == {
+        "roles": [{"name": "previous token", "score": 0.7, "even": 0.1}],
+        **{"increase": 0.25, "low": 0.2, "high": 0.3},
+    }
     assert found["heads"]["1.0"] == {"roles": []}
     assert found["head"] == [0, 2]  # the one whose role stands out most is shown first
     assert found["perplexity"] == 2.5
@@ -44,10 +47,10 @@ def test_a_model_that_n_grams_beat_is_said_to_be_bad(ours, counted, warned):
 def test_without_a_run_nothing_is_said_of_one():
     found = known(None)
     assert (found["heads"], found["perplexity"]) == ({}, None)
-    assert found["heads_note"] == NOT_MEASURED
+    assert found["heads_note"] == NOT_MEASURED + SINK
     assert "perplexity" not in found["about"]
 
 
 def test_moments_are_named_by_epochs_and_share():
-    assert moment_name(0.0627, 0.627) == "after 0.0627 epochs (10 % of the training)"
+    assert moment_name(0.0627, 0.627) == "after 10 % of the training (0.0627 epochs)"
     assert moment_name(2.0, None) == "after 2 epochs"

@@ -11,10 +11,12 @@ from tinylm.text.tokens.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # that a story goes on for, unless the reader says otherwise
 MEASURED = (
-    "Each head's roles, and what switching it off costs, were measured by stage evaluate over many stories (nats per "
-    "{token}). In one text a head may do something else."
+    "Measured over many stories: a head's roles, with the share of its weight that goes there (article-noun: from the "
+    "noun back to its article), and by how many nats per {token} the loss rises with the head switched off. In a "
+    "single text a head may do something else."
 )
-NOT_MEASURED = "What the heads do was not measured for this model: stage evaluate does that."
+NOT_MEASURED = "What the heads do was not measured for this model: stage evaluate of a run does that."
+SINK = " Weight on <sos>, the sign of the beginning, often means that a head found nothing to look at (Xiao et al. 2024)."
 
 
 def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str) -> dict[str, Any]:
@@ -39,7 +41,8 @@ def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run 
             "stop": True,
         },
         "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in found},
-        "heads_note": MEASURED.format(token=token) if found else NOT_MEASURED,
+        "heads_note": (MEASURED.format(token=token) if found else NOT_MEASURED)
+        + (SINK if tokenizer.sos_id is not None else ""),
         "head": _first_shown(found),
         "perplexity": as_number(run.get("evaluate", "perplexity")) if run else None,
     }
@@ -67,7 +70,8 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
 def _measured(head: Head) -> dict[str, Any]:
     """What the run measured of a head; keys without a figure are left out."""
     known = {"increase": head.increase, "low": head.low, "high": head.high}
-    return {"roles": head.claimed(), **{name: value for name, value in known.items() if value is not None}}
+    roles = [{"name": role.name, "score": role.score, "even": role.baseline} for role in head.roles if role.claimed]
+    return {"roles": roles, **{name: value for name, value in known.items() if value is not None}}
 
 
 def _first_shown(found: list[Head]) -> list[int]:

@@ -50,5 +50,5 @@ def make_page(
 
 def moment_name(epoch: float, epochs: float | None) -> str:
     """How weights are called that were kept after `epoch` of `epochs`, if these are known."""
-    part = f" ({share(epoch / epochs, 0)} of the training)" if epochs else ""
-    return f"after {epoch:g} epochs{part}"
+    kept = f"{epoch:g} epochs"
+    return f"after {share(epoch / epochs, 0)} of the training ({kept})" if epochs else f"after {kept}"

@@ -31,8 +31,8 @@ function bindTabs(lab) {
   tabs.forEach((tab, place) => {
     tab.addEventListener("click", () => open(place));
     tab.addEventListener("keydown", ({ key }) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
-      if (step) open((place + step + tabs.length) % tabs.length);
+      const next = { ArrowRight: place + 1, ArrowLeft: place - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[key];
+      if (next !== undefined) open(next % tabs.length);
     });
   });
   $("tabs").append(...tabs);
@@ -54,7 +54,7 @@ async function openLab() {
   const writing = bindWriting(lab, token);
   bindNext(lab, token);
   bindHeads(lab);
-  bindLayers(lab, token);
+  bindLayers(lab);
   bindBeams(lab, token);
   bindCache(lab, token);
   bindMoments(lab);

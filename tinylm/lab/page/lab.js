@@ -16,6 +16,7 @@ export class Lab {
     this.given = 0; // tokens of the prompt
     this.chosen = null; // place of the chosen token, null: the token that comes next
     this.rules = { ...facts.rules };
+    this.head = facts.head; // [layer, head] that shades the story
     this.stream = { seed: null, numbers: [] };
   }
 
@@ -45,6 +46,11 @@ export class Lab {
     const model = new Model(new Memory(this.kernels), this.facts.settings, tensors);
     model.off = this.off;
     return model;
+  }
+
+  lookAt(layer, head) {
+    this.head = [layer, head];
+    this.changed();
   }
 
   switchHead(name, on) {
@@ -128,6 +134,19 @@ export class Lab {
     this.ids = [...this.ids, token];
     this.chosen = null;
     return Math.log(chances.before[token]);
+  }
+
+  // Tokens before a place, special ones but <unk> left out
+  counted(place = this.ids.length) {
+    const { specials, unk_id: unknown } = this.tokenizer.rule;
+    return this.ids.slice(0, place).filter((id) => id === unknown || !specials.includes(id)).length;
+  }
+
+  // The token at a place as a sentence calls it, with its number unless it is special
+  named(place) {
+    const word = `\u201c${this.word(this.ids[place])}\u201d`;
+    const number = this.counted(place + 1);
+    return number > this.counted(place) ? `${word} (${this.facts.token} ${number} of ${this.counted()})` : word;
   }
 
   windowStart() {

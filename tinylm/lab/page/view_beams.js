@@ -41,13 +41,14 @@ export function bindBeams(lab, token) {
       if (!node.children.length) row += 1;
       node.y = ROW * (from + 0.7);
       const x = 4 + depth * COLUMN;
-      for (const child of node.children) {
-        const bend = x + COLUMN - 12;
-        const path = `M${x + COLUMN - 24} ${node.y - 4}C${bend} ${node.y - 4} ${bend} ${child.y - 4} ${x + COLUMN - 2} ${child.y - 4}`;
-        parts.unshift(svg("path", { d: path, class: best.has(child) ? "best" : "" }));
-      }
       const word = node.token === null ? "\u2026" : lab.word(node.token);
       const shown = word.length > 9 ? `${word.slice(0, 8)}\u2026` : word;
+      const end = x + 7 * shown.length + 4; // about where the word ends
+      for (const child of node.children) {
+        const bend = x + COLUMN - 12;
+        const path = `M${end} ${node.y - 4}H${Math.max(end, x + COLUMN - 24)}C${bend} ${node.y - 4} ${bend} ${child.y - 4} ${x + COLUMN - 2} ${child.y - 4}`;
+        parts.unshift(svg("path", { d: path, class: best.has(child) ? "best" : "" }));
+      }
       const kind = best.has(node) ? "best" : node.state ?? "live";
       parts.push(svg("text", { x, y: node.y, class: kind }, shown, svg("title", {}, `${word}: ${fixed(node.total, 2)} nats`)));
     };
@@ -61,7 +62,7 @@ export function bindBeams(lab, token) {
   }
 
   function showFound(rows, from) {
-    const names = ["Method", "Text", "log-probability", `per ${token}`, `${token}s a second`];
+    const names = ["Method", "Text", "log-prob. (nats)", `per ${token}`, `${token}s a second`];
     const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
     const body = rows.map(([name, { ids, logProb, ms, computed }]) => {
       const use = make("button", { type: "button" }, lab.tokenizer.decode(ids) || "(ends at once)");
@@ -83,7 +84,8 @@ export function bindBeams(lab, token) {
     const same = () => lab.model === model && lab.ids === text && [...lab.off].join() === off;
     const from = start();
     const search = new BeamSearch(model, from, { width, length, alpha, eos, banned, slide: lab.facts.slide });
-    const after = `After \u201c${lab.word(from.at(-1))}\u201d, ${from.length} of ${lab.ids.length} in the text`;
+    const after = `After ${lab.named(from.length - 1)}`;
+    $("found").replaceChildren();
     let ms = 0;
     while (!search.done && goesOn() && same()) {
       const begun = performance.now();
@@ -103,7 +105,7 @@ export function bindBeams(lab, token) {
       showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, from, length, {})], ...others], from);
       const more = search.kept[0].logProb - greedy.logProb;
       const judged = Math.abs(more) < 1e-6 ? "finds what greedy decoding finds" :
-        more > 0 ? `finds a text that is e^${fixed(more, 2)} times as likely as the greedy one` :
+        more > 0 ? `finds a text that is ${Math.exp(more).toLocaleString("en", { maximumSignificantDigits: 2 })} times as likely as the greedy one` :
         `keeps a text less likely than the greedy one by ${fixed(-more, 2)} nats`;
       $("beams-state").textContent = `${after}: beam search of width ${width} ${judged}, in ${search.length} steps.`;
     }

@@ -5,12 +5,19 @@ import { Session } from "./session.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 628, 12, 262];
 
-// Least squares: ms = a + b * length
-function slope(points) {
-  const mean = (i) => points.reduce((sum, point) => sum + point[i], 0) / points.length;
-  const [x, y] = [mean(0), mean(1)];
-  const spread = points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0);
-  return spread ? points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0) / spread : 0;
+const median = (numbers) => numbers.sort((one, other) => one - other)[numbers.length >> 1];
+
+// ms = base + slope * length by medians, which a pause of the browser does not move (Theil 1950, Sen 1968)
+function line(points) {
+  const size = Math.ceil(points.length / 24); // means of a few: the clock of a browser is coarse
+  const some = [];
+  for (let i = 0; i < points.length; i += size) {
+    const part = points.slice(i, i + size);
+    some.push([0, 1].map((which) => part.reduce((sum, point) => sum + point[which], 0) / part.length));
+  }
+  const slopes = some.flatMap(([x, y], i) => some.slice(i + 1).map(([later, ms]) => (ms - y) / (later - x)));
+  const slope = slopes.length ? median(slopes) : 0;
+  return { slope, base: median(some.map(([x, y]) => y - slope * x)) };
 }
 
 function drawChart(lines, longest, token) {
@@ -20,10 +27,10 @@ function drawChart(lines, longest, token) {
   const parts = [svg("line", { x1: LEFT, x2: RIGHT, y1: BOTTOM, y2: BOTTOM }), svg("line", { x1: LEFT, x2: LEFT, y1: TOP, y2: BOTTOM })];
   const label = (text, at) => parts.push(svg("text", at, text));
   for (const share of [0, 0.5, 1]) {
-    label(String(Math.round(share * longest)), { x: x(share * longest), y: BOTTOM + 16, "text-anchor": "middle" });
+    label(String(Math.round(share * longest)), { x: x(share * longest), y: BOTTOM + 20, "text-anchor": share === 1 ? "end" : "middle" });
     label(fixed(share * top, top < 2 ? 2 : 1), { x: LEFT - 6, y: y(share * top) + 4, "text-anchor": "end" });
   }
-  label(`${token}s read so far`, { x: (LEFT + RIGHT) / 2, y: BOTTOM + 32, "text-anchor": "middle" });
+  label(`${token}s read so far`, { x: (LEFT + RIGHT) / 2, y: BOTTOM + 42, "text-anchor": "middle" });
   label(`ms per ${token}`, { x: LEFT + 6, y: TOP + 4 });
   for (const [kind, points] of Object.entries(lines)) {
     parts.push(svg("polyline", { class: kind, points: points.map(([length, ms]) => `${x(length)},${y(ms)}`).join(" ") }));
@@ -52,11 +59,12 @@ export function bindCache(lab, token) {
       }
     }
     for (const session of Object.values(sessions)) session.close();
-    const last = lines.with.slice(-8);
-    const [without, cached] = [lines.without.at(-1)[1], last.reduce((sum, [, ms]) => sum + ms, 0) / last.length];
-    const words = `At ${lines.without.at(-1)[0]} ${token}s: ${fixed(without, 2)} ms without a cache, ${fixed(cached, 2)} ms with one.`;
-    const each = (kind) => `${fixed(1000 * slope(lines[kind].slice(4)), 1)} \u00b5s`;
-    $("cache-about").textContent = `${words} Each further ${token} in the text adds ${each("without")} without a cache and ${each("with")} with one.`;
+    const read = Math.min(100, lines.with.length);
+    const [without, cached] = ["without", "with"].map((kind) => line(lines[kind].slice(lines[kind].length > 8 ? 4 : 0)));
+    const ms = ({ base, slope }) => `${fixed(base + slope * read, 2)} ms`;
+    const each = ({ slope }) => (slope < 0.001 ? "less than 1 \u00b5s" : `${fixed(1000 * slope, 0)} \u00b5s`);
+    const words = `With ${read} ${token}s read, the next one takes ${ms(without)} without a cache, ${ms(cached)} with one.`;
+    $("cache-about").textContent = `${words} Each further ${token} in the text adds ${each(without)} without a cache and ${each(cached)} with one.`;
     $("cache-chart").setAttribute("aria-label", $("cache-about").textContent);
   }
 

@@ -22,7 +22,6 @@ function paint(canvas, width, height, weight) {
 
 export function bindHeads(lab) {
   const { layers, heads: perLayer } = lab.facts.settings;
-  let [layer, head] = lab.facts.head;
   const cells = [];
 
   function costs({ increase, low, high } = {}) {
@@ -37,17 +36,14 @@ export function bindHeads(lab) {
       const measured = lab.facts.heads[`${l}.${h}`];
       const strip = make("canvas", { className: "strip", "aria-hidden": "true" });
       const looks = make("span", { className: "looks" });
-      const role = measured?.roles?.length ? measured.roles.join("; ") : "";
+      const role = (measured?.roles ?? []).map(({ name, score }) => `${name} ${percent(score)}`).join("; ");
       const words = [role, costs(measured)].filter(Boolean).join("; ");
       const title = make("strong", {}, `Layer ${l + 1}, head ${h + 1}`);
       const button = make("button", { type: "button", "aria-pressed": "false" }, title, looks);
       const tick = make("input", { type: "checkbox", checked: true });
       tick.setAttribute("aria-label", `Layer ${l + 1}, head ${h + 1} is on`);
       const cell = make("div", { className: "head" }, button, strip, make("span", { className: "role" }, words), make("label", {}, tick, "on"));
-      button.addEventListener("click", () => {
-        [layer, head] = [l, h];
-        lab.changed();
-      });
+      button.addEventListener("click", () => lab.lookAt(l, h));
       tick.addEventListener("change", () => lab.switchHead(`${l}.${h}`, tick.checked));
       cells.push({ l, h, cell, button, strip, looks, tick });
     }
@@ -57,21 +53,41 @@ export function bindHeads(lab) {
 
   function shade(weights, start) {
     [...$("story").children].forEach((span, place) => {
-      span.style.setProperty("--weight", Math.sqrt(weights?.[place - start] ?? 0).toFixed(3));
+      const weight = weights?.[place - start];
+      span.style.setProperty("--weight", Math.sqrt(weight ?? 0).toFixed(3));
+      span.title = weight === undefined ? "" : percent(weight);
     });
+  }
+
+  // The head that looks most from a place at where this token stood before the token at `end`, in words
+  function most(session, place, id, end) {
+    const earlier = session.seen.flatMap((_, i) => (session.start + i < end && lab.ids[session.start + i] === id ? [i] : []));
+    const shares = cells.map(({ l, h }) => earlier.reduce((sum, i) => sum + (session.at(place)?.maps[l][h][i] ?? 0), 0));
+    const best = shares.indexOf(Math.max(...shares));
+    return shares[best] > 0 ? `layer ${cells[best].l + 1}, head ${cells[best].h + 1} (${percent(shares[best])})` : null;
+  }
+
+  function looksBack(session, place) {
+    const id = lab.ids[place];
+    const [reading, saying] = [most(session, place, id, place), most(session, place - 1, id, place)];
+    const word = `\u201c${lab.word(id)}\u201d`;
+    if (!reading) return `${word} did not stand in the text before.`;
+    const said = saying ? `; from the ${lab.facts.token} just before, where the model had to predict it, ${saying}` : "";
+    return `${word} stood in the text before. The head that looks back there most is ${reading}${said}.`;
   }
 
   lab.watch(() => {
     const open = !$("view-heads").hidden;
+    const [layer, head] = lab.head;
     const session = open ? lab.read() : null;
     const place = lab.chosen ?? lab.ids.length - 1;
     const seen = session?.at(place);
     shade(seen?.maps[layer][head], session?.start);
     if (!open) return;
-    const from = seen ? `\u201c${lab.word(lab.ids[place])}\u201d` : "";
     $("heads-about").textContent = seen
-      ? `Where each head looks from ${from}, ${place + 1} of ${lab.ids.length} in the text. Choose another word in the story; choose a head to shade the story with its weights.`
+      ? `Where each head looks from ${lab.named(place)}. Choose another ${lab.facts.token} in the story; choose a head to shade the story with its weights.`
       : "This place is outside the window that the model sees.";
+    $("heads-back").textContent = seen ? looksBack(session, place) : "";
     for (const { l, h, cell, button, strip, looks, tick } of cells) {
       const weights = seen?.maps[l][h];
       const off = lab.off.has(`${l}.${h}`);
@@ -87,7 +103,7 @@ export function bindHeads(lab) {
     }
     const rows = session.seen.map(({ maps }) => maps[layer][head]);
     paint($("map"), rows.length, rows.length, (y, x) => rows[y][x] ?? 0);
-    const words = `Layer ${layer + 1}, head ${head + 1}: each row is a word of the text, each column a word that it looks at; darker is more.`;
+    const words = `Layer ${layer + 1}, head ${head + 1}: each row is a ${lab.facts.token} of the text, each column a ${lab.facts.token} that it looks at; the stronger the colour, the more.`;
     $("map-about").textContent = words;
     $("map").setAttribute("aria-label", words);
   });

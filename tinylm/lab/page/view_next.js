@@ -3,6 +3,7 @@ import { largest } from "./decoding.js";
 import { $, make, percent, refill } from "./dom.js";
 
 const SHOWN = 12;
+const SCALES = [0.05, 0.1, 0.25, 0.5, 1]; // what a full bar may stand for
 
 function bar(kind, share) {
   const strip = make("i", { className: kind });
@@ -13,7 +14,7 @@ function bar(kind, share) {
 export function bindNext(lab, token) {
   function about(place, { kept, cut }) {
     const { rules } = lab;
-    const where = place < lab.ids.length ? `In the place of \u201c${lab.word(lab.ids[place])}\u201d` : `Next ${token}`;
+    const where = place < lab.ids.length ? `In the place of ${lab.named(place)}` : `Next ${token}`;
     const size = lab.facts.settings.vocab_size.toLocaleString("en");
     if (rules.temperature === 0) return `${where}: at temperature 0 the likeliest of ${size} ${token}s is always taken.`;
     const ways = [`temperature ${rules.temperature}`];
@@ -49,10 +50,14 @@ export function bindNext(lab, token) {
     const rows = ids.map((id) => {
       const word = make("span", { className: "word" }, lab.word(id));
       const button = make("button", { type: "button" }, word, bar("before", chances.before[id]), bar("after", chances.after[id]));
-      button.setAttribute("aria-label", `${lab.word(id)}: ${percent(chances.before[id])} before, ${percent(chances.after[id])} after`);
+      button.setAttribute("aria-label", `${lab.word(id)}: the model's own ${percent(chances.before[id])}, after the filters ${percent(chances.after[id])}`);
       button.addEventListener("click", () => take(place, id));
       return make("li", { className: id === taken ? "taken" : "" }, button);
     });
+    const longest = Math.max(...ids.flatMap((id) => [chances.before[id], chances.after[id]]));
+    const scale = SCALES.find((most) => longest <= most) ?? 1;
+    $("next-scale").textContent = `${100 * scale} %`;
+    $("next-bars").style.setProperty("--full", scale);
     refill($("next-bars"), rows);
   });
 }

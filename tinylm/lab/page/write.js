@@ -14,7 +14,7 @@ export function bindWriting(lab, token) {
     const named = unknown.slice(0, 6).map((word) => `\u201c${word}\u201d`).join(", ");
     const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
     $("unknown").textContent = unknown.length
-      ? `Not in the vocabulary: ${named}${more}. The model reads <unk> instead: some word that it does not know.`
+      ? `Not in the vocabulary: ${named}${more}. The model reads <unk> in its place, a word that it does not know.`
       : "";
   }
 
@@ -93,8 +93,7 @@ export function bindWriting(lab, token) {
 
   function showState() {
     const { context } = lab.facts.settings;
-    const { specials, unk_id: unknown } = lab.tokenizer.rule;
-    const words = lab.ids.filter((id) => id === unknown || !specials.includes(id)).length;
+    const words = lab.counted();
     const parts = [`${words} ${token}${words === 1 ? "" : "s"}`];
     if (speed?.busy > 0) {
       parts.push(`${Math.round((1000 * speed.written) / speed.busy).toLocaleString("en")} ${token}s a second computed here`);
