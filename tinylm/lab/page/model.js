@@ -184,7 +184,9 @@ export class Model {
     this.heads.forEach(({ start, columns, stride }, head) => {
       const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
       const [keys, values] = [cache.keys[layer][head], cache.values[layer][head]];
-      memory.view(this.query, stride).fill(0).set(part(0));
+      // What a wider head left behind the query meets zeros of the keys. Firefox 153's optimising compiler loses the
+      // query where the view is cleared first, by view.fill(0).set(query).
+      memory.numbers.set(part(0), this.query);
       memory.numbers.set(part(1), keys + cache.used * stride);
       memory.numbers.set(part(2), values + cache.used * stride);
       memory.product(this.scores, keys, this.query, length, stride);
