@@ -29,7 +29,14 @@ def content():
     rule = RULE | {"tokens": tokenizer.tokens, "lower_case": False, "punctuation": "attached"}
     settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
     known = facts(model, tokenizer, settings, None, HOSTILE) | {"prompt": f"word4 unheard {HOSTILE}"}
-    known["heads"] = {"0.1": {"roles": [{"name": "previous token", "score": 0.4, "even": 0.1}], "increase": 0.5, "low": 0.4, "high": 0.6}}
+    known["heads"] = {
+        "0.1": {
+            "roles": [{"name": "previous token", "score": 0.4, "even": 0.1}],
+            "increase": 0.5,
+            "low": 0.4,
+            "high": 0.6,
+        }
+    }
     return build_page(model, rule, known, [Moment("after 1 epoch", tensors_of(earlier))])
 
 

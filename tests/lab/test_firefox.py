@@ -79,7 +79,9 @@ def firefox(tmp_path):
     profile.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (profile / "user.js").write_text(f'user_pref("marionette.port", {port});\nuser_pref("app.update.enabled", false);\n')
+    (profile / "user.js").write_text(
+        f'user_pref("marionette.port", {port});\nuser_pref("app.update.enabled", false);\n'
+    )
     command = [BROWSER, "--headless", "--marionette", "--no-remote", "--profile", str(profile)]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

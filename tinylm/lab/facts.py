@@ -16,7 +16,9 @@ MEASURED = (
     "single text a head may do something else."
 )
 NOT_MEASURED = "What the heads do was not measured for this model: stage evaluate of a run does that."
-SINK = " Weight on <sos>, the sign of the beginning, often means that a head found nothing to look at (Xiao et al. 2024)."
+SINK = (
+    " Weight on <sos>, the sign of the beginning, often means that a head found nothing to look at (Xiao et al. 2024)."
+)
 
 
 def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str) -> dict[str, Any]:

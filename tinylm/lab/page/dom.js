@@ -61,7 +61,7 @@ export function percent(share) {
 }
 
 export function fixed(number, digits) {
-  return number.toFixed(digits).replace("-", "\u2212");
+  return number.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "\u2212");
 }
 
 export const pause = (ms = 0) => new Promise((done) => setTimeout(done, ms));

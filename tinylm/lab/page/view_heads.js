@@ -27,7 +27,7 @@ export function bindHeads(lab) {
   function costs({ increase, low, high } = {}) {
     if (increase === undefined) return "";
     if (low <= 0 && high >= 0) return "off: no measurable change";
-    return `off: ${increase > 0 ? "+" : ""}${fixed(increase, 3)} nats per ${lab.facts.token}`;
+    return `off: ${increase > 0 ? "+" : ""}${fixed(increase, 3)} nats`;
   }
 
   $("heads").style.setProperty("--heads", perLayer);

@@ -41,7 +41,7 @@ export function bindWriting(lab, token) {
         busy += performance.now() - from;
         written += 1;
       } while (goesOn() && performance.now() < until);
-      if (written) speed = { written, sum, busy };
+      if (written && count > 1) speed = { written, sum, busy };
       lab.changed();
       if (count > 1) await frame();
     }
@@ -96,8 +96,8 @@ export function bindWriting(lab, token) {
     const words = lab.counted();
     const parts = [`${words} ${token}${words === 1 ? "" : "s"}`];
     if (speed?.busy > 0) {
-      parts.push(`${Math.round((1000 * speed.written) / speed.busy).toLocaleString("en")} ${token}s a second computed here`);
-      parts.push(`log-probability ${fixed(speed.sum / speed.written, 2)} nats per ${token}`);
+      const rate = Math.round((1000 * speed.written) / speed.busy).toLocaleString("en");
+      parts.push(`last written here: ${speed.written} at ${rate} ${token}s a second, log-probability ${fixed(speed.sum / speed.written, 2)} nats per ${token}`);
     }
     if (lab.windowStart() > 0) parts.push(`the model sees the last ${lab.ids.length - lab.windowStart()} (context ${context})`);
     if (lab.off.size) parts.push(`${lab.off.size} ${lab.off.size === 1 ? "head" : "heads"} switched off`);
