@@ -67,7 +67,7 @@ class Firefox:
         self.socket.sendall(f"{len(message)}:".encode() + message)
         _, _, error, answer = self._read()
         assert error is None, error
-        return answer["value"] if "value" in answer else answer
+        return answer.get("value", answer)
 
     def run(self, script: str):
         return self.ask("ExecuteScript", script=script, args=[], sandbox=None)
