@@ -38,14 +38,14 @@ function steps(lab, token, show, write) {
   const long = Math.min(100, settings.context);
   const looks = previous
     ? ` In this model, ${named(previous.name)} stands out: over many stories ${percent(previous.score)} of its weight falls on the ${token} just before (${percent(previous.even)} if it were spread evenly).`
-    : " Each head looks at other places.";
+    : " Each head looks at places of its own.";
   const costs = needed
     ? ` Without ${named(costly[0])} the loss rises by ${fixed(costly[1].increase, 3)} nats per ${token}, more than without any other head; ${idle ? `${idle} of ${settings.layers * settings.heads} make no measurable difference` : "each of the heads makes a measurable difference"}.`
     : "";
   const all = [
     {
       title: "Let it write",
-      text: `The model continues the text on the screen, one ${token} after another, ${chance ? "each drawn by chance" : "the likeliest each time"}. It chooses among ${size} ${token}s, and all it knows comes from the stories that it was trained on.`,
+      text: `The model continues the text on the screen, one ${token} after another, ${chance ? "each drawn by chance" : "the likeliest each time"}. It chooses among ${size} ${token}s, and all it knows comes from the texts that it was trained on.`,
       attempt: `Press \u201cWrite\u201d, then \u201cPause\u201d, \u201cUndo\u201d and \u201cOne ${token}\u201d. Then ${openRules}, ${chance ? "" : "raise the temperature, "}change the seed and press \u201cStart again\u201d and \u201cWrite\u201d: another story. With the old seed the old story comes back.`,
       actions: { [`Write 30 ${token}s`]: () => { fresh(); write.write(30); } },
     },
