@@ -36,14 +36,14 @@ def table(clone) -> dict[str, dict[str, str]]:
     return {row["train.lr"]: row for row in rows}
 
 
-def test_an_experiment_in_the_workspace(lab):
+def an_experiment_in_the_workspace(lab):
     lab.started()
     lab.dvc("exp", "run", "-S", f"train.lr={RATES['workspace']}", "train")
     assert lab.started() == ["train"]
     assert f"lr: {RATES['workspace']}" in (lab.path / "params.yaml").read_text(encoding="utf-8")
 
 
-def test_what_changed_is_printed(lab, base):
+def what_changed_is_printed(lab, base):
     params = lab.dvc("params", "diff").split()
     assert {"params.yaml", "train.lr", "0.003", RATES["workspace"]} <= set(params)
     old, new = (clone.json("metrics/train.json")["held_out"] for clone in (base, lab))
@@ -53,7 +53,7 @@ def test_what_changed_is_printed(lab, base):
     assert [float(cell) for cell in line[2:4]] == pytest.approx([old, new], abs=1e-4)
 
 
-def test_an_experiment_apart_leaves_the_workspace_alone(lab):
+def an_experiment_apart_leaves_the_workspace_alone(lab):
     lab.run("git", "checkout", "-q", ".")
     lab.dvc("checkout", "--quiet")
     lab.started()
@@ -62,7 +62,7 @@ def test_an_experiment_apart_leaves_the_workspace_alone(lab):
     assert lab.run("git", "status", "--porcelain").stdout == ""
 
 
-def test_a_queue_of_two(lab):
+def a_queue_of_two(lab):
     lab.started()
     for rate in RATES["queue"]:
         lab.dvc("exp", "run", "--queue", "-S", f"train.lr={rate}", "train")
@@ -78,10 +78,19 @@ def test_a_queue_of_two(lab):
     assert lab.run("git", "status", "--porcelain").stdout == ""
 
 
-def test_all_are_listed_side_by_side(lab):
+def all_are_listed_side_by_side(lab):
     rows = table(lab)
     rates = [RATES["workspace"], RATES["apart"], *RATES["queue"]]
     assert {"0.003", *rates} <= set(rows)
     column = "held_out"
     losses = [float(rows[rate][column]) for rate in rates]
     assert len(set(losses)) == len(rates)
+
+
+def test_experiments_in_the_workspace_apart_and_in_a_queue(lab, base):
+    """One test, since each step needs those before it: two processes that share tests would part them."""
+    an_experiment_in_the_workspace(lab)
+    what_changed_is_printed(lab, base)
+    an_experiment_apart_leaves_the_workspace_alone(lab)
+    a_queue_of_two(lab)
+    all_are_listed_side_by_side(lab)
