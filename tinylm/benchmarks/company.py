@@ -1,4 +1,4 @@
-"""Speed that survives company: the line `company`, training and one prompt beside 0, 1 and 2 busy processes."""
+"""The line `company`: training and one prompt beside 0, 1 and 2 busy processes."""
 
 import contextlib
 import subprocess

@@ -12,6 +12,7 @@ GPT2 = "transformers bf16"
 
 
 def entries(options: Options) -> dict[str, Entry]:
+    """tinylm, the preset word-50k, nanoGPT in each mode and GPT-2 of transformers."""
     shape = {"shape": dataclasses.asdict(of_size(options.size))}
     entries = {
         "tinylm": Entry("training:ours", shape | {"settings": ADAMW_BF16}),

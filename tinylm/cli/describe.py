@@ -55,9 +55,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the table of parts, then totals; with --times each part measured, with --check run on small inputs."""
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
-    device = pick_device(read_section(params, "runtime", RuntimeSettings).device)
+    runtime = read_section(params, "runtime", RuntimeSettings)
+    device = pick_device(runtime.device)
     train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` means here
-    model = blank_model(settings, _vocab_size(arguments), _width(arguments, params), train.recompute)
+    size, width = _vocab_size(arguments), _width(arguments, params)
+    model = blank_model(settings, size, width, train.recompute)
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)
     training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
@@ -72,13 +74,11 @@ def run(arguments: argparse.Namespace) -> None:
         from tinylm.base.seeding import seed_everything
         from tinylm.cost.part_times import TRIALS, format_times, part_times
 
-        runtime = read_section(params, "runtime", RuntimeSettings)
         seed_everything(train.seed, runtime.threads)
         print(
             f"\nmeasured on {device.type} with {runtime.threads} threads: a mini-batch of {tokens:,} tokens in "
             f"{train.precision}, forward and backward, all blocks; median and spread of {TRIALS} interleaved trials"
         )
-        size, width = _vocab_size(arguments), _width(arguments, params)
         print(format_times(part_times(settings, size, width, train.batch_size, train.precision, device)))
     if arguments.check:
         from tinylm.cli.part_checks import run as check

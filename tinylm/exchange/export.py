@@ -19,16 +19,8 @@ from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.tokenizer import Tokenizer
 
 MODELING = "modeling_tinylm.py"
-NAMES = {
-    CONFIG,
-    GENERATION_CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    WEIGHTS,
-    MODELING,
-    GGUF,
-    FOLDER,
-}  # of all that is written
+# of all that is written
+NAMES = {CONFIG, GENERATION_CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, MODELING, GGUF, FOLDER}
 ORIGINALS = {f"{FOLDER}/{name}" for name in (CONFIG, SUMS, TOKENIZER, WEIGHTS)}
 
 

@@ -18,7 +18,7 @@ _FIRST, _ALL = "C", "U"  # shapes of a word with a capital, and of one in capita
 
 @dataclasses.dataclass(frozen=True)
 class Described:
-    """A story's words (n), the shape of each, and the n + 1 gaps before, between and behind them."""
+    """A story's words (n), the shape of each, and the n + 1 gaps before, between and after them."""
 
     words: Sequence[str]
     shapes: Sequence[str]

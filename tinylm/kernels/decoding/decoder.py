@@ -62,7 +62,7 @@ class ModelDecoder(Decoder):
         beams: int = 1,
     ) -> Session:
         if self.at_once and self.compiled and self.precision == "fp32" and len(prompts) == beams == 1:
-            return LateSession(self._pack, self.model, prompts, slide, use_cache, new_tokens)
+            return LateSession(self._pack, self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
         if self.packed is not None:
             return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
         lower = self.precision != "fp32"

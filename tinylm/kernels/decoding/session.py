@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -214,15 +215,9 @@ class LateSession(FastSession):
     """`FastSession` whose first step is the plain one's: the first word does not wait until the weights are packed."""
 
     def __init__(
-        self,
-        pack: Callable[[], PackedModel],
-        model: TinyLM,
-        prompts: Sequence[Sequence[int]],
-        slide: str = "half",
-        use_cache: bool = True,
-        new_tokens: int | None = None,
+        self, pack: Callable[[], PackedModel], model: TinyLM, prompts: Sequence[Sequence[int]], **how: Any
     ) -> None:
-        Session.__init__(self, model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        Session.__init__(self, model, prompts, **how)
         self._beams, self._pack, self._packed = 1, pack, False
 
     def next_logits(self) -> Tensor:

@@ -184,7 +184,7 @@ export class Model {
     this.heads.forEach(({ start, columns, stride }, head) => {
       const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
       const [keys, values] = [cache.keys[layer][head], cache.values[layer][head]];
-      // What a wider head left behind the query meets zeros of the keys. Firefox 153's optimising compiler loses the
+      // What a wider head left after the query meets zeros of the keys. Firefox 153's optimising compiler loses the
       // query where the view is cleared first, by view.fill(0).set(query).
       memory.numbers.set(part(0), this.query);
       memory.numbers.set(part(1), keys + cache.used * stride);
