@@ -103,15 +103,16 @@ def trials_part(one: dict[str, Any], other: dict[str, Any], key: str) -> bool | 
 
 
 _WHY_NOT = {False: "the trials of both overlap", None: "each was measured once"}
+_IN_A_CELL = {False: "trials overlap", None: "measured once"}
 
 
 def times_of(one: dict[str, Any], other: dict[str, Any], key: str, what: str = "") -> str:
-    """How many times the tokens/s or seconds of the other row, where the trials of both part; else why not."""
+    """How many times the tokens/s or seconds of the other row, where the trials of both part; else why none is told."""
     own, base = as_number(one.get(key)), as_number(other.get(key))
     if one is other or not own or not base:
         return ABSENT
     part = trials_part(one, other, key)
-    return f"{figure(own / base, 2)} times{what}" if part else f"no difference can be told: {_WHY_NOT[part]}"
+    return f"{figure(own / base, 2)} times{what}" if part else _IN_A_CELL[part]
 
 
 def judge_timings(run: Run) -> list[Finding]:
