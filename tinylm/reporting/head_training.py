@@ -147,8 +147,8 @@ def judge_copying(run: Run) -> list[Finding]:
     if best and even is not None and best["score"] <= even:
         found.append(
             not_said(
-                "That it copies them: no head looks at what followed the word's first occurrence more than even "
-                f"attention would ({share(best['score'])} of the weight at most, against {share(even)})."
+                "That the model copies repeated words: no head looks at what followed the word's first occurrence more "
+                f"than even attention would ({share(best['score'])} of the weight at most, against {share(even)})."
             )
         )
     return found

@@ -118,9 +118,15 @@ def judge_sense(run: Run) -> list[Finding]:
         )
     ]
     if own.get("words"):
-        kind = max(own["kinds"], key=own["kinds"].get)
-        meaning = run.get("evaluate", "sense", "kinds", kind)
-        found.append(said(f"The most frequent kind of impossible word is “{kind}”: {meaning}."))
+        most = max(own["kinds"].values())
+        kinds = [kind for kind, texts in own["kinds"].items() if texts == most]
+        meanings = "; ".join(f"“{kind}”: {run.get('evaluate', 'sense', 'kinds', kind)}" for kind in kinds)
+        lead = (
+            "The most frequent kind of impossible word is"
+            if len(kinds) == 1
+            else "Equally frequent as first impossible words are"
+        )
+        found.append(said(f"{lead} {meanings}."))
     if way := _apart(drawn, ngrams):
         more = "longer" if way > 0 else "less long"
         found.append(
