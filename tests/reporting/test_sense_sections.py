@@ -71,8 +71,8 @@ def test_what_is_said_follows_from_the_numbers(run):
     kinds = run.found["evaluate"]["sense"]["methods"]["decode"]["kinds"]
     kinds["grammar"] = kinds["person"]
     assert [finding.text for finding in judge_sense(run) if finding.claim][1] == (
-        "Equally frequent as first impossible words are “person”: somebody else than the story has there; “grammar”: no "
-        "story has it."
+        "The most frequent kinds of impossible word are “person”: somebody else than the story has there; “grammar”: "
+        "no story has it."
     )
     assert claims[2] == (
         "The model makes sense for longer than n-grams do, each drawn from its own distribution: 20.0 words against "

@@ -121,12 +121,8 @@ def judge_sense(run: Run) -> list[Finding]:
         most = max(own["kinds"].values())
         kinds = [kind for kind, texts in own["kinds"].items() if texts == most]
         meanings = "; ".join(f"“{kind}”: {run.get('evaluate', 'sense', 'kinds', kind)}" for kind in kinds)
-        lead = (
-            "The most frequent kind of impossible word is"
-            if len(kinds) == 1
-            else "Equally frequent as first impossible words are"
-        )
-        found.append(said(f"{lead} {meanings}."))
+        which = "kind of impossible word is" if len(kinds) == 1 else "kinds of impossible word are"
+        found.append(said(f"The most frequent {which} {meanings}."))
     if way := _apart(drawn, ngrams):
         more = "longer" if way > 0 else "less long"
         found.append(
