@@ -173,6 +173,8 @@ def _work(given: list[int], words: list[str], folder: str, environment: dict, st
         if isinstance(error, KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
+    finally:  # an interpreter that is about to stop raises nothing any more, a fork of this one would
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:
