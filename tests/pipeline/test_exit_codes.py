@@ -30,7 +30,6 @@ short:
   system: E
   question: Does it learn?
   seeds: [1]
-  held_out_every: 1
   set: {train.tokens: 2000}
   vary: {train.lr: [1e-3, 2e-3]}
 """

@@ -1,20 +1,23 @@
-"""Studies: settings x seeds by the training loop itself, kept one by one."""
+"""Studies: settings x seeds, each a run of a sweep; what is made of their figures."""
 
 import argparse
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tinylm.studies.study as study_module
+from tests.sweep import rig
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.bench.seeds import student_tail
 from tinylm.cli import main
 from tinylm.cli import study as command
+from tinylm.host.command import CommandFailed
 from tinylm.model.settings import ModelSettings
-from tinylm.studies.study import Workbench, run_study, unigram_loss
+from tinylm.presets.write import flatten
+from tinylm.studies.study import planned, results, unigram_loss
 from tinylm.studies.study_plan import (
     beside_the_first,
     find_study,
@@ -24,7 +27,8 @@ from tinylm.studies.study_plan import (
     table,
     workspace_problems,
 )
-from tinylm.training.trainer import TrainingFailed, TrainSettings
+from tinylm.sweep import plan
+from tinylm.training.trainer import TrainSettings
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -35,13 +39,12 @@ try-rates:
   answer: "the highest is {published.E.answers.highest_lr:g}"
   seeds: [1, 2]
   set: {train.tokens: 900, train.batch_size: 4, train.validate_every: 1000, model.layers: 1, model.heads: 2,
-        model.feed_forward: 8, model.context: 12, train.optimizer: adamw}
+        model.feed_forward: 8, model.context: 12, train.optimizer: adamw, train.keep_epochs: []}
   vary: {train.lr: [1e-5, 0.01]}
 try-vectors:
   preset: storybook
   question: Do vectors help?
   seeds: [1]
-  held_out_every: 2
   set: {train.tokens: 300, train.batch_size: 4, model.layers: 1, model.heads: 2, model.context: 12}
   settings:
     as they are: {}
@@ -53,126 +56,115 @@ try-vectors:
 def studies(tmp_path, monkeypatch):
     path = tmp_path / "studies.yaml"
     path.write_text(SMALL, encoding="utf-8")
+    monkeypatch.setattr("tinylm.studies.study_plan.FILE", path)
+    monkeypatch.setattr(find_study, "__defaults__", (path,))
+    monkeypatch.setattr(read_studies, "__defaults__", (path,))
     return path
 
 
 @pytest.fixture
-def workspace(folder, studies, monkeypatch):
-    """The working directory with tokens in it; the code is hashed where it stands."""
-    root = study_module.__file__.rpartition("/tinylm/")[0]
-    (folder / "tinylm").symlink_to(f"{root}/tinylm")
-    monkeypatch.setattr("tinylm.studies.study_plan.FILE", studies)
-    monkeypatch.setattr(find_study, "__defaults__", (studies,))
-    monkeypatch.setattr(read_studies, "__defaults__", (studies,))
+def workspace(folder, studies):
+    """The working directory with tokens in it."""
     return folder
 
 
-def run_all(name, studies, seeds=(1, 2)):
-    bench = Workbench(find_study(name, studies), load_params(), threads=1)
-    return {(setting, seed): found for setting, seed, found in run_study(bench, seeds)}
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A clone with these studies in it."""
+    made = rig.lab(tmp_path_factory.mktemp("study") / "clone", data__held_out_share=0.02)
+    (made.path / "tinylm/studies/studies.yaml").write_text(SMALL, encoding="utf-8")
+    made.dvc("repro", "vocab")
+    return made
 
 
-def without_times(result):
-    return {key: value for key, value in result.items() if key not in ("train_s", "tokens_per_s", "conditions")}
+def study(clone, *words, code=0):
+    return clone.run(sys.executable, "-m", "tinylm.cli", "study", *words, code=code).stdout
 
 
-def test_every_setting_is_trained_with_every_seed(workspace, studies):
-    found = run_all("try-rates", studies)
-    assert set(found) == {("1e-5", 1), ("1e-5", 2), ("0.01", 1), ("0.01", 2)}
-    for result in found.values():
-        assert result["held_out_perplexity"] == pytest.approx(math.exp(result["held_out_loss"]))
-        assert 600 < result["tokens"] <= 900
-        assert result["diverged"] == 0
-    assert found["0.01", 1]["held_out_loss"] < found["1e-5", 1]["held_out_loss"]
-    assert found["0.01", 1]["held_out_loss"] != found["0.01", 2]["held_out_loss"]
-
-
-def test_a_study_that_was_cut_off_goes_on(workspace, studies, monkeypatch):
-    bench = Workbench(find_study("try-rates", studies), load_params(), threads=1)
-    runs = run_study(bench, (1,))
-    first = next(runs)
-    runs.close()
-    trained = []
-    real = study_module.train
-    monkeypatch.setattr(study_module, "train", lambda *a, **k: trained.append(1) or real(*a, **k))
-    found = run_all("try-rates", studies, seeds=(1,))
-    assert len(trained) == 1  # the second setting only
-    assert found["1e-5", 1] == json.loads(json.dumps(first[2]))
-    assert run_all("try-rates", studies, seeds=(1,)) == found
-    assert len(trained) == 1
-
-
-def test_other_settings_seeds_data_or_code_are_other_runs(workspace, studies):
-    def parts(**changed):
-        bench = Workbench(find_study("try-rates", studies), load_params())
-        return bench.parts(changed.get("setting", "0.01"), changed.get("seed", 1))
-
-    base = parts()
-    assert parts() == base
-    assert parts(setting="1e-5") != base
-    assert parts(seed=2) != base
-    studies.write_text(SMALL.replace("900", "800"), encoding="utf-8")
-    assert parts() != base
-    studies.write_text(SMALL, encoding="utf-8")
-    assert parts() == base
-    ids = workspace / "data/tokens/held_out.ids"
-    ids.write_bytes(ids.read_bytes()[:-2] + b"\x05\x00")
-    assert (
-        study_module.fingerprint({}, study_module.DATA, "")["data/tokens/held_out.ids"]
-        != base["data/tokens/held_out.ids"]
-    )
-
-
-def test_a_diverging_run_is_a_result(workspace, studies, monkeypatch):
-    def fails(*_, **__):
-        raise TrainingFailed("update 3: loss nan")
-
-    monkeypatch.setattr(study_module, "train", fails)
-    found = run_all("try-rates", studies, seeds=(1,))
-    assert found["0.01", 1]["diverged"] == 1
-    assert found["0.01", 1]["error"] == "update 3: loss nan"
-    rows = summed_up(find_study("try-rates", studies), {"0.01": {"1": found["0.01", 1]}})
-    assert rows["0.01"]["mean"] == {"diverged": 1}
-    assert "diverged" in table(rows)
-
-
-def test_random_vectors_are_drawn_for_each_seed_and_files_are_not(workspace, studies):
-    bench = Workbench(find_study("try-vectors", studies), load_params(), threads=1)
-    _, _, plain = bench.settings("as they are", 1)
-    _, _, random = bench.settings("random", 1)
-    np.testing.assert_array_equal(bench._matrix(plain, 1), bench._matrix(plain, 2))
-    assert bench._matrix(random, 1).shape == (35, 6)
-    assert (bench._matrix(random, 1) != bench._matrix(random, 2)).any()
-    found = run_all("try-vectors", studies, seeds=(1,))
-    assert found["random", 1]["parameters"] < found["as they are", 1]["parameters"]
-
-
-def test_the_command_writes_the_result_and_prints_a_table(workspace, studies, capsys):
-    assert main(["study", "try-rates", "--seeds", "1,2", "--threads", "1"]) == 0
-    out = capsys.readouterr().out
-    found = json.loads((workspace / "docs/studies/try-rates.json").read_text("utf-8"))
+def test_a_study_is_a_sweep_and_its_result_is_written_and_printed(clone):
+    out = study(clone, "try-rates", "--threads", "1", "--workers", "2")
+    found = clone.json("docs/studies/try-rates.json")
     assert found["seeds"] == [1, 2]
     assert found["commands"][-1] == "tinylm study try-rates --seeds 1,2"
-    row = found["settings"]["0.01"]
+    assert found["data"]["tokens"]["train"] > 0
+    assert found["conditions"]["threads"] == 1
+    assert found["answer"] == "the highest is 0.003"
+    assert (clone.path / "docs/ledger.yaml").exists()
+    first, row = (found["settings"][setting] for setting in ("1e-5", "0.01"))
+    assert row["values"] == {"train.lr": 0.01}
+    for run in (*first["runs"].values(), *row["runs"].values()):
+        assert run["held_out_perplexity"] == pytest.approx(math.exp(run["held_out_loss"]))
+        assert 600 < run["tokens"] <= 900
+        assert run["diverged"] == 0
     losses = [run["held_out_loss"] for run in row["runs"].values()]
+    assert losses[0] != losses[1]
+    assert losses[0] < first["runs"]["1"]["held_out_loss"]
     assert row["mean"]["held_out_loss"] == pytest.approx(sum(losses) / 2)
     assert row["spread"]["held_out_loss"] == pytest.approx(abs(losses[0] - losses[1]) / math.sqrt(2))
     assert f"{row['mean']['held_out_loss']:.4f} ± {row['spread']['held_out_loss']:.4f}" in out
-    assert found["data"]["tokens"]["train"] > 0
-    assert found["conditions"]["threads"] == 1
-    assert row["values"] == {"train.lr": 0.01}
-    assert found["answer"] == "the highest is 0.003"
-    assert all("held_out" in run and "curve" not in run for run in row["runs"].values())
-    assert (workspace / "docs/ledger.yaml").exists()
-    first = found["settings"]["1e-5"]["runs"]
-    apart = [row["runs"][seed]["held_out_loss"] - first[seed]["held_out_loss"] for seed in ("1", "2")]
+    apart = [row["runs"][seed]["held_out_loss"] - first["runs"][seed]["held_out_loss"] for seed in ("1", "2")]
     assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / 2:.4f}" in out
     p = student_tail(sum(apart) / abs(apart[0] - apart[1]), 1)
     beside = row["beside_first"]
     assert (beside["p"], beside["seeds"], beside["paired"]) == (pytest.approx(p), 2, True)
     assert beside["says"] in out
-    assert main(["study", "try-rates", "--table"]) == 0
-    assert capsys.readouterr().out in out
+    assert study(clone, "try-rates", "--table") in out
+    assert [name for name in rig.locks(clone) if name.startswith("study-try-rates-")]
+
+    (clone.path / "params.yaml").write_text((clone.path / "params.yaml").read_text() + "# another text\n")
+    again = study(clone, "try-rates", "--threads", "1")  # another sweep, whose models DVC already has
+    assert table(found["settings"]) in again
+    logs = [*clone.path.glob("runs/sweeps/study-try-rates-*/0001/log.txt")]
+    assert sorted("held-out loss" in log.read_text() for log in logs) == [False, True]
+    assert clone.json("docs/studies/try-rates.json")["conditions"] == found["conditions"]
+
+
+def test_each_run_has_the_values_of_its_setting_and_seed(workspace, studies):
+    params = load_params()
+    runs = planned(find_study("try-rates"), (1, 2), params, None)
+    assert list(runs) == [("1e-5", 1), ("0.01", 1), ("1e-5", 2), ("0.01", 2)]
+    for (setting, seed), values in runs.items():
+        whole = flatten(params) | values
+        assert (label(whole["train.lr"]), whole["train.seed"]) == (setting, seed)
+        assert (whole["train.tokens"], whole["model.layers"]) == (900, 1)
+        assert not {key for key, value in values.items() if value == flatten(params)[key]}
+    vectors = planned(find_study("try-vectors"), (7,), params, 3)
+    assert vectors["random", 7]["embedding.seed"] == 7  # drawn for each seed
+    assert "embedding.seed" not in vectors["as they are", 7]
+    assert vectors["random", 7]["runtime.threads"] == 3
+
+
+def ended(folder, **states):
+    """A sweep of study try-rates, with seed 1, whose runs have ended."""
+    runs = planned(find_study("try-rates"), (1,), load_params(), None)
+    sweep = plan.Sweep("s", "", "", ["train"] * len(runs), [*runs.values()], {})
+    for number in sweep.numbers:
+        (folder / "runs/sweeps/s" / f"{number:04d}").mkdir(parents=True)
+        sweep.end(number, **states[f"run_{number}"])
+    return sweep, runs
+
+
+def test_a_diverging_run_is_a_result_and_another_failure_is_none(workspace, studies):
+    nan = "update 3: loss nan, gradient norm nan at learning rate 0.01: not finite; lower train.lr"
+    trained = {
+        "held_out_perplexity": 4.0,
+        "train_loss": 1.5,
+        "updates": 9,
+        "tokens": 900,
+        "epochs": 0.1,
+        "parameters": 7,
+    }
+    sweep, runs = ended(workspace, run_1={"state": "done"}, run_2={"state": "failed", "why": nan})
+    (sweep.run(1) / "figures.json").write_text(json.dumps({"train": trained}))
+    found = results(sweep, runs)
+    assert found["1e-5"]["1"]["held_out_loss"] == math.log(4.0)
+    assert found["0.01"]["1"] == {"diverged": 1, "error": nan}
+    rows = summed_up(find_study("try-rates"), found)
+    assert rows["0.01"]["mean"] == {"diverged": 1}
+    assert "diverged" in table(rows)
+    sweep.end(2, state="failed", why="no space left on the disk")
+    with pytest.raises(CommandFailed, match=r"^run 2 .*: no space left on the disk; the same command tries it again$"):
+        results(sweep, runs)
 
 
 def row(*losses):
@@ -228,7 +220,7 @@ def test_tokens_of_another_preset_are_refused(workspace, studies, params, capsys
     params["data"]["train_stories"] = 7  # free
     assert workspace_problems(find_study("try-rates", studies), params) == ["vocab.min_count = 3, wanted 1"]
     with pytest.raises(InputError, match=r"wants the tokens of preset storybook.*tinylm preset storybook"):
-        Workbench(find_study("try-rates", studies), params)
+        planned(find_study("try-rates"), (1,), params, None)
 
 
 def test_counting_words_gives_the_loss_to_beat():
@@ -256,11 +248,14 @@ def test_the_page_of_the_recipe_shows_what_is_recorded():
 def test_every_study_of_the_package_can_be_run(study):
     assert len(study.settings) >= (1 if study.name == "epoch-1" else 2)
     for setting in study.settings:
-        sections = study.sections(setting)
+        sections: dict = {}
+        for key, value in study.values(setting).items():
+            section, _, name = key.partition(".")
+            sections.setdefault(section, {})[name] = value
         model = read_section(sections, "model", ModelSettings)
         read_section(sections, "train", TrainSettings)
         assert not model.problems_with_width(sections["embedding"]["width"])
-    assert workspace_problems(study, study.sections(next(iter(study.settings)))) == []
+    assert workspace_problems(study, sections) == []
 
 
 @pytest.mark.parametrize(

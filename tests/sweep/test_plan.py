@@ -137,7 +137,7 @@ def test_options_of_slurm():
     (["--to", "kv_bench", "-S", "train.lr=1,2", "--workers", "2"], "measures times"),
     (["--to", "vocab", "-S", "train.lr=1,2"], "--to vocab; allowed: train | evaluate"),
     (["--seeds", "1,1"], "--seeds 1,1; allowed"),
-    ([], "0 runs|1 runs; allowed: values to try"),
+    ([], "nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds"),
     (["--seeds", "1", "--workers", "0"], "--workers 0; allowed: more than 0"),
     (["-S", "model.layers=0,-1"], "model.layers = 0; allowed"),
 ])  # fmt: skip

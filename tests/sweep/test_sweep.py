@@ -101,6 +101,23 @@ def test_hopeless_runs_are_stopped_and_said_to_be(clone):
     assert [name for name in rig.locks(clone) if name.startswith("d-")] == ["d-0001"]
 
 
+def test_the_seeds_of_the_pipeline_are_runs_of_a_sweep_which_dvc_repro_takes_from_its_cache(clone):
+    said = rig.sweep(clone, "--to", "seed_score", code=2)
+    assert "--to seed_score is for the seeds of seeds.more, and there are none" in said
+    params = clone.path / "params.yaml"
+    before = params.read_text()
+    params.write_text(before.replace("  more: []", "  more: [2, 3]"))
+    said = rig.sweep(clone, "--to", "seed_score", "--workers", "2", "--name", "e")
+    assert "run 2 (seed_score@3) done in " in said
+    assert said.endswith("dvc repro takes what was made from DVC's cache\n")
+    assert [name for name in rig.locks(clone) if name.startswith("e-")] == []
+    done = clone.dvc("repro", "seeds")
+    for seed in (2, 3):
+        assert f"Stage 'seed_score@{seed}' is cached" in done
+    assert json.loads((clone.path / "data/figures/seeds.json").read_text())["perplexity"]["sd"] > 0
+    params.write_text(before)
+
+
 @pytest.mark.skipif(bool(slurm.missing()), reason=f"no SLURM can be set up here: {slurm.missing()}")
 def test_on_slurm_a_preempted_job_and_a_lost_host_end_with_the_same_bytes(tmp_path):
     with slurm.cluster(tmp_path) as made:

@@ -224,12 +224,14 @@ def _add_record(commands: Any) -> None:
 
 
 STUDY_NOTES = """\
-Trains on the tokens of this folder (data/vocab, data/tokens) and writes docs/studies/NAME.json. A run that is done is
-kept in runs/study: a study that was cut off resumes there."""
+Each setting and seed is a run of a sweep (tinylm sweep --help) that ends with stage train, on the vocabulary and tokens
+of this folder. A study that was cut off goes on when the same command is given again. Its result is written to
+docs/studies/NAME.json."""
 STUDY_EXAMPLES = """\
   tinylm study --list
   tinylm preset shakespeare-bpe && dvc repro vocab && tinylm study learning-rate
-  tinylm study epoch-1 --seeds 1,2,3 --threads 2
+  tinylm study epoch-1 --seeds 1,2,3 --threads 1 --workers 2
+  tinylm study learning-rate --on slurm --workers 8
   tinylm study epoch-1 --table
 """
 
@@ -239,6 +241,7 @@ def _add_study(commands: Any) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
     parser.add_argument("--threads", type=int, metavar="N", help="of each run (default: runtime.threads)")
+    sweep.add_places(parser)
     parser.add_argument("--list", action="store_true", help="name the studies and their questions")
     parser.add_argument("--table", action="store_true", help="print what docs/studies/NAME.json holds")
 

@@ -3,6 +3,7 @@
 import argparse
 
 from tinylm.base.config import InputError, load_params
+from tinylm.cli.sweep import Places
 from tinylm.studies import study_plan
 
 
@@ -17,19 +18,20 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.table:
         print(study_plan.table(study_plan.recorded(study)["settings"]))
         return
-    seeds = study_plan.chosen_seeds(arguments.seeds, study)
     if arguments.threads is not None and not 1 <= arguments.threads <= 1024:
         raise InputError(f"--threads {arguments.threads}; allowed: 1 to 1024")
     params = load_params()
 
     from tinylm.studies import ledger
-    from tinylm.studies.study import Workbench, run_study
+    from tinylm.studies import study as runs
+    from tinylm.sweep.begin import seeds_of
 
-    bench = Workbench(study, params, arguments.threads)
-    runs: study_plan.Runs = {name: {} for name in study.settings}
-    for setting, seed, result in run_study(bench, seeds):
-        runs[setting][str(seed)] = result
-    path, recorded = study_plan.write_record(study, bench.data(), runs)
+    places = Places(arguments, arguments.threads)
+    planned = runs.planned(study, tuple(seeds_of(arguments.seeds)) or study.seeds, params, arguments.threads)
+    trained_on = runs.data(params)
+    sweep = runs.sweep_of(study, list(planned.values()), places.workers, places.on, places.memory)
+    places.carry_out(sweep)
+    path, recorded = study_plan.write_record(study, trained_on, runs.results(sweep, planned))
     ledger.renew()
     print(study_plan.table(recorded["settings"]))
     print(f"{path}: {study.question}")

@@ -13,6 +13,7 @@ EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3,3e-3 --halving         hopeless runs are stopped
   tinylm sweep -S model.layers=2,4 --on slurm --workers 8 --slurm time=120 partition=gpu
+  tinylm sweep --to seed_score --workers 2                       the seeds of seeds.more, then dvc repro
   tinylm sweep --status                                          the newest; or --status NAME
   tinylm sweep --resume                                          after Ctrl-C, and what failed again
 """
@@ -30,13 +31,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", metavar="N,N", help="values of train.seed, each with every setting")
     parser.add_argument("--name", metavar="NAME", help="of the sweep (default: sweep-1, sweep-2 and so on)")
     parser.add_argument("--to", default="evaluate", metavar="STAGE", help="the last stage (default %(default)s)")
-    parser.add_argument("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at once (default: cores / runtime.threads)")
-    parser.add_argument("--memory", type=float, metavar="GIB", help="of each run (local default: its share of all)")
+    add_places(parser)
     parser.add_argument(
         "--halving", type=int, nargs="?", const=4, metavar="N", help="stop runs beside which others are better: after "
         "a validation, N, N * N and so on, one in N goes on (default 4)",
     )  # fmt: skip
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """The options that say where runs go on, and how many at once."""
+    parser.add_argument("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
+    parser.add_argument("--workers", type=int, metavar="N", help="runs at once (default: cores / runtime.threads)")
+    parser.add_argument("--memory", type=float, metavar="GIB", help="of each run (local default: its share of all)")
     parser.add_argument(
         "--slurm",
         nargs="+",
@@ -58,33 +64,51 @@ def run(arguments: argparse.Namespace) -> None:
     _carry_out(arguments)
 
 
-def _carry_out(arguments: argparse.Namespace) -> None:
-    from tinylm.base.config import InputError, load_params, read_section
-    from tinylm.host.runtime import RuntimeSettings
-    from tinylm.host.workers import cores
-    from tinylm.sweep import begin, engines, plan
+class Places:
+    """Where the runs of a sweep go on, checked: --on, --workers, --memory and --slurm. Raises InputError."""
 
-    runtime = read_section(load_params(), "runtime", RuntimeSettings)
-    workers = arguments.workers if arguments.workers is not None else max(1, cores() // runtime.threads)
-    for name, value in (("workers", workers), ("memory", arguments.memory), ("halving", arguments.halving)):
-        if value is not None and value <= (name == "halving"):
-            raise InputError(f"--{name} {value:g}; allowed: more than {int(name == 'halving')}")
-    options = begin.slurm_options(arguments.slurm, runtime.threads)
+    def __init__(self, arguments: argparse.Namespace, threads: int | None = None) -> None:
+        from tinylm.base.config import InputError, load_params, read_section
+        from tinylm.host.runtime import RuntimeSettings
+        from tinylm.host.workers import cores
+        from tinylm.sweep import begin
+
+        runtime = read_section(load_params(), "runtime", RuntimeSettings)
+        self.on, self.memory, self.every_s = arguments.on, arguments.memory, runtime.log_every_s
+        threads = threads or runtime.threads
+        self.workers = arguments.workers if arguments.workers is not None else max(1, cores() // threads)
+        for name, value in (("workers", self.workers), ("memory", self.memory)):
+            if value is not None and value <= 0:
+                raise InputError(f"--{name} {value:g}; allowed: more than 0")
+        self.slurm = begin.slurm_options(arguments.slurm, threads)
+
+    def carry_out(self, sweep: Any) -> None:
+        """All runs that are left."""
+        from tinylm.sweep import engines
+
+        stages = "|".join(dict.fromkeys(sweep.targets))
+        print(f"{sweep.name}: {len(sweep.runs)} runs to stage {stages}, {self.workers} at once ({self.on})", flush=True)
+        if self.on == "slurm":
+            engines.run_slurm(sweep, self.workers, self.every_s, self.slurm)
+        else:
+            engines.run_local(sweep, self.workers, self.every_s)
+
+
+def _carry_out(arguments: argparse.Namespace) -> None:
+    from tinylm.base.config import InputError
+    from tinylm.sweep import begin, plan
+
+    places = Places(arguments)
+    if arguments.halving is not None and arguments.halving < 2:
+        raise InputError(f"--halving {arguments.halving}; allowed: more than 1")
     if arguments.resume is not None:
         sweep = plan.open_sweep(arguments.resume or None)
         sweep.begin_again()
     else:
-        sweep = begin.begin(
-            arguments.values, arguments.seeds, arguments.name, arguments.to, workers, arguments.on, arguments.memory,
-            arguments.halving,
-        )  # fmt: skip
-    print(
-        f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.stage}, {workers} at once ({arguments.on})", flush=True
-    )
-    if arguments.on == "slurm":
-        engines.run_slurm(sweep, workers, runtime.log_every_s, options)
-    else:
-        engines.run_local(sweep, workers, runtime.log_every_s)
+        targets = begin.targets_of(arguments.to, places.workers, places.on)
+        planned = begin.grid(arguments.values, arguments.seeds, targets)
+        sweep = begin.begin(planned, arguments.name, places.workers, places.on, places.memory, arguments.halving)
+    places.carry_out(sweep)
     _ended(sweep, plan)
 
 
@@ -99,4 +123,7 @@ def _ended(sweep: Any, plan: Any) -> None:
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"
         raise CommandFailed(f"{len(failed)} of {len(sweep.runs)} runs failed, the others are whole; {again}")
-    print(f"dvc exp show, dvc exp apply {sweep.experiment(1)}, tinylm compare --all")
+    if "@" in sweep.targets[0]:
+        print("dvc repro takes what was made from DVC's cache")
+    else:
+        print(f"dvc exp show, dvc exp apply {sweep.experiment(1)}, tinylm compare --all")

@@ -1,7 +1,6 @@
 """Studies: one question each, answered by training with several settings and seeds; their definitions and results.
 
-docs/studies/NAME.json has every figure of every run except its training curve, which no table or plot shows; that stays
-with the run in runs/study.
+docs/studies/NAME.json has every figure of every run.
 """
 
 import dataclasses
@@ -20,10 +19,9 @@ from tinylm.reporting.library import STUDIES, published, recorded_studies
 
 FILE = Path(__file__).with_name("studies.yaml")
 NEEDED = ("preset", "question", "seeds")
-ALLOWED = (*NEEDED, "system", "answer", "held_out_every", "set", "vary", "settings")
+ALLOWED = (*NEEDED, "system", "answer", "set", "vary", "settings")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
 FIGURES = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates", "tokens", "diverged")
-CURVE = "curve"  # the figure of a run that docs/studies leaves out
 
 Values = dict[str, Any]  # "section.key" -> value
 Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> figures of the run
@@ -40,20 +38,11 @@ class Study:
     common: Values
     settings: dict[str, Values]
     system: str = ""  # the published system that asked or answered it
-    held_out_every: int = 1  # one batch of held-out in this many is scored
     answer: str = ""  # what the system found
 
     def values(self, setting: str) -> Values:
         """Every value of the preset as this setting has it."""
         return preset_values(self.preset) | self.common | self.settings[setting]
-
-    def sections(self, setting: str) -> dict[str, dict[str, Any]]:
-        """The values as params.yaml holds them."""
-        nested: dict[str, dict[str, Any]] = {}
-        for key, value in self.values(setting).items():
-            section, _, name = key.partition(".")
-            nested.setdefault(section, {})[name] = value
-        return nested
 
 
 def label(value: Any) -> str:
@@ -89,7 +78,6 @@ def _study(name: str, row: Any, source: str) -> Study:
         dict(row.get("set") or {}),
         _settings(row),
         row.get("system", ""),
-        row.get("held_out_every", 1),
         row.get("answer", "").format(published=Figures(published())),
     )
     known = preset_values(study.preset)
@@ -131,16 +119,6 @@ def listed() -> str:
     )
 
 
-def chosen_seeds(text: str | None, study: Study) -> tuple[int, ...]:
-    """The seeds of --seeds, or of the study if it is not given. Raises InputError."""
-    if text is None:
-        return study.seeds
-    words = text.split(",")
-    if not all(word.strip().isdecimal() for word in words) or len({int(word) for word in words}) != len(words):
-        raise InputError(f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3")
-    return tuple(int(word) for word in words)
-
-
 def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
     """For each setting: its values, mean and standard deviation over seeds of every figure, and the runs' figures;
     `beside_first` for those after the first (`beside_the_first`)."""
@@ -153,7 +131,7 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
             "values": study.settings[setting],
             "mean": {name: statistics.fmean(column) for name, column in columns.items() if column},
             "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
-            "runs": {seed: {k: v for k, v in run.items() if k != CURVE} for seed, run in by_seed.items()},
+            "runs": by_seed,
         }
     for setting, found in beside_the_first(rows).items():
         rows[setting]["beside_first"] = dataclasses.asdict(found)
@@ -163,7 +141,8 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
 def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, dict[str, Any]]:
     """Write docs/studies/NAME.json; returns the file and its content."""
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed}, key=int)
-    first = next(run for by_seed in runs.values() for run in by_seed.values())
+    measured = [run["conditions"] for by_seed in runs.values() for run in by_seed.values() if "conditions" in run]
+    before = recorded_studies().get(study.name, {})  # if all were in DVC's cache
     record = {
         "name": study.name,
         "question": study.question,
@@ -171,7 +150,6 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
         "answer": study.answer,
         "preset": study.preset,
         "set": study.common,
-        "held_out_every": study.held_out_every,
         "seeds": [int(seed) for seed in seeds],
         "commands": [
             f"tinylm preset {study.preset}",
@@ -180,7 +158,7 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
         ],
         "date": time.strftime("%Y-%m-%d"),
         "revision": revision(),
-        "conditions": first["conditions"],
+        "conditions": measured[0] if measured else before.get("conditions"),
         "data": data,
         "settings": summed_up(study, runs),
     }

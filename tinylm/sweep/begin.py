@@ -7,6 +7,7 @@ from typing import Any
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.host.stage_inputs import PIPELINE
+from tinylm.presets.write import Values
 from tinylm.sweep import halving, plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expanded, freeze, git
@@ -14,21 +15,39 @@ from tinylm.sweep.recording import expanded, freeze, git
 MOST = 9999  # runs
 
 
-def _seeds(text: str | None) -> list[int]:
+def seeds_of(text: str | None) -> list[int]:
+    """The seeds of `--seeds 1,2,3`; [] without any. Raises InputError."""
     words = text.split(",") if text is not None else []
     if not all(word.strip().isdecimal() for word in words) or len({int(word) for word in words}) != len(words):
         raise InputError(f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3")
     return [int(word) for word in words]
 
 
-def _check_stage(stage: str, workers: int, on: str) -> None:
-    stages = [name for name in load_params(PIPELINE)["stages"] if name not in ("download", "vocab")]
+def targets_of(stage: str, workers: int, on: str) -> list[str]:
+    """The stages that `--to STAGE` stands for: itself, or one for each of `seeds.more`. Raises InputError."""
+    stages = {name: how for name, how in load_params(PIPELINE)["stages"].items() if name not in ("download", "vocab")}
     if stage not in stages:
         raise InputError(f"--to {stage}; allowed: {' | '.join(stages)}")
     if stage in plan.TIMED and (workers > 1 or on != "local"):
         raise InputError(
             f"--to {stage} measures times, which runs beside it disturb; allowed: with --workers 1, locally"
         )
+    over = list(stages[stage].get("matrix", {}).values())
+    if not over:
+        return [stage]
+    section, _, key = str(over[0]).strip("${}").partition(".")
+    more = load_params()[section][key]
+    if not more:
+        raise InputError(f"--to {stage} is for the seeds of {section}.{key}, and there are none; allowed: such as [2]")
+    return [f"{stage}@{member}" for member in more]
+
+
+def grid(values: list[str], seeds: str | None, targets: list[str]) -> list[tuple[Values, str]]:
+    """(values, stage it ends with) of each run that `-S` and `--seeds` ask for. Raises InputError."""
+    runs = plan.product(expanded(values), seeds_of(seeds))
+    if not values and not seeds and len(targets) == 1 and "@" not in targets[0]:
+        raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
+    return [(run, target) for run in runs for target in targets]
 
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
@@ -46,25 +65,19 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
 
 
 def begin(
-    values: list[str],
-    seeds: str | None,
+    planned: list[tuple[Values, str]],
     name: str | None,
-    stage: str,
     workers: int,
     on: str,
     memory_gib: float | None,
-    factor: int | None,
+    factor: int | None = None,
 ) -> Sweep:
     """Write a new sweep into its folder. Raises InputError, and writes nothing, if none of its runs could begin."""
-    _check_stage(stage, workers, on)
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
         raise InputError(f"{Path.cwd()}: not the folder of a git repository, whose root a sweep needs; cd there")
-    axes, base = expanded(values), Path(PARAMS_FILE).read_text(encoding="utf-8")
-    runs = plan.product(axes, _seeds(seeds))
-    if (not values and not seeds) or len(runs) > MOST:
-        raise InputError(
-            f"{len(runs)} runs; allowed: values to try, -S KEY=VALUE,VALUE or --seeds N,N, at most {MOST} runs"
-        )
+    base, runs = Path(PARAMS_FILE).read_text(encoding="utf-8"), [run for run, _ in planned]
+    if len(runs) > MOST:
+        raise InputError(f"{len(runs)} runs; allowed: at most {MOST}")
     problems = {str(n): said for n, run in enumerate(runs, 1) if (said := plan.problem(base, run))}
     if len(problems) == len(runs):
         raise InputError(next(iter(problems.values())))
@@ -79,7 +92,8 @@ def begin(
     if memory_gib is None and on == "local":
         memory_gib = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 / workers, 1)
     baseline, commit = freeze(chosen, folder.absolute() / "index")
-    sweep = Sweep(chosen, baseline, commit, stage, runs, problems, memory_gib, rule, trials)
+    targets = [target for _, target in planned]
+    sweep = Sweep(chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials)
     for number, said in problems.items():
         sweep.end(int(number), state=plan.FAILED, why=said)
         print(f"run {number} ({sweep.label(int(number))}): {said}", flush=True)

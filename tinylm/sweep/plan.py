@@ -38,7 +38,7 @@ class Sweep:
     name: str
     baseline: str  # the commit that the experiments belong to
     commit: str  # what was in the folder: code and parameters of every run
-    stage: str  # the stage that each run ends with
+    targets: list[str]  # the stage that each run ends with
     runs: list[Values]
     refused: dict[str, str]  # number of a run whose values are not allowed -> why
     memory_gib: float | None = None  # of a run
@@ -64,12 +64,18 @@ class Sweep:
         return f"{self.name}-{number:04d}"
 
     def label(self, number: int) -> str:
-        """The run's values, short: lr=0.0003 layers=2 seed=1."""
-        return " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in self.runs[number - 1].items())
+        """The run's values, short: lr=0.0003 layers=2 seed=1; or the stage that it alone ends with."""
+        target = [self.targets[number - 1]] if "@" in self.targets[number - 1] else []
+        values = self.runs[number - 1].items()
+        return " ".join([*target, *(f"{key.rpartition('.')[2]}={value}" for key, value in values)])
 
     def state(self, number: int) -> State:
         """How a run ended; {} if it has not."""
         return _read(self.run(number) / "state.json")
+
+    def figures(self, number: int) -> State:
+        """What a run that is done counted and scored, and where; {} for one of a single seed of `seeds.more`."""
+        return _read(self.run(number) / "figures.json")
 
     def progress(self, number: int) -> State:
         """How far a run got: update, tokens and held-out loss of its last validation, and how often it was begun."""

@@ -159,9 +159,13 @@ class Worker:
         try:
             params = self.slot.enter(number, sweep.runs[number - 1])
             self.make_shared(params)
-            self.slot.reproduce(sweep.stage)
-            self.slot.record(number)
-            end = {"state": plan.DONE, **self.figures()}
+            target = sweep.targets[number - 1]
+            self.slot.reproduce(target)
+            if "@" in target:  # a part of a run: what it made is in DVC's cache, for dvc repro
+                end = {"state": plan.DONE}
+            else:
+                self.slot.record(number)
+                end = {"state": plan.DONE, **self.figures()}
         except Killed as killed:
             if tries < TRIES:
                 return
@@ -191,8 +195,12 @@ class Worker:
             time.sleep(_WAIT_S)
 
     def figures(self) -> dict[str, Any]:
-        """The held-out loss and, if the run was scored, its perplexity on the evaluation stories."""
+        """Keep the run's figures; the held-out loss and, if it was scored, the perplexity on the evaluation stories."""
+        run = self.sweep.run(self.number)
         known = {name: read_json(paths.figures(name)) for name in ("train", "evaluate") if exists(paths.figures(name))}
+        for timed in run.glob(f"{paths.TIMES}/train/*.json"):  # none if DVC had the model of an earlier run
+            known["conditions"] = read_json(timed)["conditions"]
+        write_json(run / "figures.json", known)
         held_out = known.get("train", {}).get("held_out_perplexity")
         loss = math.log(held_out) if held_out else None
         return {"held_out": loss, "perplexity": known.get("evaluate", {}).get("perplexity")}
