@@ -4,7 +4,8 @@ The hosts are two network namespaces joined by a veth pair, each with a name and
 munged run on the first. While the sweep runs, a job is preempted by one of a higher partition, and the second host is
 lost with all that runs there; both runs must be queued again, go on from their snapshots and end with the bytes of a
 run by `dvc exp run`. Needs root, Debian's packages slurm-wlm and munge, `ip` and the package submitit.
---nodes: also one run of `train.processes: 2` under srun and torchrun, a process on each host.
+--nodes: also one run of `train.processes: 2` under srun and torchrun, a process on each host. --limit: only a run that
+reaches its time limit (three minutes). --in FOLDER COMMAND ...: only this command, in a folder, on the first host.
 """
 
 import argparse
@@ -216,17 +217,8 @@ def resumed(clone: Clone) -> int:
 def troubled_sweep(folder: Path, made: Cluster, seeds: int, tokens: int) -> None:
     """A sweep in which a job is preempted and a host is lost."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
-    words = ["--seeds", ",".join(map(str, range(1, seeds + 1))), "--on", "slurm", "--workers", "2", "--name", "s",
-             "--slurm", "time=30", "partition=low"]  # fmt: skip
-    environment = clone.environment(
-        SLURM_CONF=str(made.config), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    )
-    log = folder / "sweep.log"
-    with open(log, "wb") as out:
-        process = subprocess.Popen(
-            made.inside(0, sys.executable, "-m", "tinylm.cli", "sweep", *words),
-            cwd=clone.path, env=environment, stdout=out, stderr=out,
-        )  # fmt: skip
+    log, listed = folder / "sweep.log", ",".join(map(str, range(1, seeds + 1)))
+    process = _begun(clone, made, log, "--seeds", listed, "--workers", "2", "--slurm", "time=30", "partition=low")
     try:
         note = clone.path / "runs/sweeps/s/slurm.json"
         wait_for("the jobs are queued", lambda: note.exists() or process.poll() is not None)
@@ -257,6 +249,35 @@ def troubled_sweep(folder: Path, made: Cluster, seeds: int, tokens: int) -> None
     )
 
 
+def _begun(clone: Clone, made: Cluster, log: Path, *words: str) -> "subprocess.Popen[bytes]":
+    """`tinylm sweep WORDS` on the first host."""
+    environment = clone.environment(
+        SLURM_CONF=str(made.config), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+    command = made.inside(0, sys.executable, "-m", "tinylm.cli", "sweep", "--on", "slurm", "--name", "s", *words)
+    with open(log, "wb") as out:
+        return subprocess.Popen(command, cwd=clone.path, env=environment, stdout=out, stderr=out)
+
+
+def limited_sweep(folder: Path, made: Cluster, tokens: int) -> None:
+    """A run that takes longer than SLURM gives it: two minutes, and submitit's signal comes 90 s before their end."""
+    clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
+    log = folder / "sweep.log"
+    process = _begun(clone, made, log, "--seeds", "2", "--workers", "1", "--slurm", "time=2", "partition=low")
+    try:
+        code = process.wait(timeout=1200)
+    finally:
+        process.kill()
+    assert code == 0, log.read_text()
+    job = json.loads((clone.path / "runs/sweeps/s/slurm.json").read_text())["1"]
+    times = restarts(made, job)
+    assert times, "the job was not queued again"
+    assert resumed(clone) == 1
+    assert rig.locks(clone)["s-0001"] == rig.serially(serial, {"train.seed": 2})
+    print(log.read_text())
+    print(f"job {job} reached its time limit and was queued again {times} times: the hashes of a run by dvc exp run")
+
+
 def several_nodes(folder: Path, made: Cluster) -> None:
     """`train.processes: 2` under srun and torchrun, one process on each host."""
     clone = rig.lab(folder / "nodes", train__processes=2)
@@ -280,10 +301,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=300000, help="of a run")
     parser.add_argument("--nodes", action="store_true", help="also train.processes: 2 on two hosts")
+    parser.add_argument("--limit", action="store_true", help="only a run that reaches its time limit")
+    parser.add_argument("--in", dest="folder", metavar="FOLDER", help="only the command that follows, there")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if lacking := missing():
         sys.exit(f"this machine lacks {lacking}")
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as made:
+        if arguments.folder:
+            words = made.inside(0, *arguments.command)
+            environment = {**os.environ, "SLURM_CONF": str(made.config)}
+            sys.exit(subprocess.run(words, cwd=arguments.folder, env=environment).returncode)
+        if arguments.limit:
+            return limited_sweep(Path(folder), made, 8 * arguments.tokens)
         troubled_sweep(Path(folder), made, arguments.seeds, arguments.tokens)
         if arguments.nodes:
             several_nodes(Path(folder), made)
