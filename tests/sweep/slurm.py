@@ -5,7 +5,8 @@ munged run on the first. While the sweep runs, a job is preempted by one of a hi
 lost with all that runs there; both runs must be queued again, go on from their snapshots and end with the bytes of a
 run by `dvc exp run`. Needs root, Debian's packages slurm-wlm and munge, `ip` and the package submitit.
 --nodes: also one run of `train.processes: 2` under srun and torchrun, a process on each host. --limit: only a run that
-reaches its time limit (three minutes). --in FOLDER COMMAND ...: only this command, in a folder, on the first host.
+reaches its time limit (three minutes). --cut: only a host whose network is cut. --in FOLDER COMMAND ...: only this
+command, in a folder, on the first host.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -259,6 +261,32 @@ def _begun(clone: Clone, made: Cluster, log: Path, *words: str) -> "subprocess.P
         return subprocess.Popen(command, cwd=clone.path, env=environment, stdout=out, stderr=out)
 
 
+def cut_off_sweep(folder: Path, made: Cluster, tokens: int) -> None:
+    """The second host's network is cut in the middle of a run and comes back: the run goes on there or elsewhere."""
+    clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
+    log = folder / "sweep.log"
+    process = _begun(clone, made, log, "--seeds", "2,3", "--workers", "2", "--slurm", "time=30", "partition=low")
+    try:
+        wait_for("the jobs are queued", lambda: (clone.path / "runs/sweeps/s/slurm.json").exists() or process.poll())
+        wait_for("a snapshot on n2", lambda: with_snapshot(clone, made, "n2"))
+        job = with_snapshot(clone, made, "n2")
+        subprocess.run(["ip", "-n", SPACES[1], "link", "set", "right", "down"], check=True)
+        wait_for(f"job {job} is queued again", lambda: restarts(made, job), 300)
+        print(f"job {job} was queued again, {len(running(made))} jobs are running", flush=True)
+        time.sleep(5)
+        subprocess.run(["ip", "-n", SPACES[1], "link", "set", "right", "up"], check=True)
+        code = process.wait(timeout=900)
+        assert code == 0, log.read_text()
+    finally:
+        process.kill()
+    recorded = rig.locks(clone)
+    assert sorted(recorded) == ["s-0001", "s-0002"]
+    for n in (1, 2):
+        assert recorded[f"s-{n:04d}"] == rig.serially(serial, {"train.seed": n + 1}), f"run {n}: other bytes"
+    print(log.read_text())
+    print(f"the network of n2 was cut while job {job} ran there: all runs have the hashes of runs by dvc exp run")
+
+
 def limited_sweep(folder: Path, made: Cluster, tokens: int) -> None:
     """A run that takes longer than SLURM gives it: two minutes, and submitit's signal comes 90 s before their end."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
@@ -302,9 +330,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=300000, help="of a run")
     parser.add_argument("--nodes", action="store_true", help="also train.processes: 2 on two hosts")
     parser.add_argument("--limit", action="store_true", help="only a run that reaches its time limit")
+    parser.add_argument("--cut", action="store_true", help="only a host whose network is cut")
     parser.add_argument("--in", dest="folder", metavar="FOLDER", help="only the command that follows, there")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts end too
     if lacking := missing():
         sys.exit(f"this machine lacks {lacking}")
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as made:
@@ -313,7 +343,9 @@ def main() -> None:
             environment = {**os.environ, "SLURM_CONF": str(made.config)}
             sys.exit(subprocess.run(words, cwd=arguments.folder, env=environment).returncode)
         if arguments.limit:
-            return limited_sweep(Path(folder), made, 8 * arguments.tokens)
+            return limited_sweep(Path(folder), made, arguments.tokens)
+        if arguments.cut:
+            return cut_off_sweep(Path(folder), made, arguments.tokens)
         troubled_sweep(Path(folder), made, arguments.seeds, arguments.tokens)
         if arguments.nodes:
             several_nodes(Path(folder), made)

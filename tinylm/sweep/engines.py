@@ -190,7 +190,8 @@ class Task:
 
         if self.process is not None:
             self.process.terminate()
-            self.process.wait()
+            with contextlib.suppress(ChildProcessError):  # wait() takes a lock that the call interrupted here holds
+                os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         return submitit.helpers.DelayedSubmission(Task(self.folder), number)
 
 

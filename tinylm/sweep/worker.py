@@ -18,7 +18,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from os.path import exists
 from typing import IO, Any
@@ -129,8 +129,11 @@ class Worker:
             raise CommandFailed(why)
         write_json(place, known | noted)
 
-    def do_all(self, numbers: list[int]) -> None:
-        """Work on runs until none of these is free."""
+    def do_all(self, numbers: Sequence[int], wait: bool = False) -> None:
+        """Work on runs until none of these is free; or, where another process has one, wait until that has ended.
+
+        wait: as a job of the cluster must, which may have been queued again while its first host is cut off, not lost.
+        """
         left = list(numbers)
         while left:
             worked = False
@@ -145,8 +148,10 @@ class Worker:
                         self.number, self.log, self.stage_s = number, log, 0.0
                         self.do(number)
                         worked = True
-            if not worked:
+            if not worked and not wait:
                 return
+            if not worked and left:
+                time.sleep(_WAIT_S)
 
     def do(self, number: int) -> None:
         """One run, from where an earlier process left it to its experiment, and how it ended."""
@@ -208,13 +213,15 @@ class Worker:
 
 def main() -> None:
     _die_with_parent(signal.SIGTERM)  # so that a stage writes its snapshot
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGUSR2):  # from the terminal, from SLURM before a time limit: for the parent
+        signal.signal(number, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
     importlib.import_module("stages")  # sets what torch reads when it is imported
     for name in ("stages.train", "stages.evaluate", *(["optuna"] if sweep.halving else [])):
         importlib.import_module(name)
     worker = Worker(sweep)
-    worker.do_all([int(word) for word in sys.argv[2:]] or list(sweep.numbers))
+    mine = [int(word) for word in sys.argv[2:]]
+    worker.do_all(mine or sweep.numbers, wait=bool(mine))
 
 
 if __name__ == "__main__":
