@@ -81,12 +81,12 @@ def locks(clone: Clone) -> dict[str, dict[str, Any]]:
     return found
 
 
-def serially(clone: Clone, values: dict[str, Any]) -> dict[str, Any]:
+def serially(clone: Clone, values: dict[str, Any], to: str = "evaluate") -> dict[str, Any]:
     """The dvc.lock of the same run by `dvc exp run` in a clone with a cache of its own."""
     words = [word for key, value in values.items() for word in ("-S", f"{key}={value}")]
-    clone.dvc("exp", "run", *words, "evaluate")
+    clone.dvc("exp", "run", *words, to)
     stages = yaml.safe_load((clone.path / "dvc.lock").read_text())["stages"]
-    return {name: stages[name] for name in STAGES}
+    return {name: stages[name] for name in STAGES[: STAGES.index(to) + 1]}
 
 
 def workers(process: subprocess.Popen[bytes]) -> tuple[list[psutil.Process], list[psutil.Process]]:
