@@ -236,12 +236,16 @@ def test_settings_are_named_by_their_value(value, name):
     assert label(value) == name
 
 
-def test_the_page_of_the_recipe_shows_what_is_recorded():
-    page = (ROOT / "docs/explanation/recipe.md").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "docs/studies/ingredients.json").read_text(encoding="utf-8"))
-    assert f"```text\n{table(found['settings'])}\n```" in page
-    assert len(found["seeds"]) == 3
-    assert set(found["settings"]) == set(find_study("ingredients").settings)
+def test_pages_show_what_is_recorded():
+    recipe, results = (
+        (ROOT / f"docs/{page}.md").read_text("utf-8") for page in ("explanation/recipe", "reference/results")
+    )
+    baseline = [study.name for study in read_studies().values() if study.preset == "assignment-baseline"]
+    for page, name in [(recipe, "ingredients"), *((results, name) for name in baseline)]:
+        found = json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8"))
+        assert f"```text\n{table(found['settings'])}\n```" in page
+        assert found["seeds"] == list(find_study(name).seeds)
+        assert set(found["settings"]) == set(find_study(name).settings)
 
 
 @pytest.mark.parametrize("study", read_studies().values(), ids=lambda study: study.name)
