@@ -67,9 +67,11 @@ def test_no_parameters_are_no_run(revision):
 
 def test_seeds_need_not_be_there(revision):
     assert read_run(revision()).notes == []
-    run = read_run(revision(**{"metrics/seeds.json": {"n": 3}}))
-    assert run.notes == ["stage seeds is not of these parameters: dvc.lock does not have it"]
-    assert "seeds" not in run.metrics
+    for more, told in ([2, 3], ["stage seeds is not of these parameters: dvc.lock does not have it"]), ([], []):
+        params = f"train:\n  lr: 3e-3\n  seed: 1\nseeds:\n  more: {more}\n"
+        run = read_run(revision(**{"metrics/seeds.json": {"n": 3}, "params.yaml": params}))
+        assert run.notes == told  # nobody misses what nobody asked for
+        assert "seeds" not in run.metrics
 
 
 def test_a_stage_of_other_parameters_is_told(revision):

@@ -106,6 +106,7 @@ def read_run(revision: Revision) -> Run:
     lock = (
         {name: stage for name, stage in stages.items() if isinstance(stage, dict)} if isinstance(stages, dict) else {}
     )
+    wanted = (params.get("seeds") or {}).get("more")
     metrics, written = {}, {}
     for name in METRICS:
         before = len(notes)
@@ -115,7 +116,7 @@ def read_run(revision: Revision) -> Run:
             if (found := text(path)) is not None:
                 metrics[name], written[path] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
                 break
-        if name == "seeds" and name not in metrics:  # seeds are run only if somebody wants them
+        if name == "seeds" and not (wanted and name in metrics):  # seeds are run only if somebody wants them
             del notes[before:]
     evaluated = metrics.get("evaluate", {})
     strange = [key for key in FIGURES if evaluated.get(key) is not None and as_number(evaluated[key]) is None]
@@ -126,6 +127,8 @@ def read_run(revision: Revision) -> Run:
     stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
     if "seeds" in stale:
         del metrics["seeds"]
+        if not wanted:
+            del stale["seeds"]
     more = {}
     for seed in _further_seeds(metrics.get("seeds", {})) if stories else []:
         scored = _mapping(text(paths.seed_score(seed)) or "")
