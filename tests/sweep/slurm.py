@@ -343,7 +343,7 @@ def main() -> None:
             environment = {**os.environ, "SLURM_CONF": str(made.config)}
             sys.exit(subprocess.run(words, cwd=arguments.folder, env=environment).returncode)
         if arguments.limit:
-            return limited_sweep(Path(folder), made, 2 * arguments.tokens)
+            return limited_sweep(Path(folder), made, 3 * arguments.tokens)
         if arguments.cut:
             return cut_off_sweep(Path(folder), made, arguments.tokens)
         troubled_sweep(Path(folder), made, arguments.seeds, arguments.tokens)
