@@ -111,6 +111,14 @@ def test_a_study_is_a_sweep_and_its_result_is_written_and_printed(clone):
     assert study(clone, "try-rates", "--table") in out
     assert [name for name in rig.locks(clone) if name.startswith("study-try-rates-")]
 
+    (sweep,) = clone.path.glob("runs/sweeps/study-try-rates-*")
+    (sweep / "0002/state.json").unlink()  # as if it had been cut off
+    clone.run("git", "checkout", "-q", "docs/ledger.yaml")
+    again = study(clone, "try-rates", "--threads", "1")
+    assert [n for n in range(1, 5) if f"run {n} (" in again] == [2]
+    assert [sweep] == [*clone.path.glob("runs/sweeps/study-try-rates-*")]
+    assert clone.json("docs/studies/try-rates.json")["settings"]["0.01"]["mean"] == row["mean"]
+
     (clone.path / "params.yaml").write_text((clone.path / "params.yaml").read_text() + "# another text\n")
     again = study(clone, "try-rates", "--threads", "1")  # another sweep, whose models DVC already has
     assert table(found["settings"]) in again

@@ -13,6 +13,7 @@ from tinylm.base.config import InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.compare.provenance import revision
 from tinylm.compare.statistics import NO_CLAIM, claimed, holm, seed_error, shared_seeds
+from tinylm.host.runtime import conditions
 from tinylm.presets.write import flatten, names, preset_values
 from tinylm.reporting.figures import Figures
 from tinylm.reporting.library import STUDIES, published, recorded_studies
@@ -142,7 +143,7 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
     """Write docs/studies/NAME.json; returns the file and its content."""
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed}, key=int)
     measured = [run["conditions"] for by_seed in runs.values() for run in by_seed.values() if "conditions" in run]
-    before = recorded_studies().get(study.name, {})  # if all were in DVC's cache
+    before, threads = recorded_studies().get(study.name, {}), load_params()["runtime"]["threads"]  # if DVC had them all
     record = {
         "name": study.name,
         "question": study.question,
@@ -158,7 +159,7 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
         ],
         "date": time.strftime("%Y-%m-%d"),
         "revision": revision(),
-        "conditions": measured[0] if measured else before.get("conditions"),
+        "conditions": measured[0] if measured else before.get("conditions") or conditions(None, threads),
         "data": data,
         "settings": summed_up(study, runs),
     }
