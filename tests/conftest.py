@@ -52,6 +52,7 @@ FULL = (
     "scoring/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
     "scoring/test_copied.py::test_real_stories_equal_the_search_by_hand",
     "scoring/test_ngram.py::test_tinystories_perplexity",
+    "sweep/test_race.py::test_a_recipe_is_a_record_if_it_is_better_in_time_and_is_kept_whole",
     "sweep/test_sweep.py",
     "text/corpus/test_rows.py::test_short_way_of_cleaning_is_the_rule",
     "text/storybook/test_corpus.py",

@@ -13,7 +13,7 @@ import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.printable import visible
-from tinylm.cli import compare, export, handin, plan, publish, standin, sweep
+from tinylm.cli import compare, export, handin, plan, publish, race, standin, sweep
 from tinylm.host.command import guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -74,6 +74,7 @@ PURPOSES = {
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
     "study": "answer a question by training with several settings and seeds",
     "sweep": "run many settings and seeds, each a DVC experiment, here or on a cluster",
+    "race": "the loss after a time beside the record's, or the time to a tuned nanoGPT's loss",
     "compare": "what two or more runs differ in, and how sure the difference is",
     "plan": "how many seeds and stories show a difference of a given size, by the noise of earlier runs",
     "export": "write the model as transformers or llama.cpp loads it",
@@ -81,7 +82,7 @@ PURPOSES = {
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
 ANYWHERE = ("generate", "attention", "lab", "export", "import", "standin")  # they need no pipeline
-IN_A_CLONE = ("check", "preset", "sweep")  # without dvc.yaml, what they propose or write would be of no use
+IN_A_CLONE = ("check", "preset", "sweep", "race")  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
 input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
@@ -278,6 +279,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_record(commands)
     _add_study(commands)
     sweep.add_options(_command(commands, "sweep", sweep.EXAMPLES, sweep.NOTES))
+    race.add_options(_command(commands, "race", race.EXAMPLES, race.NOTES))
     publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
     handin.add_options(_command(commands, "handin", handin.EXAMPLES, handin.NOTES))
     compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))

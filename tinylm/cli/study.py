@@ -24,12 +24,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     from tinylm.studies import ledger
     from tinylm.studies import study as runs
-    from tinylm.sweep.begin import seeds_of
+    from tinylm.sweep.begin import go_on_or_begin, seeds_of
 
     places = Places(arguments, arguments.threads)
     planned = runs.planned(study, tuple(seeds_of(arguments.seeds)) or study.seeds, params, arguments.threads)
     trained_on = runs.data(params)
-    sweep = runs.sweep_of(study, list(planned.values()), places.workers, places.on, places.memory)
+    ending = [(values, "train") for values in planned.values()]
+    sweep = go_on_or_begin(f"study-{study.name}", ending, places.workers, places.on, places.memory)
     places.carry_out(sweep)
     path, recorded = study_plan.write_record(study, trained_on, runs.results(sweep, planned))
     ledger.renew()

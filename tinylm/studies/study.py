@@ -1,9 +1,6 @@
 """Runs of a study: each setting and seed is a run of a sweep that ends with stage train, and so a DVC experiment."""
 
-import json
 import math
-from hashlib import sha256 as digest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +10,7 @@ from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values, flatten
 from tinylm.studies.study_plan import SECTIONS, Runs, Study, workspace_problems
-from tinylm.sweep import begin, plan
-from tinylm.sweep.recording import git
+from tinylm.sweep import plan
 from tinylm.text.tokens.token_store import TokenStore
 from tinylm.text.tokens.tokenizer import open_tokenizer
 
@@ -62,17 +58,6 @@ def planned(
             own |= {"embedding.seed": seed} if own["embedding.source"] == "random" else {}
             runs[setting, seed] = {key: value for key, value in own.items() if value != here[key]}
     return runs
-
-
-def sweep_of(study: Study, runs: list[Values], workers: int, on: str, memory_gib: float | None) -> plan.Sweep:
-    """The sweep of these runs: the one that was cut off, if code and parameters are the same, or a new one."""
-    same = json.dumps([runs, git("rev-parse", "HEAD"), git("diff", "HEAD")], default=str)
-    name = f"study-{study.name}-{digest(same.encode()).hexdigest()[:8]}"
-    if (Path(plan.FOLDER) / name / "sweep.json").exists():
-        sweep = plan.open_sweep(name)
-        sweep.begin_again()
-        return sweep
-    return begin.begin([(run, "train") for run in runs], name, workers, on, memory_gib)
 
 
 def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:

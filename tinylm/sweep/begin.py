@@ -1,6 +1,8 @@
 """A new sweep: its values are read and checked, and what is in the folder is kept for all of its runs."""
 
+import json
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,7 @@ def begin(
     on: str,
     memory_gib: float | None,
     factor: int | None = None,
+    timed: bool = False,
 ) -> Sweep:
     """Write a new sweep into its folder. Raises InputError, and writes nothing, if none of its runs could begin."""
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
@@ -93,9 +96,27 @@ def begin(
         memory_gib = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 / workers, 1)
     baseline, commit = freeze(chosen, folder.absolute() / "index")
     targets = [target for _, target in planned]
-    sweep = Sweep(chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials)
+    sweep = Sweep(chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials, timed)
     for number, said in problems.items():
         sweep.end(int(number), state=plan.FAILED, why=said)
         print(f"run {number} ({sweep.label(int(number))}): {said}", flush=True)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
+
+
+def go_on_or_begin(
+    label: str,
+    planned: list[tuple[Values, str]],
+    workers: int,
+    on: str,
+    memory_gib: float | None,
+    timed: bool = False,
+) -> Sweep:
+    """The sweep of these runs that was cut off, if code and parameters are the same, or a new one."""
+    same = json.dumps([planned, git("rev-parse", "HEAD"), git("diff", "HEAD")], default=str)
+    name = f"{label}-{sha256(same.encode()).hexdigest()[:8]}"
+    if (Path(plan.FOLDER) / name / "sweep.json").exists():
+        sweep = plan.open_sweep(name)
+        sweep.begin_again()
+        return sweep
+    return begin(planned, name, workers, on, memory_gib, timed=timed)

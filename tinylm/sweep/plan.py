@@ -44,6 +44,7 @@ class Sweep:
     memory_gib: float | None = None  # of a run
     halving: list[int] | None = None  # updates until a run can be stopped, and the factor; None: all go to their end
     trials: list[int] = dataclasses.field(default_factory=list)  # each run's in Optuna's journal
+    timed: bool = False  # a run's stages really run, in one piece: its times are wanted
 
     @property
     def folder(self) -> Path:

@@ -5,14 +5,17 @@ Such a folder (a slot) is used for one run after the other, so that DVC copies a
 
 import copy
 import functools
+import io
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import discard, write_bytes
+from tinylm.base.paths import MODELS
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values
 from tinylm.sweep.plan import Sweep, params_text
@@ -81,16 +84,34 @@ def make_slot(sweep: Sweep, slot: Path) -> None:
     write_bytes(local, config.encode())
 
 
+def _read_once() -> None:
+    """Let DVC in this process parse no text twice: in a run it reads params.yaml 17 times, and what it wrote."""
+    import dvc.utils.serialize._yaml as dvc_yaml
+
+    parse, for_update, dump = dvc_yaml.parse_yaml, dvc_yaml.parse_yaml_for_update, dvc_yaml._dump
+    parsed = functools.lru_cache(maxsize=64)(parse)
+    written: dict[str, Any] = {}  # the newest text: its data, which only the next change of the file reads
+
+    def dumped(data: Any, stream: TextIO) -> None:
+        whole = io.StringIO()
+        dump(data, whole)
+        stream.write(whole.getvalue())
+        written.clear()
+        written[whole.getvalue()] = data
+
+    dvc_yaml.parse_yaml = lambda text, path, typ="safe": copy.deepcopy(parsed(text, path, typ))
+    dvc_yaml.parse_yaml_for_update = lambda text, path: written.pop(text, None) or for_update(text, path)
+    dvc_yaml._dump = dumped
+
+
 class Slot:
     """A folder made by `make_slot`, which is also the current one. command: runs a stage, in place of DVC's own way."""
 
     def __init__(self, sweep: Sweep, command: Callable[[Any], None]) -> None:
         import dvc.stage.run
-        import dvc.utils.serialize._yaml as dvc_yaml
 
         self.sweep, self.root, self.path = sweep, sweep.folder.parents[2], Path.cwd()
-        parsed = functools.lru_cache(maxsize=64)(dvc_yaml.parse_yaml)  # a run has DVC read params.yaml 17 times
-        dvc_yaml.parse_yaml = lambda text, path, typ="safe": copy.deepcopy(parsed(text, path, typ))
+        _read_once()
         dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: command(stage)
         self._git = functools.partial(
             git, "-C", str(self.path), "--git-dir", git("rev-parse", "--absolute-git-dir"), "--work-tree",
@@ -127,14 +148,21 @@ class Slot:
                     os.symlink(there.resolve(), here)
         return params
 
-    def reproduce(self, stage: str) -> None:
-        """`dvc repro STAGE` in this folder. Raises what `command` raised, or DVC's own error."""
+    def reproduce(self, stage: str, anew: bool = False) -> None:
+        """`dvc repro STAGE` in this folder. Raises what `command` raised, or DVC's own error.
+
+        anew: training and what follows run even where DVC has their outputs.
+        """
         from dvc.exceptions import ReproductionError
         from dvc.repo import Repo
 
+        if anew:
+            shutil.rmtree(MODELS, ignore_errors=True)
         try:
             with Repo(str(self.path)) as repo:
-                repo.reproduce([stage])
+                # DVC waits for the disk to note each file it puts in place; only `dvc checkout` reads it, never here
+                repo.state.set_link = lambda *_: None
+                repo.reproduce([stage], run_cache=not anew)
         except ReproductionError as error:
             raise error.__cause__ or error from None
 

@@ -162,10 +162,12 @@ class Worker:
         write_json(run / "progress.json", progress | {"tries": tries, "reached": reached})
         end: dict[str, Any]
         try:
+            if sweep.timed:  # in one piece: neither from a snapshot nor from DVC's cache
+                shutil.rmtree(run / "runs", ignore_errors=True)
             params = self.slot.enter(number, sweep.runs[number - 1])
             self.make_shared(params)
             target = sweep.targets[number - 1]
-            self.slot.reproduce(target)
+            self.slot.reproduce(target, anew=sweep.timed)
             if "@" in target:  # a part of a run: what it made is in DVC's cache, for dvc repro
                 end = {"state": plan.DONE}
             else:
@@ -204,7 +206,7 @@ class Worker:
         run = self.sweep.run(self.number)
         known = {name: read_json(paths.figures(name)) for name in ("train", "evaluate") if exists(paths.figures(name))}
         for timed in run.glob(f"{paths.TIMES}/train/*.json"):  # none if DVC had the model of an earlier run
-            known["conditions"] = read_json(timed)["conditions"]
+            known |= {key: read_json(timed)[key] for key in ("seconds", "conditions")}
         write_json(run / "figures.json", known)
         held_out = known.get("train", {}).get("held_out_perplexity")
         loss = math.log(held_out) if held_out else None
