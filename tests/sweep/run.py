@@ -98,11 +98,11 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
 
     clone = ready("sweep")
     took = _timed(clone, sys.executable, "-m", "tinylm.cli", "sweep", "--seeds", listed, "--workers", "1")
-    states = [json.loads(path.read_text()) for path in clone.path.glob("runs/sweeps/*/*/state.json")]
+    states = [json.loads(path.read_text()) for path in sorted(clone.path.glob("runs/sweeps/*/*/state.json"))]
     own = sum(state["stage_s"] for state in states)
-    begun = sum(state["seconds"] for state in states)
-    rows.append(("tinylm sweep, with its start", took, own))
-    rows.append(("tinylm sweep, a further run", begun, own))
+    rows.append(("tinylm sweep, with its start", took / runs, own / runs))
+    further = [sum(state[part] for state in states[1:]) / (runs - 1) for part in ("seconds", "stage_s")]
+    rows.append(("tinylm sweep, a further run", further[0], further[1]))
 
     clone = ready("queue")
     for seed in seeds:
@@ -112,20 +112,21 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
     while (status := clone.dvc("queue", "status")).count("Success") < runs:
         assert "Failed" not in status, status
         time.sleep(0.5)
-    rows.append(("dvc queue start, queueing not counted", time.monotonic() - began, own))
+    rows.append(("dvc queue start, queueing not counted", (time.monotonic() - began) / runs, own / runs))
     clone.dvc("queue", "stop", "--kill")
 
     clone = ready("temp")
     took = sum(_timed(clone, "dvc", "exp", "run", "--temp", "-S", f"train.seed={seed}", "evaluate") for seed in seeds)
-    rows.append(("dvc exp run --temp", took, own))
+    rows.append(("dvc exp run --temp", took / runs, own / runs))
 
     clone = ready("submitit")
     (clone.path / "job.py").write_text(JOB)
-    rows.append(("submitit local, nothing recorded", _timed(clone, sys.executable, "job.py", listed), own))
+    took = _timed(clone, sys.executable, "job.py", listed)
+    rows.append(("submitit local, nothing recorded", took / runs, own / runs))
     print(f"\n{runs} runs of stages train and evaluate, whose own time is {own / runs:.2f} s a run in a warm process")
     print(f"{'engine':40}  {'s a run':>8}  {'overhead':>8}")
     for name, took, own in rows:
-        print(f"{name:40}  {took / runs:8.2f}  {(took - own) / runs:8.2f}")
+        print(f"{name:40}  {took:8.2f}  {took - own:8.2f}")
 
 
 def main() -> None:

@@ -84,8 +84,12 @@ def make_slot(sweep: Sweep, slot: Path) -> None:
     write_bytes(local, config.encode())
 
 
-def _read_once() -> None:
-    """Let DVC in this process parse no text twice: in a run it reads params.yaml 17 times, and what it wrote."""
+def _only_once() -> None:
+    """Let DVC in this process neither parse a text twice nor ask twice whether a stage's run can be known again.
+
+    In a run it reads params.yaml 17 times, twice what it wrote itself, and for each stage hashes its code four times.
+    """
+    import dvc.stage.cache as dvc_cache
     import dvc.utils.serialize._yaml as dvc_yaml
 
     parse, for_update, dump = dvc_yaml.parse_yaml, dvc_yaml.parse_yaml_for_update, dvc_yaml._dump
@@ -103,6 +107,15 @@ def _read_once() -> None:
     dvc_yaml.parse_yaml_for_update = lambda text, path: written.pop(text, None) or for_update(text, path)
     dvc_yaml._dump = dumped
 
+    can_hash, known = dvc_cache._can_hash, dict[str, bool]()
+
+    def once(stage: Any) -> bool:
+        if not known.get(stage.addressing):
+            known[stage.addressing] = can_hash(stage)
+        return known[stage.addressing]
+
+    dvc_cache._can_hash = once
+
 
 class Slot:
     """A folder made by `make_slot`, which is also the current one. command: runs a stage, in place of DVC's own way."""
@@ -111,7 +124,7 @@ class Slot:
         import dvc.stage.run
 
         self.sweep, self.root, self.path = sweep, sweep.folder.parents[2], Path.cwd()
-        _read_once()
+        _only_once()
         dvc.stage.run.cmd_run = lambda stage, dry=False, run_env=None: command(stage)
         self._git = functools.partial(
             git, "-C", str(self.path), "--git-dir", git("rev-parse", "--absolute-git-dir"), "--work-tree",
