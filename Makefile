@@ -11,7 +11,7 @@
 # make cost      what snapshots, sums, fsyncs and checks cost the run of params.yaml
 # make coverage  branch coverage of the tests, every process counted
 # make mutants   change small things in the core, one at a time, and see whether a test fails
-# make bench     every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, LLAMA2C=: clones of them)
+# make bench     every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, NANOCHAT=, LLAMA2C=: clones)
 # make bench-gpu all figures of a CUDA card in one call of under 8 minutes
 # make growth    how cost grows, as pictures with the counted limits
 PYTHON ?= python3

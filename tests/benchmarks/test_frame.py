@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.benchmarks import company, gpu, growth, planning, record, vectors, watched
-from tinylm.benchmarks.contenders import nanogpt
+from tinylm.benchmarks import company, gpu, growth, loss, planning, record, vectors, watched
+from tinylm.benchmarks.contenders import nanochat, nanogpt
 from tinylm.benchmarks.interleaved import Contender, spread, trials
 from tinylm.benchmarks.options import Entry, Options, add_options, clone, options_of
 from tinylm.benchmarks.record import Row
@@ -184,9 +184,27 @@ def test_the_peers_learning_rate_ends_with_the_horizon():
     assert rates[-1] == pytest.approx(0.1, abs=1e-3)
 
 
+def test_nanochats_schedule_warms_up_holds_and_goes_down():
+    rates = [nanochat.multiplier(update, 200) for update in range(200)]
+    assert rates[0] == pytest.approx(1 / 40)
+    assert rates[39] == rates[70] == 1.0
+    assert rates[-1] == pytest.approx(0.05, abs=0.01)
+    assert nanochat.momentum(0, 2000) == 0.85
+    assert nanochat.momentum(400, 2000) == pytest.approx(0.97)
+    assert nanochat.momentum(1999, 2000) == pytest.approx(0.90, abs=1e-3)
+
+
+def test_a_grid_is_of_what_the_peer_has():
+    assert loss.grid_of("nanochat", ["lr=1,2", "decay=0"]) == {"lr": (1.0, 2.0), "decay": (0.0,)}
+    assert loss.grid_of("nanoGPT", []) == {}
+    for wrong in (["lr=1"], ["lr=a", "decay=0"], ["lr=1", "dropout=0"]):
+        with pytest.raises(InputError, match="allowed for nanochat: lr=N,N decay=N,N"):
+            loss.grid_of("nanochat", wrong)
+
+
 def test_the_peers_windows_are_shifted_by_one(work):
     shape = replace(TINY, context=5, batch=3)
-    inputs, targets = nanogpt.NanoGPT(str(work), shape, "fp32").windows(np.arange(50))
+    inputs, targets = nanogpt.windows(np.arange(50), shape)
     assert inputs.shape == (3, 5)
     assert torch.equal(inputs + 1, targets)
 

@@ -16,7 +16,7 @@ APART = {"start", "repro", "lab"}  # the first two start commands; lab needs a f
 
 
 def plan_of(**given):
-    usual = {"horizons": (200,), "lrs": (2e-3,), "dropouts": (0.1,), "seeds": (1,), "shares": (0.25, 0.5, 1.0)}
+    usual = {"horizons": (200,), "grid": {"lr": (2e-3,), "dropout": (0.1,)}, "seeds": (1,), "shares": (0.25, 0.5, 1.0)}
     return Plan(**usual | {"modes": ("bf16",)} | given)
 
 
@@ -71,15 +71,15 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
         asked.append((task["side"], task["tokens"], task["seed"], task.get("race", False)))
         nats = 3.0 if task["side"] == "nanoGPT" else 4.0 - task["tokens"] / 100
         return {
-            "seconds": 10.0 if task["side"] == "nanoGPT" else 2.5,
+            "seconds": 10.0 if task["side"] == "nanoGPT" else 1.8,
             "held_out": task.get("lr", 1.0),
             "evaluation": nats,
         }
 
     monkeypatch.setattr(loss.Runs, "run", made_up)
-    plan = plan_of(lrs=(2e-3, 1e-3), seeds=(1, 2), recipes=({},))
+    plan = plan_of(grid={"lr": (2e-3, 1e-3), "dropout": (0.1,)}, seeds=(1, 2), recipes=({},))
     (row,) = loss.measure(options, "storybook", plan)
-    assert row.figure == pytest.approx(0.25)
+    assert row.figure == pytest.approx(0.18)
     assert row.reached() == "must"
     assert "lr 0.001" in row.what  # the lower held-out loss, not the first one tried
     races = [(side, tokens, seed) for side, tokens, seed, race in asked if race]

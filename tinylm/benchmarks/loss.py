@@ -1,9 +1,9 @@
-"""Wall time, from launch, to the evaluation loss that a tuned nanoGPT reaches at each horizon.
+"""Wall time, from launch, to the evaluation loss that a tuned peer (nanoGPT, nanochat) reaches at each horizon.
 
-1. nanoGPT: at each horizon every learning rate and dropout once; the best on held-out, then with further seeds.
-2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above nanoGPT's, with
+1. The peer: at each horizon everything in its grid once; the best on held-out, then with further seeds.
+2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above the peer's, with
    each recipe; the fastest of these.
-3. Race: both chosen runs again, in turn, one pair per seed; nanoGPT in each of its modes. These times count.
+3. Race: both chosen runs again, in turn, one pair per seed; the peer in each of its modes. These times count.
 
 Every run is kept in a JSON when it ends; called again, only what is missing runs. The whole plan takes hours.
 
@@ -20,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,14 @@ from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
-TUNED_IN = "bf16+compile"
+OURS, TUNED_IN = "tinylm", "bf16+compile"
 RECIPE = "tinystories-2m"  # chosen on held-out alone
+# What is tuned of each peer: nanochat's rates and decay are shares of what its own rules give for this size.
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "nanoGPT": {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1)},
+    "nanochat": {"lr": (2.0, 4.0, 8.0), "decay": (0.5, 1.0)},
+}
+GOALS = {"nanoGPT": (0.2, 0.12), "nanochat": (0.5, 1 / 3)}  # must, stretch: our time as a share of the peer's
 RANDOM_STD = 0.02  # the best of 0.02, 0.05 and 0.2 on held-out
 # Chosen on held-out: the first from a dozen, in runs of 0.1 M tokens, the second from ten, in runs of 0.8 M.
 SHORT = {"muon_lr": 0.08, "muon_beta": 0.8, "beta1": 0.7}
@@ -73,21 +79,26 @@ def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """horizons: tokens; lrs, dropouts: tried for nanoGPT; modes: of nanoGPT in the race, tuned in the first of them;
+    """horizons: tokens; grid: {setting: values} tried for the peer; modes: its in the race, tuned in the first;
     recipes: our changes of the complete preset's sections train, model, embedding, each tried."""
 
+    peer: str = "nanoGPT"
+
     horizons: tuple[int, ...] = (500_000, 1_000_000, 2_000_000, 4_000_000)
-    lrs: tuple[float, ...] = (1e-3, 2e-3, 4e-3)
-    dropouts: tuple[float, ...] = (0.0, 0.1)
+    grid: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)  # {}: that of GRIDS
     seeds: tuple[int, ...] = (1, 2, 3)
     shares: tuple[float, ...] = SHARES
     modes: tuple[str, ...] = (TUNED_IN, "bf16")
     recipes: tuple[dict[str, Any], ...] = dataclasses.field(default_factory=lambda: recipes_of(RECIPE))
     race: bool = True
 
+    def tried(self) -> Mapping[str, tuple[float, ...]]:
+        """The grid."""
+        return self.grid or GRIDS[self.peer]
+
 
 TINY = Plan(
-    horizons=(96,), lrs=(1e-3, 2e-3), dropouts=(0.1,), seeds=(1,), shares=(1.0,), modes=("bf16",),
+    horizons=(96,), grid={"lr": (1e-3, 2e-3), "dropout": (0.1,)}, seeds=(1,), shares=(1.0,), modes=("bf16",),
     recipes=({"embedding": {"source": "random"}},),
 )  # fmt: skip
 
@@ -154,8 +165,11 @@ class Runs:
     def run(self, name: str, task: Task) -> dict[str, Any]:
         """{seconds from the start of its own process to the end of training, held_out, evaluation}"""
         shape = vars(self.shape) | ({"dropout": task["dropout"]} if "dropout" in task else {})
-        setup = task | {"folder": str(self.folder), "shape": shape, "clone": str(self.options.nanogpt)}
-        target = "loss:nanogpt" if task["side"] == "nanoGPT" else "loss:ours"
+        setup = task | {"folder": str(self.folder), "shape": shape}
+        target = "loss:ours"
+        if task["side"] != OURS:
+            peer = task["side"].lower()
+            setup, target = setup | {"clone": str(getattr(self.options, peer))}, f"loss:{peer}"
         start = time.perf_counter()
         with self.options.contender(f"loss: {name}", Entry(target, setup)) as trained:
             seconds = round(time.perf_counter() - start, 2)
@@ -169,9 +183,10 @@ class Runs:
 
 
 def tune(runs: Runs, plan: Plan, horizon: int) -> list[Task]:
-    """nanoGPT's tasks over the seeds, at the learning rate and dropout whose first seed is best on held-out."""
-    fixed = {"side": "nanoGPT", "tokens": horizon, "seed": plan.seeds[0], "mode": plan.modes[0]}
-    first: list[Task] = [fixed | {"lr": lr, "dropout": p} for lr, p in itertools.product(plan.lrs, plan.dropouts)]
+    """The peer's tasks over the seeds, with what is best on held-out for the first seed."""
+    fixed = {"side": plan.peer, "tokens": horizon, "seed": plan.seeds[0], "mode": plan.modes[0]}
+    grid = plan.tried()
+    first: list[Task] = [fixed | dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     best = min(first, key=lambda task: runs.do(task)["held_out"])
     return [best | {"seed": seed} for seed in plan.seeds]
 
@@ -183,7 +198,7 @@ def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target:
     """
     for share in plan.shares:
         tokens = round(share * horizon)
-        tasks: list[Task] = [{"side": "tinylm", "tokens": tokens, "seed": seed, **recipe} for seed in plan.seeds]
+        tasks: list[Task] = [{"side": OURS, "tokens": tokens, "seed": seed, **recipe} for seed in plan.seeds]
         if runs.do(tasks[0])["evaluation"] <= target + 0.02 and runs.mean(tasks, "evaluation") <= target:
             return tasks
     return None
@@ -194,25 +209,26 @@ def race(
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """(our times, the peer's times in its fastest mode, that mode's name); without a race the times of the search."""
     if not plan.race:
-        return runs.seconds(ours), runs.seconds(theirs), f"nanoGPT {plan.modes[0]}"
+        return runs.seconds(ours), runs.seconds(theirs), f"{plan.peer} {plan.modes[0]}"
     times: dict[str, list[Task]] = {}
     for mine, his in zip(ours, theirs, strict=True):
-        for name, task in [("tinylm", mine), *((mode, his | {"mode": mode}) for mode in plan.modes)]:
+        for name, task in [(OURS, mine), *((mode, his | {"mode": mode}) for mode in plan.modes)]:
             times.setdefault(name, []).append(task | {"race": True})
             runs.do(times[name][-1])
     fastest = min(plan.modes, key=lambda mode: runs.seconds(times[mode])["median"])
-    return runs.seconds(times["tinylm"]), runs.seconds(times[fastest]), f"nanoGPT {fastest}"
+    return runs.seconds(times[OURS]), runs.seconds(times[fastest]), f"{plan.peer} {fastest}"
 
 
 def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
     theirs = tune(runs, plan, horizon)
     target = runs.mean(theirs, "evaluation")
-    chosen = f"lr {theirs[0]['lr']:g}, dropout {theirs[0]['dropout']:g}"
-    what = f"wall time to nanoGPT's evaluation loss after {horizon / 1e6:g} M tokens, {target:.3f} ({chosen})"
-    goal: dict[str, Any] = {"must": 1 / 3, "stretch": 1 / 5, "higher": False, "part": float(horizon)}
+    chosen = ", ".join(f"{name} {theirs[0][name]:g}" for name in plan.tried())
+    what = f"wall time to {plan.peer}'s evaluation loss after {horizon / 1e6:g} M tokens, {target:.3f} ({chosen})"
+    must, stretch = GOALS[plan.peer]
+    goal: dict[str, Any] = {"must": must, "stretch": stretch, "higher": False, "part": float(horizon)}
     reached = [tasks for recipe in plan.recipes if (tasks := fewest(runs, plan, recipe, horizon, target))]
     if not reached:
-        return Row(what, "s", None, runs.seconds(theirs), "nanoGPT", note="not reached", **goal)
+        return Row(what, "s", None, runs.seconds(theirs), plan.peer, note="not reached", **goal)
     ours = min(reached, key=lambda tasks: runs.mean(tasks, "seconds"))
     mine, peer, name = race(runs, plan, theirs, ours)
     vectors = ours[0].get("embedding", {}).get("source", "trained")
@@ -223,20 +239,44 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
 
 def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
     """One row per horizon."""
-    if options.nanogpt is None:
-        raise InputError("loss: NANOGPT is not set; allowed: a clone of github.com/karpathy/nanoGPT")
+    if getattr(options, plan.peer.lower()) is None:
+        wanted = f"a clone of github.com/karpathy/{plan.peer}"
+        raise InputError(f"loss: {plan.peer.upper()} is not set; allowed: {wanted}")
     folder, shape = prepare(options, corpus)
     suffix = "-tiny" if options.tiny else ""
     runs = Runs(options.results.with_name(f"benchmarks-loss-{corpus}{suffix}.json"), options, folder, shape)
     return [_row(runs, plan, horizon) for horizon in plan.horizons]
 
 
+def _line(options: Options, plan: Plan) -> list[Row]:
+    if getattr(options, plan.peer.lower()) is None:
+        print(f"{plan.peer.upper()} is not set: wall time to its loss was not measured", flush=True)
+        return []
+    return measure(options, "storybook" if options.tiny else default_corpus(), plan)
+
+
 def loss(options: Options) -> list[Row]:
     """Wall time to nanoGPT's loss, with this file's default plan; empty without NANOGPT."""
-    if options.nanogpt is None:
-        print("NANOGPT is not set: wall time to its loss was not measured", flush=True)
-        return []
-    return measure(options, "storybook" if options.tiny else default_corpus(), TINY if options.tiny else Plan())
+    return _line(options, TINY if options.tiny else Plan())
+
+
+def loss_nanochat(options: Options) -> list[Row]:
+    """Wall time to nanochat's loss; empty without NANOCHAT."""
+    tiny = dataclasses.replace(TINY, peer="nanochat", grid={"lr": (1.0,), "decay": (1.0,)})
+    return _line(options, tiny if options.tiny else Plan(peer="nanochat", horizons=(2_000_000, 4_000_000)))
+
+
+def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """What `--grid lr=1e-3,2e-3 dropout=0` says; {} for none. Raises InputError."""
+    try:
+        parted = [word.partition("=") for word in words]
+        found = {key: tuple(map(float, values.split(","))) for key, _, values in parted}
+    except ValueError:
+        found = {"": ()}
+    if found and found.keys() != GRIDS[peer].keys():
+        wanted = " ".join(f"{key}=N,N" for key in GRIDS[peer])
+        raise InputError(f"--grid {' '.join(words)}; allowed for {peer}: {wanted}")
+    return found
 
 
 def main() -> None:
@@ -245,20 +285,25 @@ def main() -> None:
     plan = Plan()
     parser.add_argument("--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s")
     parser.add_argument("--horizons", nargs="+", type=float, default=plan.horizons, help="tokens")
-    parser.add_argument("--lrs", nargs="+", type=float, default=plan.lrs)
-    parser.add_argument("--dropouts", nargs="+", type=float, default=plan.dropouts)
+    parser.add_argument("--peer", choices=GRIDS, default=plan.peer, help="default %(default)s")
+    parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=V,V", help="of the peer, such as lr=1e-3,2e-3")
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
     parser.add_argument("--shares", nargs="+", type=float, default=plan.shares, help="of the horizon, for tinylm")
-    parser.add_argument("--modes", nargs="+", default=plan.modes, help="of nanoGPT: bf16+compile, bf16, fp32")
+    parser.add_argument("--modes", nargs="+", default=plan.modes, help="of the peer: bf16+compile, bf16, fp32")
     changes = "JSON: changes of tinylm's sections train, model and embedding, each tried"
     parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
     parser.add_argument("--no-race", dest="race", action="store_false", help="no timed pairs: times of the search")
     given = parser.parse_args()
     recipes = tuple(json.loads(path.read_text(encoding="utf-8")) for path in given.recipe or ()) or plan.recipes
-    tried = {name: tuple(getattr(given, name)) for name in ("lrs", "dropouts", "seeds", "shares", "modes")}
+    tried = {name: tuple(getattr(given, name)) for name in ("seeds", "shares", "modes")}
+    grid = grid_of(given.peer, given.grid)
     horizons = tuple(round(tokens) for tokens in given.horizons)
-    chosen = Plan(horizons=horizons, recipes=recipes, race=given.race, **tried)
-    run_line("loss", options_of(given), lambda options: measure(options, given.corpus, chosen))
+    chosen = Plan(peer=given.peer, grid=grid, horizons=horizons, recipes=recipes, race=given.race, **tried)
+    run_line(
+        "loss" if given.peer == "nanoGPT" else f"loss_{given.peer}",
+        options_of(given),
+        lambda options: measure(options, given.corpus, chosen),
+    )
 
 
 if __name__ == "__main__":

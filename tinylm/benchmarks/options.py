@@ -35,8 +35,8 @@ class Entry(NamedTuple):
 class Options:
     """trials: of each contender; size: full | tiny (does it run at all?); work: folder of what is made once and kept.
 
-    nanogpt, llama2c: clones that the user named; python: the interpreter of the peers' environment; inline: contenders
-    live in this process, for tests.
+    nanogpt, nanochat, llama2c: clones that the user named; python: the interpreter of the peers' environment; inline:
+    contenders live in this process, for tests.
     """
 
     trials: int = 5
@@ -46,6 +46,7 @@ class Options:
     results: Path = Path("docs/benchmarks.json")
     page: Path = Path("docs/reference/benchmarks.md")
     nanogpt: Path | None = None
+    nanochat: Path | None = None
     llama2c: Path | None = None
     python: str = sys.executable
     inline: bool = False
@@ -117,13 +118,14 @@ def clone(name: str) -> Path | None:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """Options from the command line and the environment (NANOGPT, LLAMA2C, PEERS_PYTHON)."""
+    """Options from the command line and the environment (NANOGPT, NANOCHAT, LLAMA2C, PEERS_PYTHON)."""
     own = ROOT / ".venv-peers/bin/python"
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
     if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
-    return Options(**given, nanogpt=clone("NANOGPT"), llama2c=clone("LLAMA2C"), python=python)
+    clones: dict[str, Any] = {name: clone(name.upper()) for name in ("nanogpt", "nanochat", "llama2c")}
+    return Options(**given, **clones, python=python)
 
 
 def known(names: list[str], allowed: Mapping[str, Any], kind: str) -> list[str]:

@@ -1,8 +1,9 @@
 """Contenders of the line `loss`: training on a number of tokens is the setup, so the clock runs from the start of the
 process; the step then scores what was trained.
 
-nanoGPT: windows at random places, AdamW, cosine to the horizon. tinylm: `assemble`'s parts, the real Trainer with its
-recipe, skip-gram vectors trained first if asked for. Setup of both: folder and shape of the data, seed, tokens.
+nanoGPT and nanochat: windows at random places, each with its own optimizer and schedule. tinylm: `assemble`'s parts,
+the real Trainer with its recipe, skip-gram vectors trained first if asked for. Setup of all: folder and shape of the
+data, seed, tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 import torch
 
-from tinylm.benchmarks.contenders.nanogpt import NanoGPT, learning_rate
+from tinylm.benchmarks.contenders.nanochat import NanoChat
+from tinylm.benchmarks.contenders.nanogpt import NanoGPT, learning_rate, windows
 from tinylm.benchmarks.serve import Step
 from tinylm.benchmarks.shape import AS_NANOGPT, PAD_ID, Shape, model_settings, section, train_settings
 from tinylm.scoring.split_loss import split_loss
@@ -34,21 +36,40 @@ def _scores(folder: Path, shape: Shape, batch_loss: Callable[[Batch], float]) ->
     return lambda _: {name: split(name) for name in ("held_out", "evaluation")}
 
 
-def nanogpt(setup: Mapping[str, Any]) -> Step:
-    """setup: clone, mode, lr"""
+def _peers_data(setup: Mapping[str, Any]) -> tuple[Path, Shape, Any, int]:
+    """(folder, shape, train ids, updates) of a peer, whose seed is set."""
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(setup["seed"])
     shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
-    ids = TokenStore(folder / "tokens", "train").ids
+    return folder, shape, TokenStore(folder / "tokens", "train").ids, max(1, setup["tokens"] // shape.step_tokens)
+
+
+def nanogpt(setup: Mapping[str, Any]) -> Step:
+    """setup: clone, mode, lr"""
+    folder, shape, ids, updates = _peers_data(setup)
     peer = NanoGPT(setup["clone"], shape, setup["mode"], lr=setup["lr"])
-    updates = max(1, setup["tokens"] // shape.step_tokens)
     for update in range(updates):
-        peer.update(peer.windows(ids), learning_rate(update, updates, setup["lr"]))
+        peer.update(windows(ids, shape), learning_rate(update, updates, setup["lr"]))
     peer.raw.eval()
 
     @torch.no_grad()
     def batch_loss(batch: Batch) -> float:
         return float(peer.raw(batch.inputs, batch.targets)[1]) * batch.tokens
+
+    return _scores(folder, shape, batch_loss)
+
+
+def nanochat(setup: Mapping[str, Any]) -> Step:
+    """setup: clone, mode, lr, decay"""
+    folder, shape, ids, updates = _peers_data(setup)
+    peer = NanoChat(setup["clone"], shape, setup["mode"], updates, setup["lr"], setup["decay"])
+    for update in range(updates):
+        peer.update(windows(ids, shape), update)
+    peer.raw.eval()
+
+    @torch.no_grad()
+    def batch_loss(batch: Batch) -> float:
+        return float(peer.raw(batch.inputs, batch.targets)) * batch.tokens
 
     return _scores(folder, shape, batch_loss)
 

@@ -60,11 +60,12 @@ class NanoGPT:
         self.optimizer.step()
         loss.item()  # it prints the loss of every step by default
 
-    def windows(self, ids: np.ndarray) -> Batch:
-        """(inputs, targets) of windows at random places, each (batch, context) int64"""
-        starts = torch.randint(len(ids) - self.shape.context, (self.shape.batch,)).numpy()
-        rows = torch.from_numpy(ids[starts[:, None] + np.arange(self.shape.context + 1)].astype(np.int64))
-        return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+
+def windows(ids: np.ndarray, shape: Shape) -> Batch:
+    """(inputs, targets) of windows at random places, each (batch, context) int64"""
+    starts = torch.randint(len(ids) - shape.context, (shape.batch,)).numpy()
+    rows = torch.from_numpy(ids[starts[:, None] + np.arange(shape.context + 1)].astype(np.int64))
+    return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
 def learning_rate(update: int, updates: int, peak: float) -> float:

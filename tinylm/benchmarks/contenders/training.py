@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tinylm.bench import measure
-from tinylm.benchmarks.contenders.nanogpt import NanoGPT
+from tinylm.benchmarks.contenders.nanogpt import NanoGPT, windows
 from tinylm.benchmarks.serve import Step, seconds
 from tinylm.benchmarks.shape import AS_NANOGPT, AS_PRESET, Shape, model_settings, new_trainer, stream, train_settings
 from tinylm.host.memory import own_peak_mib
@@ -47,7 +47,7 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
     shape = Shape(**setup["shape"])
     peer = NanoGPT(setup["clone"], shape, setup["mode"])
     ids = stream(shape, 64 * shape.step_tokens)
-    return _step(lambda: peer.update(peer.windows(ids)), shape)
+    return _step(lambda: peer.update(windows(ids, shape)), shape)
 
 
 def transformers(setup: Mapping[str, Any]) -> Step:
