@@ -36,12 +36,26 @@ def test_times_are_read():
             race.limit_s(wrong)
 
 
+def download(**changed):
+    """Stage download in a dvc.lock."""
+    data = load_params(ROOT / "params.yaml")["data"] | changed
+    return {"params": {"params.yaml": {"data": data}}, "outs": [{"path": "data/stories", "md5": "a.dir"}]}
+
+
+def test_stories_are_those_of_the_parameters(ended, tmp_path):
+    assert race.stories_id() == "a.dir"
+    for stages in ({}, {"download": {}}, {"download": download(seed=99)}):
+        (tmp_path / "dvc.lock").write_text(json.dumps({"stages": stages}))
+        with pytest.raises(InputError, match=r"dvc\.lock: stage download has not run with these data"):
+            race.stories_id()
+
+
 @pytest.fixture
 def ended(tmp_path, monkeypatch):
     """A function: (our bits, seconds of each, the record's bits or None) -> a race of three seeds that has ended."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / "dvc.lock").write_text("stages: {download: {outs: [{path: data/stories, md5: a.dir}]}}")
+    (tmp_path / "dvc.lock").write_text(json.dumps({"stages": {"download": download()}}))
     (tmp_path / "docs").mkdir()
 
     def make(ours, seconds, theirs=None):

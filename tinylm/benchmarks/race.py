@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import InputError, load_params, parse_yaml
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml
 from tinylm.base.files import read_json, write_json
+from tinylm.base.paths import DATA
 from tinylm.benchmarks import record
 from tinylm.benchmarks.lines import run_line
 from tinylm.benchmarks.options import add_options, options_of
@@ -68,8 +69,7 @@ class Records:
     """docs/records.json, as to the stories of this folder: {race: its records, the newest last}."""
 
     def __init__(self) -> None:
-        stories = [out for out in parse_lock()["stages"]["download"]["outs"] if out["path"] == "data/stories"]
-        self.stories = str(stories[0]["md5"])
+        self.stories = stories_id()
         self.tables: list[dict[str, Any]] = read_json(FILE) if FILE.exists() else []
         own = [table for table in self.tables if table["stories"] == self.stories]
         self.table = own[0] if own else {"stories": self.stories, "data": load_params()["data"], "records": {}}
@@ -88,13 +88,16 @@ class Records:
             record.put(PAGE, MARKS, shown(self.tables))
 
 
-def parse_lock() -> dict[str, Any]:
-    """dvc.lock. Raises InputError if stage download has not run."""
+def stories_id() -> str:
+    """The hash of this folder's stories. Raises InputError if stage download has not run with params.yaml's data."""
     try:
-        found = parse_yaml(Path("dvc.lock").read_text(encoding="utf-8"), "dvc.lock")
-        return found if found["stages"]["download"] else {}
-    except (OSError, KeyError, TypeError):
-        raise InputError("dvc.lock: stage download has not run here; dvc repro download, then again") from None
+        made = parse_yaml(Path("dvc.lock").read_text(encoding="utf-8"), "dvc.lock")["stages"]["download"]
+        stories = [str(out["md5"]) for out in made["outs"] if out["path"] == f"{DATA}/stories"]
+        if made["params"][PARAMS_FILE]["data"] == load_params()["data"]:
+            return stories[0]
+    except (OSError, KeyError, IndexError, TypeError):
+        pass
+    raise InputError("dvc.lock: stage download has not run with these data; dvc repro download, then again")
 
 
 def shown(tables: list[dict[str, Any]]) -> str:
