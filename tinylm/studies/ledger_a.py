@@ -35,9 +35,11 @@ def level(theirs: Figures, ours: Figures) -> Claim:
         f"Ours: {perplexity:.2f} on held-out after {ours.train.updates:,} updates of "
         f"{train.steps / train.accumulation:,.0f}, on {ours.download.splits.train.stories:,} stories."
     )
+    last = ours.curves.held_out[-1][2]
+    falls = last == min((row[2] for row in ours.curves.held_out), default=last)
     yield (
-        "Stories at hand and time decide it: the loss was still falling with the last held-out figure "
-        f"{ours.curves.held_out[-1][2]:.3f} nats per token."
+        f"Stories at hand and passes over them decide it: after {ours.train.epochs:.1f} passes the held-out loss "
+        f"{'was still falling' if falls else 'no longer fell'} with its last figure, {last:.3f} nats per token."
     )
     yield REPRODUCED if abs(perplexity - train.held_out_perplexity) < 0.5 else DEPENDS
 
