@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,13 @@ def test_the_first_within_the_limit_is_a_record(ended):
     *_, last = race.judge("2min", *ended(0.9, 120.0))
     assert last == "a record: docs/records.json has it, the first of its race"
     assert race.Records().newest("2min")["bits"] == {"1": 0.9, "2": 0.9, "3": 0.9}
+
+
+def test_what_is_edited_while_it_runs_is_not_in_the_record(ended):
+    sweep, records = ended(0.9, 120.0)
+    Path("params.yaml").write_text("train: {lr: 9.0}")
+    race.judge("2min", sweep, records)
+    assert records.newest("2min")["recipe"]["train.lr"] == load_params(ROOT / "params.yaml")["train"]["lr"]
 
 
 def test_what_took_longer_is_none_and_is_told_what_fits(ended):

@@ -20,7 +20,7 @@ from tinylm.base.files import read_json, write_json
 from tinylm.base.paths import DATA
 from tinylm.benchmarks import record
 from tinylm.benchmarks.lines import run_line
-from tinylm.benchmarks.options import add_options, options_of
+from tinylm.benchmarks.options import Options, add_options, options_of
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import duration
 from tinylm.presets.write import Values, flatten
@@ -30,7 +30,7 @@ from tinylm.sweep.recording import git
 
 RACES = ("2min", "10min", "30min", "2h")
 LOSSES = ("0.5M", "1M", "2M", "4M")
-FILE, PAGE = Path("docs/records.json"), Path("docs/reference/benchmarks.md")
+FILE, PAGE = Path("docs/records.json"), Options.page
 MARKS = ("<!-- records: written by tinylm race -->", "<!-- end of records -->")
 RECIPE = ("vocab", "embedding", "model", "train")  # sections; data are the race's
 SEEDS, P = 3, 0.01
@@ -66,13 +66,14 @@ def to_loss(race: str, seeds: tuple[int, ...]) -> None:
 
 
 class Records:
-    """docs/records.json, as to the stories of this folder: {race: its records, the newest last}."""
+    """docs/records.json, as to the stories of this folder; and its recipe, as it is when the race begins."""
 
     def __init__(self) -> None:
-        self.stories = stories_id()
+        self.stories, params = stories_id(), load_params()
+        self.recipe = {key: value for key, value in flatten(params).items() if key.partition(".")[0] in RECIPE}
         self.tables: list[dict[str, Any]] = read_json(FILE) if FILE.exists() else []
         own = [table for table in self.tables if table["stories"] == self.stories]
-        self.table = own[0] if own else {"stories": self.stories, "data": load_params()["data"], "records": {}}
+        self.table = own[0] if own else {"stories": self.stories, "data": params["data"], "records": {}}
 
     def newest(self, race: str) -> dict[str, Any] | None:
         """The record to be beaten; None if there is none."""
@@ -133,7 +134,7 @@ def planned(race: str, seeds: tuple[int, ...], records: Records) -> list[tuple[V
 
     Raises InputError for what no record could be made of.
     """
-    here = flatten(load_params())
+    here = records.recipe
     if here[_SOURCE] != "random":
         raise InputError(
             f"params.yaml: {_SOURCE} = {here[_SOURCE]}; allowed in a race: random, as others take time before training"
@@ -212,11 +213,11 @@ def judge(race: str, sweep: Sweep, records: Records) -> list[str]:
             problems.append("not better than the record" if worse else f"p = {p:.2g}; less than {P} counts")
     if problems:
         return [*said, f"no record: {'; '.join(problems)}"]
-    recipe = {key: value for key, value in flatten(load_params()).items() if key.partition(".")[0] in RECIPE}
-    differs = [key for key, value in recipe.items() if newest and value != newest["recipe"].get(key, ...)]
+    differs = [key for key, value in records.recipe.items() if newest and value != newest["recipe"].get(key, ...)]
     found = {
         "date": time.strftime("%Y-%m-%d"), "commit": sweep.baseline, **mine, "before": theirs, "p": p,
-        "parameters": trained["parameters"], "tokens": trained["tokens"], "differs": differs, "recipe": recipe,
+        "parameters": trained["parameters"], "tokens": trained["tokens"], "differs": differs,
+        "recipe": records.recipe,
         "conditions": sweep.figures(ours[0])["conditions"],
     }  # fmt: skip
     records.add(race, found)
