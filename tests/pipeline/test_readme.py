@@ -64,7 +64,8 @@ def stages_of(words: list[str]) -> list[str]:
 
 
 def problem(words: list[str], stages: list[str]) -> str | None:
-    """Why a command that is not run could not work, or None."""
+    """Why a command that is not run could not work, or None; settings of the environment before it are passed over."""
+    words = words[next(i for i, word in enumerate(words) if not re.match(r"[A-Z]+=", word)) :]
     tool, rest = words[0], words[1:]
     if tool == "dvc":
         try:
