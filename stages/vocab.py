@@ -44,7 +44,7 @@ def main() -> None:
     marks = tokenizer.specials - {tokenizer.unk_id}
     known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}
     print(f"vectors of {len(tokenizer):,} ids: {embedding.source}", flush=True)
-    matrix, covered = embedding_matrix(embedding, tokenizer, texts)
+    matrix, covered = embedding_matrix(embedding, tokenizer, texts, lambda: stores["train"].ids)
     save_matrix(VOCAB / "embedding.safetensors", matrix)
     write_sums(VOCAB)
     metrics = {

@@ -207,4 +207,5 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
     row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
     update = [widest] * trainer.settings.accumulation
     trainer.model.zero_grad(set_to_none=True)
-    return measure.peak_mib(lambda: trainer.update(update), device, before=lambda: trainer.update([row]))
+    once, threads = lambda: trainer.update([row]), trainer.workers.threads()
+    return measure.peak_mib(lambda: trainer.update(update), device, once, threads)

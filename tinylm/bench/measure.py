@@ -211,13 +211,24 @@ def median_seconds(step: Callable[[], object], *, repeats: int, device: Any, war
     return statistics.median(times)
 
 
-def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], object] = lambda: None) -> float | None:
+def call(function: Callable[[], object]) -> object:
+    """function(), in this Python thread."""
+    return function()
+
+
+def peak_mib(
+    step: Callable[[], object],
+    device: Any,
+    before: Callable[[], object] = lambda: None,
+    threads: Sequence[Callable[[Callable[[], object]], object]] = (call,),
+) -> float | None:
     """Peak of the allocator during one step(), in MiB above what was allocated when it began; None if not measured.
 
     On CUDA this is the allocator's own counter; on the CPU it is the running sum of the allocations and releases that
     torch's profiler records. The profiler does not see the release of what was allocated before it started: what step()
     releases (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start.
-    Do not time the same run: recording is slow.
+    threads: each runs a function in one of the Python threads that compute. The profiler sees one alone, so step() runs
+    once for each, and the sum of their peaks is given. Do not time the same run: recording is slow.
     """
     import torch
 
@@ -230,15 +241,36 @@ def peak_mib(step: Callable[[], object], device: Any, before: Callable[[], objec
         torch.cuda.synchronize(device)
         return (torch.cuda.max_memory_allocated(device) - start) / MIB
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
-    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+    peaks = [_recorded_peak(step, before, inside) for inside in threads]
+    return sum(peaks) / MIB if all(peaks) else None
+
+
+def _mark() -> None:
+    """An event that tells where the step began."""
+    import torch
+
+    with torch.autograd.profiler.record_function(_STEP):
+        pass
+
+
+def _recorded_peak(
+    step: Callable[[], object], before: Callable[[], object], inside: Callable[[Callable[[], object]], object]
+) -> int:
+    """Bytes; 0 if nothing was recorded."""
+    import torch
+
+    profiler: Any = torch.autograd.profiler.profile(profile_memory=True)
+    inside(profiler.__enter__)
+    try:
         before()
-        with torch.autograd.profiler.record_function(_STEP):
-            step()
+        inside(_mark)
+        step()
+    finally:
+        inside(lambda: profiler.__exit__(None, None, None))
     events = profiler.kineto_results.events() if profiler.kineto_results else []
     begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
     sizes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
-    totals = itertools.accumulate((size for when, size in sizes if when >= begins), initial=0)
-    return max(totals) / MIB if sizes else None
+    return max(itertools.accumulate((size for when, size in sizes if when >= begins), initial=0))
 
 
 def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[dict], list[dict[str, str]]]:

@@ -207,7 +207,7 @@ def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
 
 def _vectors(settings: EmbeddingSettings, tokenizer: Tokenizer) -> str:
     """How many of the vocabulary's words a file of vectors has."""
-    _, info = embedding_matrix(settings, tokenizer, lambda: ())
+    _, info = embedding_matrix(settings, tokenizer, lambda: (), lambda: ())
     return f"{info['covered']:,} of {info['words']:,} words"
 
 

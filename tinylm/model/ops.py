@@ -24,6 +24,9 @@ class Ops(Protocol):
     (Srivastava et al. 2014).
     """
 
+    def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
+        """The table's rows.  (...), (V, D) -> (..., D). is_output: it is the output layer's weight, too."""
+
     def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
         """dropout(softmax(scale Q K^T + mask)) V, heads joined.
 
@@ -63,6 +66,9 @@ def mix_values(weights: Tensor, values: Tensor) -> Tensor:
 
 class Reference:
     """Every operation as its formula says, gradients by autograd."""
+
+    def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
+        return F.embedding(ids, table)
 
     def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each

@@ -216,7 +216,7 @@ class TinyLM(Part):
 
     def vectors(self, ids: Tensor) -> Tensor:
         """Input vectors of the tokens, before positions are added.  (...) -> (..., D)"""
-        return F.embedding(ids, self.embedding) * self.embedding_scale
+        return self.ops.lookup(ids, self.embedding, self.output is None) * self.embedding_scale
 
     def hidden(
         self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None,

@@ -21,6 +21,7 @@ _TOKENIZERS = {
 _PUNCTUATION = {"drop": "punctuation dropped", "keep": "each mark a token", "attached": "punctuation left on its word"}
 _SOURCES = {
     "skipgram": "Word vectors are fastText's, trained on the train split alone",
+    "counts": "Word vectors are from counts of neighbours in the train split, by singular values",
     "file": "Word vectors are read from a fastText file",
     "random": "Token vectors start at random",
 }

@@ -1,6 +1,8 @@
 """Muon from scratch: momentum whose every update is orthogonalised."""
 
+import functools
 from collections import defaultdict
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -64,21 +66,34 @@ class Muon:
         """State except the number of updates, for snapshots."""
         return {f"momentum.{i}": tensor for i, tensor in enumerate(self.momentum)}
 
-    @torch.no_grad()
     def step(self, lr: float) -> None:
         """One update with the parameters' current gradients."""
+        for part in self.parts(lr, len(self.parameters) * 3):
+            part()
+
+    def parts(self, lr: float, at_most: int = 4) -> list[Callable[[], None]]:
+        """One update in parts that change different matrices, of one shape and `at_most` so many in each."""
         self.updates += 1
-        alike: dict[torch.Size, list[tuple[Tensor, Tensor, float]]] = defaultdict(list)
+        alike: dict[torch.Size, list[tuple[Tensor, Tensor, Tensor]]] = defaultdict(list)
         for (parameter, pieces), momentum in zip(self.parameters, self.momentum, strict=True):
-            if parameter.grad is None:
-                continue
-            momentum.lerp_(parameter.grad, 1.0 - self.beta)
-            direction = parameter.grad.lerp(momentum, self.beta).to(self.dtype)
-            for target, piece in zip(parameter.chunk(pieces), direction.chunk(pieces), strict=True):
-                tall = max(1.0, piece.shape[0] / piece.shape[1]) ** 0.5
-                wide = (target.mT, piece.mT) if tall > 1.0 else (target, piece)
-                alike[wide[1].shape].append((*wide, tall))
-        for moved in alike.values():
-            directions = orthogonalise(torch.stack([piece for _, piece, _ in moved]))
-            for (target, _, tall), direction in zip(moved, directions, strict=True):
-                target.mul_(1.0 - lr * self.weight_decay).sub_(direction, alpha=lr * tall)
+            if parameter.grad is not None:
+                columns = (tensor.chunk(pieces) for tensor in (parameter.detach(), parameter.grad, momentum))
+                for piece in zip(*columns, strict=True):
+                    wide = piece[0].shape[0] <= piece[0].shape[1]
+                    alike[piece[0].shape if wide else piece[0].mT.shape].append(piece)
+        groups = (same[start : start + at_most] for same in alike.values() for start in range(0, len(same), at_most))
+        return [functools.partial(self._move, lr, group) for group in groups]
+
+    @torch.no_grad()
+    def _move(self, lr: float, group: list[tuple[Tensor, Tensor, Tensor]]) -> None:
+        """The formula above for (matrix, gradient, momentum) of one shape, or turned to one shape."""
+        wide = []
+        for _, grad, momentum in group:
+            momentum.lerp_(grad, 1.0 - self.beta)
+            direction = grad.lerp(momentum, self.beta).to(self.dtype)
+            wide.append(direction if direction.shape[0] <= direction.shape[1] else direction.mT)
+        directions = orthogonalise(torch.stack(wide))
+        for (target, _, _), direction in zip(group, directions, strict=True):
+            tall = max(1.0, target.shape[0] / target.shape[1]) ** 0.5
+            turned = target if tall == 1.0 else target.mT
+            turned.mul_(1.0 - lr * self.weight_decay).sub_(direction, alpha=lr * tall)

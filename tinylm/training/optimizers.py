@@ -1,6 +1,7 @@
 """Adam and AdamW from scratch, and gradient clipping."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -52,28 +53,33 @@ class Adam:
         moments = (("first", self.first), ("second", self.second))
         return {f"{name}.{i}": tensor for name, group in moments for i, tensor in enumerate(group)}
 
-    @torch.no_grad()
     def step(self, lr: float) -> None:
         """One update with the parameters' current gradients."""
+        for part in self.parts(lr):
+            part()
+
+    def parts(self, lr: float) -> list[Callable[[], None]]:
+        """One update in parts that change different numbers."""
         self.updates += 1
         moments = iter(zip(self.first, self.second, strict=True))
+        parts: list[Callable[[], None]] = []
         for parameters, weight_decay in self.groups:
-            held = [(p, p.grad, *next(moments)) for p in parameters]
+            held = [(p.detach(), p.grad, *next(moments)) for p in parameters]
             moving = [(p, grad.contiguous(), *rest) for p, grad, *rest in held if grad is not None]
-            if self.native:
-                self._move_native(lr, weight_decay, moving)
-                continue
-            for pieces in in_pieces(moving):
-                self._move(lr, weight_decay, *pieces)
+            move = self._move_native if self.native else self._move
+            parts += [functools.partial(move, lr, weight_decay, *pieces) for pieces in in_pieces(moving)]
+        return parts
 
-    def _move_native(self, lr: float, weight_decay: float, moving: list[tuple[Tensor, ...]]) -> None:
+    @torch.no_grad()
+    def _move_native(self, lr: float, weight_decay: float, *columns: list[Tensor]) -> None:
         beta1, beta2 = self.betas
         decay = lr * weight_decay if self.decoupled else weight_decay
         own = lr / (1.0 - beta1**self.updates), beta1, beta2, self.eps, decay
         rates = adam.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
-        for tensors in moving:
+        for tensors in zip(*columns, strict=True):
             adam.step(rates, *tensors)
 
+    @torch.no_grad()
     def _move(
         self,
         lr: float,

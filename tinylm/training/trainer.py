@@ -1,7 +1,7 @@
 """One update: mini-batches -> gradients -> optimizer step, and the state that decides the next one."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from tinylm.kernels.training.ops import why_not_native
 from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.batches import Batch, TrainBatches
 from tinylm.training.distributed import Group
+from tinylm.training.halves import sharing
 from tinylm.training.muon import Muon, block_matrices
 from tinylm.training.optimizers import Adam, clip_gradients
 from tinylm.training.precision import choose_products, resolved
@@ -43,7 +44,7 @@ def make_optimizers(model: TinyLM, settings: TrainSettings, native: bool = False
 
 
 def accumulate_gradients(
-    model: TinyLM, batches: list[Batch], precision: str, total: int | None = None
+    model: TinyLM, batches: Sequence[Batch], precision: str, total: int | None = None
 ) -> tuple[float, int]:
     """Add the gradient of the mean loss over all tokens of all mini-batches; returns (sum of nats, tokens).
 
@@ -84,6 +85,7 @@ class Trainer:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         choose_products(settings.precision, device)
         model.train()
+        self.workers = sharing(model, settings, accumulate_gradients)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors that decide the next update: weights, optimizer state, the random state of dropout."""
@@ -126,7 +128,7 @@ class Trainer:
             parameter.grad = None
         tokens = sum(batch.tokens for batch in batches)
         self.group.seed_dropout(s.seed, self.updates)
-        nats, _ = accumulate_gradients(self.model, self.group.share(batches), s.precision, tokens)
+        nats = self.workers.gradients(self.group.share(batches), s.precision, tokens)
         self.group.sum_gradients(self.parameters)
         (nats,) = self.group.total(nats)
         norm = clip_gradients(self.parameters, s.clip_norm, self.native)
@@ -137,8 +139,7 @@ class Trainer:
                 f"update {self.updates + 1}: loss {nats / tokens:.4g}, gradient norm {norm:.4g} at learning rate "
                 f"{share * s.lr:.3g}: not finite; lower train.lr or set train.clip_norm"
             )
-        for optimizer, peak in self.optimizers:
-            optimizer.step(share * peak)
+        self.workers.do([part for optimizer, peak in self.optimizers for part in optimizer.parts(share * peak)])
         self.updates += 1
         self.tokens += tokens
         return nats / tokens, share * s.lr, norm

@@ -38,8 +38,13 @@ def tokenizer():
     return build_tokenizer(count_words(TEXTS, RULE), RULE)
 
 
+def made_for(settings, tok, texts):
+    ids = [index for text in texts for index in tok.encode_story(text)]
+    return embedding_matrix(settings, tok, lambda: texts, lambda: np.array(ids))
+
+
 def matrix(**changes):
-    return embedding_matrix(dataclasses.replace(SETTINGS, **changes), tokenizer(), lambda: TEXTS)
+    return made_for(dataclasses.replace(SETTINGS, **changes), tokenizer(), TEXTS)
 
 
 def dirty_the_heap():
@@ -60,9 +65,9 @@ def test_skipgram_twice_gives_equal_bytes():
 
 
 def test_skipgram_trains_on_normalised_words():
-    raw = embedding_matrix(SETTINGS, tokenizer(), lambda: TEXTS)[0]
+    raw = matrix()[0]
     normalised = [tokenizer().normalise(text) for text in TEXTS]
-    assert np.array_equal(raw, embedding_matrix(SETTINGS, tokenizer(), lambda: normalised)[0])
+    assert np.array_equal(raw, made_for(SETTINGS, tokenizer(), normalised)[0])
 
 
 def test_unseen_word_has_the_vector_of_its_parts_or_none():
@@ -147,7 +152,7 @@ def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
     settings = dataclasses.replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"), width=3)
     pieces = Pieces()
     pieces.pad_id = pad
-    vectors, info = embedding_matrix(settings, pieces, lambda: [])
+    vectors, info = embedding_matrix(settings, pieces, list, list)
     assert vectors[[0, 1, 2, 4]].tolist() == [[7, 8, 9], [1, 2, 3], [1, 2, 3], [4, 5, 6]]
     assert vectors[[3, 5]].all()
     assert vectors[3].tolist() != [9, 9, 9]
@@ -155,16 +160,16 @@ def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
 
 
 @pytest.mark.parametrize(("name", "size"), [("words", None), ("bpe", 300), ("longest_match", 40)])
-@pytest.mark.parametrize("source", ["skipgram", "random", "file"])
+@pytest.mark.parametrize("source", ["skipgram", "counts", "random", "file"])
 def test_every_tokenizer_gets_a_matrix(train_bin, name, size, source):
     rule = dataclasses.replace(RULE, tokenizer=name, max_size=size)
     made, _ = make_tokenizer(rule, lambda: TEXTS)
     path = str(train_bin(minn=1, maxn=3)) if source == "file" else ""
     settings = dataclasses.replace(SETTINGS, source=source, width=7, path=path, min_n=0, max_n=0)
-    vectors, info = embedding_matrix(settings, made, lambda: TEXTS)
+    vectors, info = made_for(settings, made, TEXTS)
     assert vectors.shape == (len(made), 7)
     assert info["words"] == len(made) - len(made.specials)
-    if source == "skipgram":
+    if source in ("skipgram", "counts"):
         used = {index for text in TEXTS for index in made.encode(text)} - made.specials
         assert info["covered"] == len(used)
 
@@ -174,7 +179,7 @@ def test_tokens_that_no_text_holds_are_not_covered_by_their_parts(name):
     rule = dataclasses.replace(RULE, tokenizer=name, max_size={"bpe": 300, "longest_match": 40}[name])
     made, _ = make_tokenizer(rule, lambda: TEXTS)
     short = ["The cat sat"] * 30
-    _, info = embedding_matrix(dataclasses.replace(SETTINGS, min_n=1, max_n=3), made, lambda: short)
+    _, info = made_for(dataclasses.replace(SETTINGS, min_n=1, max_n=3), made, short)
     assert info["covered"] == len(set(made.encode(short[0])) - made.specials) < info["words"] / 2
 
 
@@ -249,4 +254,4 @@ def test_vocabulary_of_file_words_only_needs_those(tmp_path):
     tok = build_tokenizer(Counter({"the": 1}), RULE)
     settings = dataclasses.replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"))
     with pytest.raises(InputError, match="has none of the vocabulary's 1 words"):
-        embedding_matrix(settings, tok, lambda: [])
+        embedding_matrix(settings, tok, list, list)

@@ -84,8 +84,8 @@ def ours(setup: Mapping[str, Any]) -> Step:
         with open(folder / "train.txt", encoding="utf-8") as handle:
             yield from handle
 
-    matrix, _ = embedding_matrix(vectors, open_tokenizer(folder / "tokenizer.json"), texts)
     stores = {split: TokenStore(folder / "tokens", split) for split in ("train", "held_out")}
+    matrix, _ = embedding_matrix(vectors, open_tokenizer(folder / "tokenizer.json"), texts, lambda: stores["train"].ids)
     settings = train_settings(shape, tokens=setup["tokens"], seed=setup["seed"], **setup.get("train", {}))
     form = model_settings(shape, AS_NANOGPT | setup.get("model", {}))
     made = assemble(form, settings, torch.from_numpy(matrix), stores, PAD_ID, "cpu", setup["threads"])

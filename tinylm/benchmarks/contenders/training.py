@@ -5,7 +5,7 @@ Each takes a setup with `shape` and `threads`. A request with `updates` answers 
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,15 +15,18 @@ from tinylm.benchmarks.contenders.nanogpt import NanoGPT, windows
 from tinylm.benchmarks.serve import Step, seconds
 from tinylm.benchmarks.shape import AS_NANOGPT, AS_PRESET, Shape, model_settings, new_trainer, stream, train_settings
 from tinylm.host.memory import own_peak_mib
+from tinylm.training.halves import Inside
 
 CPU = torch.device("cpu")
 
 
-def _step(update: Callable[[], object], shape: Shape) -> Step:
+def _step(update: Callable[[], object], shape: Shape, threads: Sequence[Inside] = (measure.call,)) -> Step:
+    """threads: of `measure.peak_mib`"""
+
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
             process = own_peak_mib()
-            return {"peak_mib": measure.peak_mib(update, CPU, before=update), "process_mib": process}
+            return {"peak_mib": measure.peak_mib(update, CPU, update, threads), "process_mib": process}
         updates = request["updates"]
         time = seconds(lambda: [update() for _ in range(updates)])
         return {"seconds": time, "tokens": updates * shape.step_tokens}
@@ -37,7 +40,7 @@ def ours(setup: Mapping[str, Any]) -> Step:
     form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
     settings = train_settings(shape, **setup.get("settings", {}))
     trainer = new_trainer(shape, settings, setup["threads"], model=model_settings(shape, form))
-    return _step(lambda: trainer.update(trainer.next_batches()), shape)
+    return _step(lambda: trainer.update(trainer.next_batches()), shape, trainer.workers.threads())
 
 
 def nanogpt(setup: Mapping[str, Any]) -> Step:

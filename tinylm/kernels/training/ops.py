@@ -4,6 +4,7 @@ import functools
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tinylm.kernels.library import CannotCompile
 from tinylm.kernels.training import adam, binding
@@ -26,6 +27,10 @@ class ByHand(Reference):
 
     def __init__(self, fused: bool = False, loss: str = "chunked") -> None:
         self.fused, self.loss = fused, loss
+
+    def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
+        # The output layer's gradient is dense and comes first; that of the rows here is added to it in place.
+        return F.embedding(ids, table, sparse=is_output and ids.device.type == "cpu")
 
     def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
         if self.fused:

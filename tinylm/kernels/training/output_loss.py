@@ -9,9 +9,9 @@ from torch import Tensor
 from tinylm.kernels.training.binding import call, checked_ptr
 from tinylm.model.loss import CHUNK_ROWS, output_token_loss
 
-BF16_CHUNK_ROWS = 2 * CHUNK_ROWS  # rows of logits alive at a time in bf16: as many bytes
+BF16_CHUNK_ROWS = CHUNK_ROWS // 2  # rows of logits alive at a time in bf16: two threads may each have so many
 PART_ROWS = 64  # the same, if logits are computed twice
-PART_COLUMNS = 2048  # columns whose weights' gradient is summed up at a time
+PART_COLUMNS = 2048  # words whose weights' gradient is summed up at a time: it stays in a core's cache
 MAX_LOSS = 87.0  # nats of a token in bf16: -ln of the smallest normal float32 or bfloat16
 
 
@@ -108,16 +108,18 @@ class OutputLossBF16(torch.autograd.Function):
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_weight = (torch.empty if len(h) else torch.zeros)(w.shape, device=w.device) if learns else None
         buffer = torch.empty(min(BF16_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
-        of_chunk = torch.empty_like(w) if learns else None
+        of_part = torch.empty(PART_COLUMNS, w.shape[1], dtype=low, device=h.device) if learns else None
         total = torch.zeros((), dtype=torch.float64, device=h.device)
         for start in range(0, len(h), BF16_CHUNK_ROWS):
             rows = slice(start, start + BF16_CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
             total += chunk_loss(logits, targets[rows])
             grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
-            if grad_weight is not None:
-                of_chunk = torch.mm(logits.T, h[rows], out=of_chunk)  # (V, columns)
-                sum_up(grad_weight, of_chunk, start == 0)
+            if grad_weight is None or of_part is None:
+                continue
+            for words in _slices(0, len(w), PART_COLUMNS):
+                part = torch.mm(logits[:, words].T, h[rows], out=of_part[: len(w[words])])
+                sum_up(grad_weight[words], part, start == 0)
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.shape = hidden.shape
         return total.float()

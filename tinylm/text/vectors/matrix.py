@@ -1,13 +1,14 @@
-"""Word vectors: the (V, D) embedding matrix from skip-gram training, from a file of vectors or at random.
+"""Word vectors: the (V, D) embedding matrix by skip-gram, from counts of neighbours, from a file or at random.
 
 In every matrix `<pad>` is zero (if it has its own id); the other special tokens, and tokens without a vector, are
-random rows with the scale of the known rows.
+random rows with the scale of the known rows; with counts, all tokens that occur have a vector.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tinylm.base.seeding import derive_seed
 from tinylm.text.tokens.tokenizer import Tokenizer
@@ -17,13 +18,13 @@ Texts = Callable[[], Iterable[str]]
 
 
 def embedding_matrix(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts
+    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, ids: Callable[[], ArrayLike]
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, its sources: words, covered, coverage, standard deviation, warnings).
 
     `words` counts the tokens that are text. With skip-gram, `covered` counts those of them that occur in the training
     text; the vector that fastText composes for any other was never trained. `texts` gives the train split's stories,
-    raw or normalised; only skip-gram reads them. Raises InputError for a file that does not fit.
+    raw or normalised, for skip-gram; `ids` its token ids, for counts. Raises InputError for a file that does not fit.
     """
     size = len(tokenizer)
     matrix = np.zeros((size, settings.width), dtype=np.float32)
@@ -34,6 +35,13 @@ def embedding_matrix(
     if settings.source == "skipgram":
         trained = _train(settings, tokenizer, texts, matrix)
         covered[:] = matrix.any(axis=1)
+    elif settings.source == "counts":
+        from tinylm.text.vectors.counts import count_vectors
+
+        counted = count_vectors(np.asarray(ids()), size, settings.width, settings.window, settings.seed)
+        matrix = counted * np.float32(settings.std)
+        covered[:] = matrix.any(axis=1)
+        trained = np.array([index not in tokenizer.specials for index in range(size)])
     elif settings.source == "file":
         found = _look_up(settings, tokenizer, matrix, covered)
         warnings = found.pop("warnings")

@@ -9,7 +9,7 @@ from tinylm.base.config import setting
 class EmbeddingSettings:
     """Section `embedding` of params.yaml."""
 
-    source: str = setting(choices=("skipgram", "file", "random"))
+    source: str = setting(choices=("skipgram", "counts", "file", "random"))
     path: str = setting()
     hub_id: str | None = setting()
     hub_revision: str | None = setting()
