@@ -13,7 +13,7 @@ LIGHT = (
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
     ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit", "optuna"}),
 )  # fmt: skip
-LOADS_TORCH = {"tinylm.text.tokens.batches"}
+LOADS_TORCH = {"tinylm.text.tokens.batches", "tinylm.text.vectors.counts"}
 ENTRY_POINTS = {"tinylm", "tinylm.__main__"}  # in no room: the names of `import tinylm`, and python -m tinylm
 KNOW_DVC = ("tinylm.compare.revisions", "tinylm.sweep.recording")
 
