@@ -26,6 +26,8 @@ ARCHITECTURES = {
     "post": {"norm": "post", "final_norm": False, "activation": "relu"},
     "rms, narrow heads": {"norm_kind": "rms", "head_width": 5, "tied_output": False, "output_bias": True},
     "std, no biases": {"norm_kind": "std", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False},
+    "rotary": {"positions": "rotary", "head_width": 6},
+    "rotary, post, wide heads": {"positions": "rotary", "heads": 2, "head_width": 70, "norm": "post"},
     "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},
 }
 needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C++ compiler")

@@ -13,6 +13,7 @@ CASES = [
     {"norm_kind": "std", "norm_eps": 1e-3, "positions": "learned", "output_bias": True},
     {"norm_kind": "rms", "norm": "post", "positions": "none", "activation": "relu", "layers": 3},
     {"norm_kind": "rms", "norm_eps": 1e-8, "head_width": 11, "qkv_bias": False, "tied_output": False},
+    {"positions": "rotary", "head_width": 6, "qkv_bias": False},
     {"heads": 7, "final_norm": False, "attention_bias": False, "feed_forward_bias": False, "width": 23},
 ]
 

@@ -102,9 +102,42 @@ def opt(config, tensors, ids):
     return x @ t["embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"].T
 
 
+def neox(config, tensors, ids):
+    """Black et al. 2022 without its parallel residual: pre-norm, the first columns of each head turned in pairs."""
+    t = {name.removeprefix("gpt_neox."): tensor for name, tensor in tensors.items()}
+    heads = config["num_attention_heads"]
+    width = config["hidden_size"] // heads
+    half = round(width * config["rotary_pct"]) // 2
+    angle = torch.arange(ids.shape[1])[:, None] * 10000.0 ** -(torch.arange(half, dtype=torch.float64) / half)
+    cos, sin = (table[:, None].to(t["embed_in.weight"].dtype) for table in (angle.cos(), angle.sin()))
+
+    def linear(x, name):
+        return F.linear(x, t[f"{name}.weight"], t[f"{name}.bias"])
+
+    def norm(x, name):
+        return F.layer_norm(x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], config["layer_norm_eps"])
+
+    def turn(x):
+        first, second, rest = x.split([half, half, width - 2 * half], -1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], -1).flatten(2)
+
+    x = t["embed_in.weight"][ids]
+    for layer in range(config["num_hidden_layers"]):
+        h = f"layers.{layer}"
+        joined = linear(norm(x, f"{h}.input_layernorm"), f"{h}.attention.query_key_value")
+        q, k, v = joined.unflatten(-1, (heads, 3, width)).unbind(-2)
+        x = x + linear(attend(turn(q), turn(k), v.flatten(2), heads), f"{h}.attention.dense")
+        inner = linear(norm(x, f"{h}.post_attention_layernorm"), f"{h}.mlp.dense_h_to_4h")
+        x = x + linear(getattr(F, config["hidden_act"])(inner), f"{h}.mlp.dense_4h_to_h")
+    output = "embed_in.weight" if config["tie_word_embeddings"] else "embed_out.weight"
+    return norm(x, "final_layer_norm") @ t[output].T
+
+
 def reference(form, dtype, ids):
     tensors = {name: tensor.to(dtype) for name, tensor in form.tensors.items()}
-    return {"GPT2LMHeadModel": gpt2, "OPTForCausalLM": opt}[form.architecture](form.config, tensors, ids)
+    return {"GPT2LMHeadModel": gpt2, "OPTForCausalLM": opt, "GPTNeoXForCausalLM": neox}[form.architecture](
+        form.config, tensors, ids
+    )
 
 
 def of_the_library(form, dtype, ids):
@@ -112,7 +145,8 @@ def of_the_library(form, dtype, ids):
     roles = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     kind = getattr(transformers, form.architecture)
     model = kind(kind.config_class.from_dict(form.config | roles | {"dtype": None})).to(dtype).eval()
-    odd = model.load_state_dict({name: tensor.to(dtype) for name, tensor in form.tensors.items()}, strict=False)
+    renamed = {name.replace("embed_out", "lm_head"): tensor.to(dtype) for name, tensor in form.tensors.items()}
+    odd = model.load_state_dict(renamed, strict=False)  # transformers 5 renames so when it reads a file
     assert odd.missing_keys == (["lm_head.weight"] if form.config["tie_word_embeddings"] else [])
     assert odd.unexpected_keys == []
     model.tie_weights()
@@ -122,6 +156,29 @@ def of_the_library(form, dtype, ids):
 @pytest.fixture
 def ids():
     return torch.randint(0, 31, (5, 13), generator=torch.Generator().manual_seed(11))
+
+
+@pytest.mark.parametrize("logits", [reference, of_the_library])
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize("output", [{}, {"tied_output": False}, {"output_bias": True}])
+@pytest.mark.parametrize("shape", [(12, 2, None), (19, 4, 2), (12, 3, 8), (19, 3, 4)])
+def test_rotary_positions_are_those_of_gpt_neox(random_model, in_float64, ids, logits, kind, output, shape):
+    width, heads, head_width = shape
+    model = random_model(
+        width=width, heads=heads, head_width=head_width, positions="rotary", norm_kind=kind, qkv_bias=False, **output
+    )
+    form = stock_form(model)
+    assert form.architecture == "GPTNeoXForCausalLM"
+    with torch.no_grad():
+        assert torch.allclose(logits(form, torch.float32, ids), model(ids), rtol=1e-4, atol=1e-4)
+        error = (logits(form, torch.float64, ids) - in_float64(model)(ids)).abs().max()
+    assert error < (1e-5 if logits is of_the_library else 1e-6)  # angles in float32
+
+
+@pytest.mark.parametrize("changes", [{"norm": "post"}, {"final_norm": False}])
+def test_rotary_positions_elsewhere_are_refused(random_model, changes):
+    with pytest.raises(InputError, match="GPT-NeoX has them, with norm 'pre' and a final norm"):
+        stock_form(random_model(width=12, heads=2, positions="rotary", **changes))
 
 
 @pytest.mark.parametrize(("logits", "step"), [(reference, 1), (of_the_library, 5)])
@@ -211,9 +268,11 @@ def test_presets_and_their_architectures():
     for name in names():
         settings = read_section(preset(name), "model", ModelSettings)
         pre = settings.norm == "pre" and settings.final_norm
-        found[name] = "refused" if stock_problem(settings) else "GPT-2" if pre else "OPT"
+        rotary = settings.positions == "rotary"
+        kind = "GPT-NeoX" if rotary else "GPT-2" if pre else "OPT"
+        found[name] = "refused" if stock_problem(settings) else kind
     assert found == {
-        "storybook": "GPT-2", "tinystories-2m": "GPT-2", "word-50k": "GPT-2", "shakespeare-bpe": "GPT-2",
+        "storybook": "GPT-2", "tinystories-2m": "GPT-NeoX", "word-50k": "GPT-2", "shakespeare-bpe": "GPT-2",
         "assignment-baseline": "OPT", "gpt2-bpe": "OPT", "word-10k": "refused"
     }  # fmt: skip
 

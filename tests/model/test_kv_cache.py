@@ -30,11 +30,12 @@ def test_cached_logits_equal_uncached(new_model, ids, heads, norm, chunks):
     torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)
 
 
-@pytest.mark.parametrize("positions", ["sinusoids", "learned", "none"])
+@pytest.mark.parametrize("positions", ["sinusoids", "learned", "rotary", "none"])
 @pytest.mark.parametrize(("norm_kind", "norm"), [("layer", "pre"), ("rms", "pre"), ("std", "post")])
 def test_cached_logits_equal_uncached_in_every_kind_of_model(new_model, ids, positions, norm_kind, norm):
     for output in ({"tied_output": True, "output_bias": True}, {"tied_output": False, "output_bias": True}):
-        model = new_model(positions=positions, norm_kind=norm_kind, norm=norm, qkv_bias=False, **output)
+        kind = {"positions": positions, "norm_kind": norm_kind, "norm": norm, "head_width": 6}
+        model = new_model(**kind, qkv_bias=False, **output)
         torch.testing.assert_close(cached(model, ids, [5, 1, 1, 4, 1, 1]), model(ids), **TOLERANCE)
 
 

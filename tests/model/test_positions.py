@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from tinylm.model.transformer import sinusoids
+from tests.support.small import model_settings
+from tinylm.model.transformer import rotations, sinusoids, turned
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 300, 301])
@@ -23,3 +24,41 @@ def test_positions_far_out_keep_their_precision():
     assert sinusoids(100_001, 2)[100_000, 0].item() == pytest.approx(math.sin(100_000), abs=1e-6)
     expected = [math.sin(100_000 / 10000 ** (2 * pair / 7)) for pair in range(4)]
     assert sinusoids(100_001, 7)[100_000, ::2].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
+    table = rotations(40, 8).double()[None]
+    generator = torch.Generator().manual_seed(1)
+    query, key, value = torch.randn(3, 2, 8, generator=generator, dtype=torch.float64)
+    everywhere = turned(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[0]  # at each of 40 places
+    scores = torch.einsum("thd,shd->hts", everywhere[:, 0], everywhere[:, 1])
+    for distance in (0, 1, 17):
+        along = scores.diagonal(distance, 1, 2)
+        torch.testing.assert_close(along, along[:, :1].expand_as(along), rtol=1e-6, atol=1e-6)
+    assert (scores[0, 0, 1:] - scores[0, 0, 0]).abs().min() > 1e-3
+    assert torch.equal(everywhere[:, 2], value.expand(40, 2, 8))
+    torch.testing.assert_close(everywhere[0, 0], query, rtol=0, atol=0)
+
+
+def test_pairs_are_turned_by_the_papers_angles():
+    table = rotations(1001, 6)
+    row = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]).expand(1, 1, 3, 1, 6)
+    found = turned(row, table[None, 1000:])[0, 0, 0, 0]
+    angles = [1000 / 10000 ** (2 * pair / 6) for pair in range(3)]
+    assert found.tolist() == pytest.approx([*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("heads", "head_width", "fits"), [(3, 4, True), (3, 5, False), (2, None, True), (5, None, False)]
+)
+def test_rotary_positions_want_heads_of_equal_and_even_width(heads, head_width, fits):
+    settings = model_settings(positions="rotary", heads=heads, head_width=head_width)
+    problems = settings.problems_with_width(12)
+    assert problems == (
+        []
+        if fits
+        else [
+            f"model.positions = 'rotary'; allowed: with heads of equal and even width, not "
+            f"{heads} on {12 if head_width is None else heads * head_width}"
+        ]
+    )

@@ -16,6 +16,7 @@ VARIANTS = [
     {"embedding": "frozen", "norm": "post", "tied_output": False},
     {"dropout": 0.3, "norm_kind": "rms", "positions": "learned", "tied_output": False, "output_bias": True},
     {"dropout": 0.3, "norm_kind": "std", "positions": "none", "norm": "post", "qkv_bias": False},
+    {"dropout": 0.3, "positions": "rotary", "head_width": 6},
     {"embedding": "frozen", "norm": "post", "positions": "learned", "output_bias": True, "heads": 1},
 ]
 

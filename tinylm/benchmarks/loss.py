@@ -71,7 +71,6 @@ def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
         part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE}
         for part in ("train", "model", "embedding")
     }
-    changes["model"]["positions"] = "sinusoids"  # the preset's; learned ones take some hundred updates to be of use
     return tuple(changes | {"train": changes["train"] | rates} for rates in (SHORT, LONGER))
 
 

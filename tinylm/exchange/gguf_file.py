@@ -42,6 +42,11 @@ def gguf_problem(settings: ModelSettings) -> str:
             return (
                 f"model.{name} = {shown}: llama.cpp has GPT-2 alone of our forms; allowed with --format gguf: {wanted}"
             )
+    if settings.positions == "rotary":
+        return (
+            "model.positions = rotary: llama.cpp has GPT-2 alone of our forms; "
+            "allowed with --format gguf: sinusoids | learned | none"
+        )
     return stock_problem(settings)
 
 

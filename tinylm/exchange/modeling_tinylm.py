@@ -58,15 +58,17 @@ class Attention(nn.Module):
         self.widths = [inner // heads + (head < inner % heads) for head in range(heads)]
         self.qkv = nn.Linear(width, 3 * inner, bias=model["qkv_bias"])
         self.out = nn.Linear(inner, width, bias=model["attention_bias"])
-        self.dropout = model["dropout"]
+        self.dropout, self.rotary = model["dropout"], model["positions"] == "rotary"
 
     def _heads(self, x: Tensor) -> Tensor:
         """(B, T, inner) -> (B, H, T, Dh), zeros after narrower heads."""
         parts = x.split(self.widths, -1)
         return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
 
-    def forward(self, x: Tensor, mask: Tensor, cache: Cache | None, layer: int) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int) -> Tensor:
         queries, keys, values = (self._heads(part) for part in self.qkv(x).chunk(3, -1))
+        if self.rotary:
+            queries, keys = turned(queries, places), turned(keys, places)
         if cache is not None:
             keys, values = cache.update(keys, values, layer)
         scale = torch.tensor(self.widths, dtype=torch.float64).rsqrt().to(x)[:, None, None]
@@ -100,11 +102,11 @@ class Block(nn.Module):
     def _add(self, x: Tensor, more: Tensor) -> Tensor:
         return x + F.dropout(more, self.dropout, self.training)
 
-    def forward(self, x: Tensor, mask: Tensor, cache: Cache | None, layer: int) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int) -> Tensor:
         if self.pre:
-            x = self._add(x, self.attention(self.norm1(x), mask, cache, layer))
+            x = self._add(x, self.attention(self.norm1(x), mask, places, cache, layer))
             return self._add(x, self.feed_forward(self.norm2(x)))
-        x = self.norm1(self._add(x, self.attention(x, mask, cache, layer)))
+        x = self.norm1(self._add(x, self.attention(x, mask, places, cache, layer)))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
 
@@ -113,6 +115,16 @@ def sinusoids(places: Tensor, width: int) -> Tensor:
     even = torch.arange(0, width, 2, dtype=torch.float64, device=places.device)
     angle = places[..., None].double() / 10000.0 ** (even / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].float()
+
+
+def turned(x: Tensor, places: Tensor) -> Tensor:
+    """Columns i and i + Dh / 2 turned as a pair by t / 10000^(2i / Dh).  (B, H, T, Dh), (B, T) -> (B, H, T, Dh)"""
+    width = x.shape[-1]
+    even = torch.arange(0, width, 2, dtype=torch.float64, device=x.device)
+    angle = places[:, None, :, None].double() / 10000.0 ** (even / width)
+    cos, sin = (table.float().to(x.dtype) for table in (angle.cos(), angle.sin()))
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def causal_mask(places: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
@@ -186,7 +198,7 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         x = self._vectors(input_ids, position_ids)
         mask = causal_mask(places, seen, x.dtype)
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, past_key_values, layer)
+            x = block(x, mask, position_ids, past_key_values, layer)
         logits = self._logits(self.final_norm(x)[:, -logits_to_keep:])
         loss = None
         if labels is not None:

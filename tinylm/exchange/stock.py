@@ -44,6 +44,11 @@ def stock_problem(settings: ModelSettings) -> str:
             "model.norm_kind = 'std': no architecture of transformers divides by std + eps; "
             "allowed: layer | rms, or any with --format tinylm"
         )
+    if settings.positions == "rotary" and not (settings.norm == "pre" and settings.final_norm):
+        return (
+            "model.positions = 'rotary': of transformers, GPT-NeoX has them, with norm 'pre' and a final norm; "
+            "allowed: these, other positions, or any with --format tinylm"
+        )
     if settings.norm_eps < LEAST_EPS:
         return (
             f"model.norm_eps = {settings.norm_eps}: too small for float32 in an architecture of transformers; "
@@ -62,7 +67,7 @@ def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
         raise InputError(problem)
     stream = new_stream(model.settings, model.width, multiple)
     if model.settings.norm == "pre" and model.settings.final_norm:
-        return _gpt2(model, stream)
+        return (_neox if model.settings.positions == "rotary" else _gpt2)(model, stream)
     return _opt(model, stream)
 
 
@@ -104,19 +109,73 @@ def _with_bias(output: Tensor, bias: Tensor | None) -> Tensor:
     return output if bias is None else torch.cat([output, bias[:, None]], 1)
 
 
-def _gpt2(model: TinyLM, stream: Stream) -> StockForm:
-    ends, settings = _ends(model), model.settings
+def _pre_norm_ends(model: TinyLM, stream: Stream, ends: _Ends) -> tuple[Tensor, Affine, Tensor | None]:
+    """Input vectors (V, W), the last norm, and the output matrix (V, W), which is None if it is the input vectors."""
     assert isinstance(model.final_norm, Norm)
     tied = ends.tied and ends.bias is None and not stream.centred
-    inputs = stream.write(ends.vectors * ends.scale)
+    factor = ends.factor / (ends.scale * stream.scale) if tied else 1.0
+    final = _read_out(stream, stream.norm_out(*of_norm(model.final_norm)), model.width, factor, ends.bias is not None)
+    output = None if tied else stream.first(_with_bias(ends.output * ends.factor, ends.bias))
+    return stream.write(ends.vectors * ends.scale), final, output
+
+
+def _neox(model: TinyLM, stream: Stream) -> StockForm:
+    settings, prefix = model.settings, "gpt_neox"
+    inputs, final, output = _pre_norm_ends(model, stream, _ends(model))
+    tensors = {f"{prefix}.embed_in.weight": inputs} | _named({f"{prefix}.final_layer_norm": final})
+    for layer, block in enumerate(stock_blocks(stream, model)):
+        tensors |= _neox_block(f"{prefix}.layers.{layer}", block, stream.heads)
+    if output is not None:
+        tensors["embed_out.weight"] = output
+    turned = settings.head_width or model.width // settings.heads
+    config = {
+        "model_type": "gpt_neox",
+        "architectures": ["GPTNeoXForCausalLM"],
+        "vocab_size": model.vocab_size,
+        "max_position_embeddings": settings.context,
+        "hidden_size": stream.wide,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": stream.heads,
+        "intermediate_size": settings.feed_forward,
+        "hidden_act": settings.activation,
+        "rotary_pct": turned / (stream.wide // stream.heads),
+        "rotary_emb_base": 10000,
+        "use_parallel_residual": False,
+        "attention_bias": True,
+        "hidden_dropout": settings.dropout,
+        "attention_dropout": settings.dropout,
+        "layer_norm_eps": EPSILON,
+        "tie_word_embeddings": output is None,
+        "dtype": "float32",
+    }
+    return StockForm("GPTNeoXForCausalLM", config, tensors)
+
+
+def _neox_block(name: str, block: StockBlock, heads: int) -> dict[str, Tensor]:
+    """GPT-NeoX keeps query, key and value of a head together."""
+    parts = [[part.unflatten(0, (heads, -1)) for part in pair] for pair in (block.queries, block.keys, block.values)]
+    weight, bias = (torch.stack(column, 1).flatten(0, 2) for column in zip(*parts, strict=True))
+    return _named(
+        {
+            f"{name}.input_layernorm": block.norm1,
+            f"{name}.attention.query_key_value": (weight, bias),
+            f"{name}.attention.dense": block.out,
+            f"{name}.post_attention_layernorm": block.norm2,
+            f"{name}.mlp.dense_h_to_4h": block.up,
+            f"{name}.mlp.dense_4h_to_h": block.down,
+        }
+    )
+
+
+def _gpt2(model: TinyLM, stream: Stream) -> StockForm:
+    ends, settings = _ends(model), model.settings
+    inputs, final, output = _pre_norm_ends(model, stream, ends)
     tensors = {"transformer.wte.weight": inputs, "transformer.wpe.weight": stream.write(ends.positions)}
     for layer, block in enumerate(stock_blocks(stream, model)):
         tensors |= _gpt2_block(f"transformer.h.{layer}", block)
-    factor = ends.factor / (ends.scale * stream.scale) if tied else 1.0
-    final = _read_out(stream, stream.norm_out(*of_norm(model.final_norm)), model.width, factor, ends.bias is not None)
-    tensors["transformer.ln_f.weight"], tensors["transformer.ln_f.bias"] = final
-    if not tied:
-        tensors["lm_head.weight"] = stream.first(_with_bias(ends.output * ends.factor, ends.bias))
+    tensors |= _named({"transformer.ln_f": final})
+    if output is not None:
+        tensors["lm_head.weight"] = output
     config = {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -131,7 +190,7 @@ def _gpt2(model: TinyLM, stream: Stream) -> StockForm:
         "attn_pdrop": settings.dropout,
         "resid_pdrop": settings.dropout,
         "layer_norm_epsilon": EPSILON,
-        "tie_word_embeddings": tied,
+        "tie_word_embeddings": output is None,
         "dtype": "float32",
     }
     return StockForm("GPT2LMHeadModel", config, tensors)

@@ -1,7 +1,7 @@
 """Keys and values of past tokens, kept so that a decoding step computes one token only."""
 
 import copy
-from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,9 +68,9 @@ class KVCache:
         self.values[layer][rows, :, positions] = values.transpose(1, 2).to(self.values[layer].dtype)
         return self.keys[layer][:, :, : self.used], self.values[layer][:, :, : self.used]
 
-    def storing(self, layer: int, positions: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    def storing(self, layer: int, positions: Tensor) -> "Storing":
         """`store` of one layer at the given positions."""
-        return lambda keys, values: self.store(layer, keys, values, positions)
+        return Storing(self, layer, positions)
 
     def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
         """Keep the given rows, in the given order; a row may be taken several times (beams) or not at all.
@@ -102,3 +102,15 @@ class KVCache:
         for mine, theirs in zip(self.keys + self.values, other.keys + other.values, strict=True):
             mine[rows, :, : other.used] = theirs[:, :, : other.used]
         self.used = max(self.used, other.used)
+
+
+class Storing(NamedTuple):
+    """`KVCache.store` of one layer at given positions (B or 1, T)."""
+
+    cache: KVCache
+    layer: int
+    positions: Tensor
+
+    def __call__(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """New keys and values in, all that the cache holds out."""
+        return self.cache.store(self.layer, keys, values, self.positions)

@@ -19,7 +19,7 @@ class ModelSettings:
     norm_kind: str = setting(choices=("layer", "rms", "std"))
     norm_eps: float = setting(above=0.0, high=1.0)
     final_norm: bool = setting()
-    positions: str = setting(choices=("sinusoids", "learned", "none"))
+    positions: str = setting(choices=("sinusoids", "learned", "rotary", "none"))
     activation: str = setting(choices=("relu", "gelu"))
     init: str = setting(choices=("scaled", "xavier", "torch"))
     qkv_bias: bool = setting()
@@ -35,6 +35,11 @@ class ModelSettings:
         if self.head_width is None and self.heads > width:
             problems.append(
                 f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"
+            )
+        inner = width if self.head_width is None else self.heads * self.head_width
+        if self.positions == "rotary" and inner % (2 * self.heads):
+            problems.append(
+                f"model.positions = 'rotary'; allowed: with heads of equal and even width, not {self.heads} on {inner}"
             )
         if self.norm_kind == "std" and width < 2:
             problems.append("model.norm_kind = 'std'; allowed: with an embedding at least 2 wide")

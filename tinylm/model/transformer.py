@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.kv_cache import KVCache
+from tinylm.model.kv_cache import KVCache, Storing
 from tinylm.model.loss import output_token_loss
 from tinylm.model.ops import REFERENCE, Ops, attention_weights, mix_values
 from tinylm.model.settings import ModelSettings
 
-Store = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # new keys and values in, all that the cache holds out
 RunBlocks = Callable[[Sequence[nn.Module], Tensor, Tensor], Tensor]
 
 
@@ -29,6 +28,24 @@ def sinusoids(context: int, width: int) -> Tensor:
     angle = t / 10000.0 ** (even / width)  # (T, ceil(D / 2))
     table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # sine and cosine in turn
     return table[:, :width].float()
+
+
+def rotations(context: int, width: int) -> Tensor:
+    """Cosines and sines of the angles t / 10000^(2i / Dh) (Su et al. 2021, section 3.2.2).  -> (T, 2, Dh / 2)"""
+    t, even = torch.arange(context, dtype=torch.float64)[:, None], torch.arange(0, width, 2, dtype=torch.float64)
+    angle = t / 10000.0 ** (even / width)
+    return torch.stack([angle.cos(), angle.sin()], 1).float()
+
+
+def turned(qkv: Tensor, table: Tensor) -> Tensor:
+    """Columns i and i + Dh / 2 of queries and keys turned as a pair by their position's angle i.
+
+    So a query's product with a key depends on their distance.  (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
+    """
+    cos, sin = table[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
+    first, second = qkv[:, :, :2].chunk(2, -1)
+    pair = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    return torch.cat([pair.to(qkv.dtype), qkv[:, :, 2:]], 2)
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
@@ -75,6 +92,7 @@ class SelfAttention(Part):
     """
 
     scale: Tensor
+    turns: Tensor | None
 
     def __init__(
         self, width: int, inner: int, heads: int, bias: bool = True, out_bias: bool = True, dropout: float = 0.0,
@@ -86,6 +104,7 @@ class SelfAttention(Part):
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = dropout
         self.register_buffer("scale", torch.full((heads, 1, 1), self.head_width**-0.5), persistent=False)
+        self.register_buffer("turns", None, persistent=False)  # `rotations` of the context, if positions are rotary
 
     def project(self, x: Tensor) -> Tensor:
         """Queries, keys and values.  (B, T, D) -> (B, T, 3, H, Dh)"""
@@ -99,13 +118,17 @@ class SelfAttention(Part):
         """The columns where a head's values meet the output matrix `out.weight` (D, inner)."""
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
-    def forward(self, x: Tensor, mask: Tensor, store: Store | None = None, maps: list[Tensor] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, store: Storing | None = None, maps: list[Tensor] | None = None
+    ) -> Tensor:
         """Attend over x (B, T, D) under an additive mask (B or 1, 1, T, S).
 
         store: keeps the new keys and values in a cache and returns those of all its S slots. `maps` collects the
         weights (B, H, T, S).
         """
         qkv = self.project(x)
+        if self.turns is not None:
+            qkv = turned(qkv, self.turns[None, : x.shape[1]] if store is None else self.turns[store.positions])
         if store is None and maps is None:
             return self.join(self.ops.attention(qkv, self.scale, mask, self.dropout if self.training else 0.0))
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
@@ -145,7 +168,9 @@ class Block(Part):
         inner, bias = settings.feed_forward, settings.feed_forward_bias
         self.feed_forward = FeedForward(width, inner, settings.activation, bias, ops)
 
-    def forward(self, x: Tensor, mask: Tensor, store: Store | None = None, maps: list[Tensor] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, store: Storing | None = None, maps: list[Tensor] | None = None
+    ) -> Tensor:
         if self.pre:
             x = self._add(x, self.attention(self.norm1(x, for_product=True), mask, store, maps))
             return self._add(x, self.feed_forward(self.norm2(x, for_product=True)))
@@ -198,6 +223,9 @@ class TinyLM(Part):
             table = sinusoids(settings.context, width) if settings.positions == "sinusoids" else None
             self.register_buffer("positions", table, persistent=False)
         self.blocks = nn.ModuleList(Block(width, settings, ops) for _ in range(settings.layers))
+        for part in self.modules() if settings.positions == "rotary" else ():
+            if isinstance(part, SelfAttention):
+                part.turns = rotations(settings.context, part.head_width)
         norm = settings.norm_kind, settings.norm_eps
         self.final_norm = Norm(width, *norm, ops) if settings.final_norm else nn.Identity()
         tied, bias = settings.tied_output, settings.output_bias

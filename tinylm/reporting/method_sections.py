@@ -43,6 +43,7 @@ _NORMS = {
 _POSITIONS = {
     "sinusoids": "sinusoidal positions (Vaswani et al. 2017)",
     "learned": "learned positions",
+    "rotary": "rotary positions (Su et al. 2021)",
     "none": "no positions",
 }
 

@@ -24,7 +24,7 @@ struct Model {
     float norm_eps, input_scale, output_factor;
     int64_t last_norm;
     const int64_t* head_starts;  // (H + 1)
-    const float *embedding, *positions;
+    const float *embedding, *positions, *turns;  // turns: (T, 2, Dh / 2) cosines and sines, or null
     const Block* blocks;
     Norm final_norm;
     Linear output;
@@ -160,8 +160,22 @@ template <class Kind> class Pass {  // what the threads share
         return (Slot*)buffer + (layer * s.cache_rows * m.heads + head) * s.capacity * m.slot_width;
     }
 
+    void turn(float* head, int64_t half, const float* cosines) {  // columns i and i + half as a pair
+        const float* sines = cosines + half;
+        for (int64_t i = 0; i < half; ++i) {
+            const float first = head[i], second = head[i + half];
+            head[i] = first * cosines[i] - second * sines[i];
+            head[i + half] = second * cosines[i] + first * sines[i];
+        }
+    }
+
     void remember(int64_t layer, int64_t row) {
-        const float* from = qkv.get() + row * 3 * m.inner;
+        float* from = qkv.get() + row * 3 * m.inner;
+        if (m.turns) {
+            const int64_t width = m.inner / m.heads;  // of queries, then of keys
+            for (int64_t head = 0; head < 2 * m.heads; ++head)
+                turn(from + head * width, width / 2, m.turns + s.positions[row] * width);
+        }
         const int64_t place = places[row * s.capacity + s.positions[row]];
         for (int64_t head = 0; head < m.heads; ++head) {
             int64_t start = m.head_starts[head], width = m.head_starts[head + 1] - start;

@@ -36,7 +36,7 @@ class _Model(ctypes.Structure):
         *((name, _INTEGER) for name in ("feed_forward", "vocab", "pre", "norm_kind", "gelu")),
         *((name, _FLOAT) for name in ("norm_eps", "input_scale", "output_factor")),
         ("last_norm", _INTEGER),
-        *((name, _POINTER) for name in ("head_starts", "embedding", "positions")),
+        *((name, _POINTER) for name in ("head_starts", "embedding", "positions", "turns")),
         ("blocks", ctypes.POINTER(_Block)),
         ("final_norm", _Norm),
         ("output", _Linear),
@@ -84,7 +84,7 @@ class PackedModel:
             settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),
             ACTIVATIONS.index(settings.activation), settings.norm_eps, float(model.embedding_scale), factor,
             settings.final_norm, self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding),
-            self._keep(model.positions),
+            self._keep(model.positions), self._keep(first.turns),
             blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(), self._linear(weight, bias),
         )  # fmt: skip
 

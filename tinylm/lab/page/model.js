@@ -23,6 +23,17 @@ function sinusoids(context, width) {
   return table;
 }
 
+// [cosine, sine] of t / 10000^(2i / width), for each t and each i below width / 2.
+function rotations(context, width) {
+  const table = [];
+  for (let t = 0; t < context; t++)
+    for (let i = 0; i < width; i += 2) {
+      const angle = t / 10000 ** (i / width);
+      table.push([Math.cos(angle), Math.sin(angle)]);
+    }
+  return table;
+}
+
 export function softmax(scores) {
   const chances = new Float64Array(scores.length); // plain loops: this runs for every head and token
   let top = -Infinity;
@@ -116,6 +127,7 @@ export class Model {
       this.positions = Array.from({ length: settings.context }, (_, t) => row(t));
     }
     this.inner = this.blocks[0].out.columns;
+    if (settings.positions === "rotary") this.turns = rotations(settings.context, this.inner / settings.heads);
     const [narrow, wider] = [Math.floor(this.inner / settings.heads), this.inner % settings.heads];
     let start = 0;
     this.heads = Array.from({ length: settings.heads }, (_, head) => {
@@ -175,11 +187,24 @@ export class Model {
     return this.finalNorm.apply(x).slice();
   }
 
+  // Query and key of a head: columns i and i + half as a pair, by the angle of the place and i.
+  turn(qkv, start, columns, place) {
+    const half = columns / 2;
+    for (const from of [start, this.inner + start])
+      for (let i = 0; i < half; i++) {
+        const [cos, sin] = this.turns[place * half + i];
+        const [first, second] = [qkv[from + i], qkv[from + i + half]];
+        qkv[from + i] = first * cos - second * sin;
+        qkv[from + i + half] = second * cos + first * sin;
+      }
+  }
+
   attend(block, layer, x, cache, seen) {
     const { memory, inner } = this;
     const length = cache.used + 1;
     const joined = new Float32Array(inner);
     const qkv = block.qkv.apply(x);
+    if (this.turns) for (const { start, columns } of this.heads) this.turn(qkv, start, columns, cache.used);
     const maps = [];
     this.heads.forEach(({ start, columns, stride }, head) => {
       const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
