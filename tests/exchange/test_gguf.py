@@ -119,6 +119,7 @@ def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_
         ),
         ({"final_norm": False}, "model.final_norm = false"),
         ({"norm_kind": "std"}, "model.norm_kind = 'std'"),
+        ({"positions": "rotary", "head_width": 4}, "model.positions = rotary: llama.cpp has GPT-2 alone"),
     ],
 )
 def test_what_llama_cpp_lacks_is_refused_in_one_line(tmp_path, export_of, random_model, words, settings, told):
