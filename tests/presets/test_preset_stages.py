@@ -51,6 +51,8 @@ def small(name: str) -> dict:
         params["train"]["keep_epochs"] = [1, 2]
     if params["model"]["head_width"] is not None:
         params["model"]["head_width"] = 3
+    if params["model"]["positions"] == "rotary":
+        params["embedding"]["width"] = 24  # 6 heads of equal and even width
     params["data"] |= {"source": "local", "path": "stories.jsonl"}
     if params["data"]["drop_first_line"]:
         params["data"]["path"] = "play.txt"
