@@ -54,7 +54,9 @@ LONGER = {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8, "batch_size": 32}
 _OF_THE_SIZE = (
     "layout", "tokens", "validate_every", "sample_every", "layers", "heads", "feed_forward", "context", "width",
 )  # fmt: skip
-SHARES = (0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.275, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2)
+SHARES = (
+    0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15, 0.175, 0.2, 0.225, 0.25, 0.275, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2,
+)  # fmt: skip
 SHARED = Path("../shared/tinystories")
 STORIES = {"full": 12_000, "tiny": 60}  # of the storybook, if there is no ../shared
 CORPORA = ("tinystories", "storybook")
