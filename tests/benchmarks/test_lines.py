@@ -89,6 +89,27 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
     assert len(asked) == before  # all of it was kept
 
 
+def test_a_share_that_only_the_first_seed_reaches_is_followed_by_the_next(options, monkeypatch):
+    """The peer runs once for each seed, whatever we need."""
+    asked = []
+
+    def made_up(runs, name, task):
+        asked.append((task["side"], task["tokens"], task["seed"], task.get("race", False)))
+        enough = task["side"] == "nanoGPT" or task["tokens"] >= (50 if task["seed"] == 1 else 100)
+        return {"seconds": 1.0, "held_out": 1.0, "evaluation": 3.0 if enough else 3.1}
+
+    monkeypatch.setattr(loss.Runs, "run", made_up)
+    (row,) = loss.measure(options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.1, 0.25, 0.5, 1.0)))
+    races = [(side, tokens, seed) for side, tokens, seed, race in asked if race]
+    assert races == [
+        ("tinylm", 50, 1), ("nanoGPT", 200, 1), ("tinylm", 50, 2), ("nanoGPT", 200, 2),
+        ("tinylm", 100, 1), ("tinylm", 100, 2),
+    ]  # fmt: skip
+    assert row.note.startswith("ours 3.000 after 0.0001 M")
+    (row,) = loss.measure(options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.25,)))
+    assert (row.ours, row.note) == (None, "not reached")
+
+
 def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monkeypatch):
     """Random vectors need twice the tokens here and half the time; a third recipe never gets there."""
 

@@ -1,9 +1,10 @@
 """Wall time, from launch, to the evaluation loss that a tuned peer (nanoGPT, nanochat) reaches at each horizon.
 
-1. The peer: at each horizon everything in its grid once; the best on held-out, then with further seeds.
-2. tinylm: shares of the horizon, ascending, until the mean evaluation loss over the seeds is not above the peer's, with
-   each recipe; the fastest of these.
-3. Race: both chosen runs again, in turn, one pair per seed; the peer in each of its modes. These times count.
+1. The peer: at each horizon everything in its grid, with the first seed; the best on held-out.
+2. tinylm: each recipe with shares of the horizon, ascending, until the first seed's evaluation loss is not above the
+   peer's; the fastest of these.
+3. Race: both again with all seeds, in turn; the peer in each of its modes. Our mean loss must not be above the peer's,
+   or else ours run again with the next share. These times count.
 
 Every run is kept in a JSON when it ends; called again, only what is missing runs. The whole plan takes hours.
 
@@ -89,7 +90,6 @@ class Plan:
     shares: tuple[float, ...] = SHARES
     modes: tuple[str, ...] = (TUNED_IN, "bf16")
     recipes: tuple[dict[str, Any], ...] = dataclasses.field(default_factory=lambda: recipes_of(RECIPE))
-    race: bool = True
 
     def tried(self) -> Mapping[str, tuple[float, ...]]:
         """The grid."""
@@ -181,59 +181,64 @@ class Runs:
         return statistics.fmean(self.do(task)[figure] for task in tasks)
 
 
-def tune(runs: Runs, plan: Plan, horizon: int) -> list[Task]:
-    """The peer's tasks over the seeds, with what is best on held-out for the first seed."""
+def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
+    """The peer's task with what is best on held-out for the first seed."""
     fixed = {"side": plan.peer, "tokens": horizon, "seed": plan.seeds[0], "mode": plan.modes[0]}
     grid = plan.tried()
-    first: list[Task] = [fixed | dict(zip(grid, values)) for values in itertools.product(*grid.values())]
-    best = min(first, key=lambda task: runs.do(task)["held_out"])
-    return [best | {"seed": seed} for seed in plan.seeds]
+    tasks: list[Task] = [fixed | dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    return min(tasks, key=lambda task: runs.do(task)["held_out"])
 
 
-def fewest(runs: Runs, plan: Plan, recipe: dict[str, Any], horizon: int, target: float) -> list[Task] | None:
-    """A recipe's tasks over the seeds with the fewest tokens that reach the target; None if no share does.
+def fastest(runs: Runs, plan: Plan, horizon: int, target: float) -> Task | None:
+    """Our task that reaches the target in the least time with the first seed; None if no share of a recipe does."""
+    reached: list[Task] = []
+    for recipe in plan.recipes:
+        tasks = [_ours(recipe, share, horizon, plan.seeds[0]) for share in plan.shares]
+        reached += itertools.islice((task for task in tasks if runs.do(task)["evaluation"] <= target), 1)
+    return min(reached, key=lambda task: runs.do(task)["seconds"], default=None)
 
-    A share whose first seed misses the target by far more than seeds differ is not tried with the other seeds.
-    """
-    for share in plan.shares:
-        tokens = round(share * horizon)
-        tasks: list[Task] = [{"side": OURS, "tokens": tokens, "seed": seed, **recipe} for seed in plan.seeds]
-        if runs.do(tasks[0])["evaluation"] <= target + 0.02 and runs.mean(tasks, "evaluation") <= target:
-            return tasks
-    return None
+
+def _ours(recipe: dict[str, Any], share: float, horizon: int, seed: int) -> Task:
+    return {"side": OURS, "tokens": round(share * horizon), "seed": seed, **recipe}
 
 
 def race(
-    runs: Runs, plan: Plan, theirs: list[Task], ours: list[Task]
-) -> tuple[dict[str, float], dict[str, float], str]:
-    """(our times, the peer's times in its fastest mode, that mode's name); without a race the times of the search."""
-    if not plan.race:
-        return runs.seconds(ours), runs.seconds(theirs), f"{plan.peer} {plan.modes[0]}"
-    times: dict[str, list[Task]] = {}
-    for mine, his in zip(ours, theirs, strict=True):
-        for name, task in [(OURS, mine), *((mode, his | {"mode": mode}) for mode in plan.modes)]:
-            times.setdefault(name, []).append(task | {"race": True})
-            runs.do(times[name][-1])
-    fastest = min(plan.modes, key=lambda mode: runs.seconds(times[mode])["median"])
-    return runs.seconds(times[OURS]), runs.seconds(times[fastest]), f"{plan.peer} {fastest}"
+    runs: Runs, plan: Plan, peer: Task, ours: Task, horizon: int
+) -> tuple[list[Task], dict[str, list[Task]]] | None:
+    """(our tasks over the seeds, the peer's by mode), run in turn, with the first share whose mean loss is not above.
+
+    None if no share has one.
+    """
+    theirs = {mode: [peer | {"mode": mode, "seed": seed, "race": True} for seed in plan.seeds] for mode in plan.modes}
+    more = [tokens for share in plan.shares if (tokens := round(share * horizon)) >= ours["tokens"]]
+    for tokens in more:
+        mine: list[Task] = [ours | {"tokens": tokens, "seed": seed, "race": True} for seed in plan.seeds]
+        for task in itertools.chain.from_iterable(zip(mine, *theirs.values())):
+            runs.do(task)
+        if runs.mean(mine, "evaluation") <= runs.mean(theirs[plan.modes[0]], "evaluation"):
+            return mine, theirs
+    return None
 
 
 def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
-    theirs = tune(runs, plan, horizon)
-    target = runs.mean(theirs, "evaluation")
-    chosen = ", ".join(f"{name} {theirs[0][name]:g}" for name in plan.tried())
-    what = f"wall time to {plan.peer}'s evaluation loss after {horizon / 1e6:g} M tokens, {target:.3f} ({chosen})"
+    peer = tune(runs, plan, horizon)
+    first = runs.do(peer)["evaluation"]
+    ours = fastest(runs, plan, horizon, first)
+    raced = race(runs, plan, peer, ours, horizon) if ours else None
+    loss = runs.mean(raced[1][plan.modes[0]], "evaluation") if raced else first
+    chosen = ", ".join(f"{name} {peer[name]:g}" for name in plan.tried())
+    what = f"wall time to {plan.peer}'s evaluation loss after {horizon / 1e6:g} M tokens, {loss:.3f} ({chosen})"
     must, stretch = GOALS[plan.peer]
     goal: dict[str, Any] = {"must": must, "stretch": stretch, "higher": False, "part": float(horizon)}
-    reached = [tasks for recipe in plan.recipes if (tasks := fewest(runs, plan, recipe, horizon, target))]
-    if not reached:
-        return Row(what, "s", None, runs.seconds(theirs), plan.peer, note="not reached", **goal)
-    ours = min(reached, key=lambda tasks: runs.mean(tasks, "seconds"))
-    mine, peer, name = race(runs, plan, theirs, ours)
-    vectors = ours[0].get("embedding", {}).get("source", "trained")
-    tokens = f"{ours[0]['tokens'] / 1e6:.3g} M, vectors {vectors}"
-    note = f"ours {runs.mean(ours, 'evaluation'):.3f} after {tokens}; seeds: {len(ours)}"
-    return against(what, "s", mine, peer, name, note=note, **goal)
+    if raced is None:
+        return Row(what, "s", None, runs.seconds([peer]), plan.peer, note="not reached", **goal)
+    mine, theirs = raced
+    mode = min(theirs, key=lambda mode: runs.seconds(theirs[mode])["median"])
+    vectors = mine[0].get("embedding", {}).get("source", "trained")
+    tokens = f"{mine[0]['tokens'] / 1e6:.3g} M, vectors {vectors}"
+    note = f"ours {runs.mean(mine, 'evaluation'):.3f} after {tokens}; seeds: {len(mine)}"
+    sides = runs.seconds(mine), runs.seconds(theirs[mode]), f"{plan.peer} {mode}"
+    return against(what, "s", *sides, note=note, **goal)
 
 
 def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
@@ -291,13 +296,12 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", default=plan.modes, help="of the peer: bf16+compile, bf16, fp32")
     changes = "JSON: changes of tinylm's sections train, model and embedding, each tried"
     parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
-    parser.add_argument("--no-race", dest="race", action="store_false", help="no timed pairs: times of the search")
     given = parser.parse_args()
     recipes = tuple(json.loads(path.read_text(encoding="utf-8")) for path in given.recipe or ()) or plan.recipes
     tried = {name: tuple(getattr(given, name)) for name in ("seeds", "shares", "modes")}
     grid = grid_of(given.peer, given.grid)
     horizons = tuple(round(tokens) for tokens in given.horizons)
-    chosen = Plan(peer=given.peer, grid=grid, horizons=horizons, recipes=recipes, race=given.race, **tried)
+    chosen = Plan(peer=given.peer, grid=grid, horizons=horizons, recipes=recipes, **tried)
     run_line(
         "loss" if given.peer == "nanoGPT" else f"loss_{given.peer}",
         options_of(given),
