@@ -44,7 +44,7 @@ def test_what_a_mask_hides_weighs_nothing():
     results = []
     for last in (0.0, 50.0):
         joined[0, -1] = last  # no other position sees it
-        results.append(NativeAttention.apply(joined, torch.ones(H, 1, 1), mask, 0.0))
+        results.append(NativeAttention.apply(joined, torch.ones(H, 1, 1), mask, 0.0, None))
     assert torch.equal(*(y[:, :-1] for y in results))
     assert not torch.equal(*results)
 

@@ -11,7 +11,7 @@ from tests.support.small import needs_compiler
 from tinylm.kernels.training.dropout import keep_level, new_seed
 from tinylm.kernels.training.ops import ByHand, Native
 from tinylm.model.ops import REFERENCE, Reference
-from tinylm.model.transformer import causal_mask
+from tinylm.model.transformer import causal_mask, rotations
 
 B, T, H, DH, D, INNER, V = 3, 11, 2, 5, 24, 37, 61
 NATIVE = pytest.param(Native, marks=needs_compiler)
@@ -48,12 +48,14 @@ def like(x: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 SCALE = torch.tensor([0.4, 0.7])[:, None, None]
+TURNS = rotations(T, 6)[None]
 TARGETS = torch.randint(V, (B * T,), generator=torch.Generator().manual_seed(2))
 TARGETS[::4] = -1
 # operation: (sizes of the tensors that get gradients, a call with them)
 CASES = {
     "attention": ([(B, T, 3, H, DH)], lambda ops, x: ops.attention(x, *like(x, 1), 0.0)),
     "attention, a mask for each row": ([(B, T, 3, H, DH)], lambda ops, x: ops.attention(x, *like(x, B), 0.0)),
+    "attention, rotary positions": ([(B, T, 3, H, 6)], lambda ops, x: ops.attention(x, *like(x, 1), 0.0, TURNS)),
     "layer norm": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "layer")),
     "rms norm": ([(B, T, D), (D,)], lambda ops, *x: ops.norm(*x, None, 1e-5, "rms")),
     "std norm, for a product": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "std", True)),
@@ -136,10 +138,12 @@ def test_the_random_numbers_are_those_of_splitmix64():
 
 
 def test_torchs_own_attention_is_the_same_and_drops_while_training():
-    qkv = torch.randn(B, T, 3, H, DH, dtype=torch.float64)
+    qkv = torch.randn(B, T, 3, H, 6, dtype=torch.float64)
     scale, mask = SCALE.double(), causal_mask(torch.arange(T)[None], torch.arange(T), torch.float64)
     fused = ByHand(fused=True)
-    torch.testing.assert_close(fused.attention(qkv, scale, mask, 0.0), REFERENCE.attention(qkv, scale, mask, 0.0))
+    for turns in (None, TURNS):
+        expected = REFERENCE.attention(qkv, scale, mask, 0.0, turns)
+        torch.testing.assert_close(fused.attention(qkv, scale, mask, 0.0, turns), expected)
     assert not torch.equal(*(fused.attention(qkv, scale, mask, 0.5) for _ in range(2)))
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from tests.support.small import model_settings
-from tinylm.model.transformer import rotations, sinusoids, turned
+from tinylm.model.ops import turned
+from tinylm.model.transformer import rotations, sinusoids
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 300, 301])

@@ -120,9 +120,9 @@ def test_text_without_raw_bits_decides_nothing(ended):
 
 def test_a_recipe_is_a_record_if_it_is_better_in_time_and_is_kept_whole(clone):
     kept = clone.path / "docs/records.json"
-    clone.set({"embedding.source": "skipgram"})
-    assert "embedding.source = skipgram; allowed in a race: random" in run(clone, "10min", code=2)
-    clone.set({"embedding.source": "random", "train.muon_lr": 1e-5, "train.lr": 1e-5})
+    clone.set({"embedding.source": "file"})
+    assert "embedding.source = file; allowed in a race: random | counts" in run(clone, "10min", code=2)
+    clone.set({"embedding.source": "counts", "train.muon_lr": 1e-5, "train.lr": 1e-5})
     assert "--seeds: 2 of them; allowed in a race: 3 or more" in run(clone, "10min", "--seeds", "1,2", code=2)
     assert "race 3M; allowed: 0.5M" in run(clone, "3M", code=2)
     code = clone.path / "tinylm/model/loss.py"

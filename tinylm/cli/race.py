@@ -7,10 +7,10 @@ from tinylm.cli.sweep import Places, add_places
 NOTES = """\
 After a time (2min, 10min, 30min, 2h): the recipe in params.yaml (sections vocab, embedding, model, train) and that of
 the record in docs/records.json are trained in turn, with the same seeds, as runs of a sweep, one at a time. It counts
-with three seeds or more, a median time of stage train within the limit, and p < 0.01. The loss is bits per byte of the
-raw evaluation text; choose on held-out. To a loss (0.5M, 1M, 2M, 4M): the wall time to that of a tuned nanoGPT after so
-many tokens (NANOGPT names a clone); line `loss` of make bench. A race that was cut off goes on when the same command is
-given again."""
+with three seeds or more, a median time of stages vocab and train within the limit, and p < 0.01. The loss is bits per
+byte of the raw evaluation text; choose on held-out. To a loss (0.5M, 1M, 2M, 4M): the wall time to that of a tuned
+nanoGPT after so many tokens (NANOGPT names a clone); line `loss` of make bench. A race that was cut off goes on when
+the same command is given again."""
 EXAMPLES = """\
   tinylm race 10min
   tinylm race 10min --seeds 1,2,3,4,5

@@ -39,15 +39,16 @@ def _passes(model: TinyLM, rows: int, precision: str) -> dict[str, Callable[[], 
     ids, targets = (torch.randint(model.vocab_size, shape, device=device) for _ in range(2))
     places = torch.arange(settings.context, device=device)
     mask = causal_mask(places[None], places, torch.float32)
+    turns = None if attention.turns is None else attention.turns[None]
     x, hidden = (torch.randn(*shape, model.width, device=device).requires_grad_() for _ in range(2))
     with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
         qkv = attention.project(x).detach().requires_grad_()
-        mixed = model.ops.attention(qkv, attention.scale, mask, 0.0).detach().requires_grad_()
+        mixed = model.ops.attention(qkv, attention.scale, mask, 0.0, turns).detach().requires_grad_()
     output = model.output
     weight, bias = (model.embedding, model.output_bias) if output is None else (output.weight, output.bias)
     return {
         "projections": lambda: attention.project(x).float().sum() + attention.join(mixed).float().sum(),
-        "attention": lambda: model.ops.attention(qkv, attention.scale, mask, 0.0).float().sum(),
+        "attention": lambda: model.ops.attention(qkv, attention.scale, mask, 0.0, turns).float().sum(),
         "feed-forward": lambda: block.feed_forward(x).float().sum(),
         "output, loss": lambda: model.ops.output_loss(hidden.flatten(0, 1), weight, bias, targets.flatten()),
         WHOLE: lambda: model.loss(ids, targets),

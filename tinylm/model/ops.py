@@ -27,10 +27,12 @@ class Ops(Protocol):
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
         """The table's rows.  (...), (V, D) -> (..., D). is_output: it is the output layer's weight, too."""
 
-    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
-        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
+    def attention(
+        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+    ) -> Tensor:
+        """dropout(softmax(scale Q K^T + mask)) V, heads joined; Q and K are `turned` first if `turns` are given.
 
-        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T) -> (B, T, H Dh)
+        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
         """
 
     def norm(
@@ -53,6 +55,17 @@ class Ops(Protocol):
         """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.  (N, D), (V, D), (V,), (N,) -> scalar"""
 
 
+def turned(qkv: Tensor, table: Tensor) -> Tensor:
+    """Columns i and i + Dh / 2 of queries and keys turned as a pair by their position's angle i.
+
+    So a query's product with a key depends on their distance.  (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
+    """
+    cos, sin = table[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
+    first, second = qkv[:, :, :2].chunk(2, -1)
+    pair = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    return torch.cat([pair.to(qkv.dtype), qkv[:, :, 2:]], 2)
+
+
 def attention_weights(queries: Tensor, keys: Tensor, scale: Tensor, mask: Tensor) -> Tensor:
     """softmax(scale Q K^T + mask).  (B, H, T, Dh), (B, H, S, Dh) -> (B, H, T, S)"""
     scores = (queries * scale) @ keys.to(queries.dtype).transpose(-2, -1)
@@ -70,7 +83,10 @@ class Reference:
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
         return F.embedding(ids, table)
 
-    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    def attention(
+        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+    ) -> Tensor:
+        qkv = qkv if turns is None else turned(qkv, turns)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
         return mix_values(self.dropout(attention_weights(queries, keys, scale, mask), dropout), values)
 

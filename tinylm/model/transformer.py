@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from tinylm.model.kv_cache import KVCache, Storing
 from tinylm.model.loss import output_token_loss
-from tinylm.model.ops import REFERENCE, Ops, attention_weights, mix_values
+from tinylm.model.ops import REFERENCE, Ops, attention_weights, mix_values, turned
 from tinylm.model.settings import ModelSettings
 
 RunBlocks = Callable[[Sequence[nn.Module], Tensor, Tensor], Tensor]
@@ -35,17 +35,6 @@ def rotations(context: int, width: int) -> Tensor:
     t, even = torch.arange(context, dtype=torch.float64)[:, None], torch.arange(0, width, 2, dtype=torch.float64)
     angle = t / 10000.0 ** (even / width)
     return torch.stack([angle.cos(), angle.sin()], 1).float()
-
-
-def turned(qkv: Tensor, table: Tensor) -> Tensor:
-    """Columns i and i + Dh / 2 of queries and keys turned as a pair by their position's angle i.
-
-    So a query's product with a key depends on their distance.  (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
-    """
-    cos, sin = table[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
-    first, second = qkv[:, :, :2].chunk(2, -1)
-    pair = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-    return torch.cat([pair.to(qkv.dtype), qkv[:, :, 2:]], 2)
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
@@ -126,11 +115,13 @@ class SelfAttention(Part):
         store: keeps the new keys and values in a cache and returns those of all its S slots. `maps` collects the
         weights (B, H, T, S).
         """
-        qkv = self.project(x)
-        if self.turns is not None:
-            qkv = turned(qkv, self.turns[None, : x.shape[1]] if store is None else self.turns[store.positions])
+        qkv, turns = self.project(x), self.turns
+        if turns is not None:
+            turns = turns[None, : x.shape[1]] if store is None else turns[store.positions]
         if store is None and maps is None:
-            return self.join(self.ops.attention(qkv, self.scale, mask, self.dropout if self.training else 0.0))
+            return self.join(self.ops.attention(qkv, self.scale, mask, self.dropout if self.training else 0.0, turns))
+        if turns is not None:
+            qkv = turned(qkv, turns)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
         if store is not None:
             keys, values = store(keys, values)

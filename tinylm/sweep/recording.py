@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import discard, write_bytes
-from tinylm.base.paths import MODELS
+from tinylm.base.paths import MODELS, TOKENS, VOCAB
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values
 from tinylm.sweep.plan import Sweep, params_text
@@ -164,13 +164,14 @@ class Slot:
     def reproduce(self, stage: str, anew: bool = False) -> None:
         """`dvc repro STAGE` in this folder. Raises what `command` raised, or DVC's own error.
 
-        anew: training and what follows run even where DVC has their outputs.
+        anew: vocab, training and what follows run even where DVC has their outputs.
         """
         from dvc.exceptions import ReproductionError
         from dvc.repo import Repo
 
         if anew:
-            shutil.rmtree(MODELS, ignore_errors=True)
+            for made in (TOKENS, VOCAB, MODELS):
+                shutil.rmtree(made, ignore_errors=True)
         try:
             with Repo(str(self.path)) as repo:
                 # DVC waits for the disk to note each file it puts in place; only `dvc checkout` reads it, never here

@@ -208,6 +208,8 @@ class Worker:
         known = {name: read_json(paths.figures(name)) for name in ("train", "evaluate") if exists(paths.figures(name))}
         for timed in run.glob(f"{paths.TIMES}/train/*.json"):  # none if DVC had the model of an earlier run
             known |= {key: read_json(timed)[key] for key in ("seconds", "conditions")}
+        if self.sweep.timed:
+            known["seconds"] += sum(read_json(made)["seconds"] for made in run.glob(f"{paths.TIMES}/vocab/*.json"))
         write_json(run / "figures.json", known)
         held_out = known.get("train", {}).get("held_out_perplexity")
         loss = math.log(held_out) if held_out else None

@@ -1,7 +1,7 @@
 """Who computes an update: all threads together, or two halves of them on half of the rows each.
 
 Threads that share out every single operation meet some 300 times in an update, and as soon as another process takes a
-core, all of them wait there for the one that has lost it. Two halves meet five times. Each computes its rows' gradient
+core, all of them wait there for the one that has lost it. Two halves meet three times. Each computes its rows' gradient
 on a twin of the model, which has the model's weights and gradients of its own; the two are then added, and the parts of
 the optimizers' step go to whichever half is free. No result depends on which half is faster.
 """

@@ -11,16 +11,30 @@ struct Sizes {
     int64_t rows, length, parts, heads, width;  // B, T, how many of Q, K and V, H, Dh
 };
 
-// `copy(at inside, at apart)` for each run of Dh numbers: inside (B, T, parts, H, Dh), apart (parts, B, H, T, Dh)
+// Columns i and i + Dh / 2 turned as a pair: `table` has Dh / 2 cosines, then as many sines; way -1 turns back.
+inline void turn(const Low* from, Low* to, const float* table, int64_t width, float way) {
+    const int64_t half = width / 2;
+    const float *cosine = table, *sine = table + half;
+#pragma omp simd
+    for (int64_t i = 0; i < half; i++) {
+        float a = wide(from[i]), b = wide(from[i + half]), s = way * sine[i];
+        put(to[i], a * cosine[i] - b * s);
+        put(to[i + half], b * cosine[i] + a * s);
+    }
+}
+
+// `copy(at inside, at apart)` for each run of Dh numbers: inside (B, T, parts, H, Dh), apart (parts, B, H, T, Dh).
+// The first two parts, Q and K, are turned if there is a table (T, 2, Dh / 2).
 template <class Copy>
-void reorder(const Sizes& s, int64_t threads, Copy copy) {
+void reorder(const Sizes& s, const float* turns, int64_t threads, Copy copy) {
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
     for (int64_t row = 0; row < s.rows; row++)
         for (int64_t t = 0; t < s.length; t++)
             for (int64_t part = 0; part < s.parts; part++)
                 for (int64_t head = 0; head < s.heads; head++)
                     copy((((row * s.length + t) * s.parts + part) * s.heads + head) * s.width,
-                         (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width);
+                         (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width,
+                         turns && part < 2 ? turns + t * s.width : nullptr);
 }
 
 // `work(at, row)` for each of `count` rows, with a buffer of `seen` numbers and the row's draws, if there are any
@@ -40,16 +54,20 @@ void each_row(int64_t count, int64_t seen, uint64_t seed, int16_t level, bool dr
 
 extern "C" {
 
-void tinylm_split_heads(const Low* inside, Low* apart, int64_t rows, int64_t length, int64_t parts, int64_t heads,
-                        int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, threads,
-            [=](int64_t in, int64_t out) { std::memcpy(apart + out, inside + in, width * sizeof(Low)); });
+void tinylm_split_heads(const Low* inside, Low* apart, const float* turns, int64_t rows, int64_t length, int64_t parts,
+                        int64_t heads, int64_t width, int64_t threads) {
+    reorder({rows, length, parts, heads, width}, turns, threads, [=](int64_t in, int64_t out, const float* table) {
+        if (table) turn(inside + in, apart + out, table, width, 1);
+        else std::memcpy(apart + out, inside + in, width * sizeof(Low));
+    });
 }
 
-void tinylm_join_heads(const Low* apart, Low* inside, int64_t rows, int64_t length, int64_t parts, int64_t heads,
-                       int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, threads,
-            [=](int64_t in, int64_t out) { std::memcpy(inside + in, apart + out, width * sizeof(Low)); });
+void tinylm_join_heads(const Low* apart, Low* inside, const float* turns, int64_t rows, int64_t length, int64_t parts,
+                       int64_t heads, int64_t width, int64_t threads) {
+    reorder({rows, length, parts, heads, width}, turns, threads, [=](int64_t in, int64_t out, const float* table) {
+        if (table) turn(apart + out, inside + in, table, width, -1);
+        else std::memcpy(inside + in, apart + out, width * sizeof(Low));
+    });
 }
 
 // weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, if given, the same times factor with zeros

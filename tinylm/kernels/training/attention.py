@@ -15,6 +15,7 @@ BF16 = torch.bfloat16
 class NativeAttention(torch.autograd.Function):
     """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
 
+    Q and K are turned by their positions' angles when the heads are split, their gradients back when these are joined.
     With P the weights, M the mask of kept ones and c their factor:
 
     dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
@@ -24,9 +25,10 @@ class NativeAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    def forward(ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None) -> Tensor:
         rows, length, _, heads, width = joined.shape
-        packed = _split(joined.contiguous())
+        packed = _split(joined.contiguous(), turns)
+        ctx.turns = turns
         queries, keys, values = packed.flatten(1, 2)  # (B * H, T, Dh) each
         weights = torch.bmm(queries, keys.mT)  # (B * H, T, S)
         ctx.drops = dropout > 0
@@ -47,7 +49,7 @@ class NativeAttention(torch.autograd.Function):
         return _join(mixed.view(1, rows, heads, length, width)).view(rows, length, heads * width)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         packed, weights, scale = ctx.saved_tensors
         _, rows, heads, length, width = packed.shape
         queries, keys, values = packed.flatten(1, 2)
@@ -68,23 +70,30 @@ class NativeAttention(torch.autograd.Function):
         torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
-        return _join(grads_packed), None, None, None
+        return _join(grads_packed, ctx.turns), None, None, None, None
 
 
-def _split(inside: Tensor) -> Tensor:
-    """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh)"""
+def _split(inside: Tensor, turns: Tensor | None = None) -> Tensor:
+    """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); the first two parts `turned` by (1, T, 2, Dh / 2), if given."""
     rows, length, parts, heads, width = inside.shape
     apart = inside.new_empty(parts, rows, heads, length, width)
-    call("split_heads", checked_ptr(inside, BF16, *inside.shape), apart.data_ptr(), *inside.shape)
+    address, table = checked_ptr(inside, BF16, *inside.shape), _table(turns, inside)
+    call("split_heads", address, apart.data_ptr(), table, *inside.shape)
     return apart
 
 
-def _join(apart: Tensor) -> Tensor:
-    """(parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
+def _join(apart: Tensor, turns: Tensor | None = None) -> Tensor:
+    """`_split` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
-    call("join_heads", checked_ptr(apart, BF16, *apart.shape), inside.data_ptr(), *inside.shape)
+    address, table = checked_ptr(apart, BF16, *apart.shape), _table(turns, inside)
+    call("join_heads", address, inside.data_ptr(), table, *inside.shape)
     return inside
+
+
+def _table(turns: Tensor | None, inside: Tensor) -> int | None:
+    _, length, _, _, width = inside.shape
+    return None if turns is None else checked_ptr(turns, torch.float32, 1, length, 2, width // 2)
 
 
 def torch_attention(qkv: Tensor, scale: Tensor, dropout: float) -> Tensor:

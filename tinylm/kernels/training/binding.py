@@ -24,8 +24,8 @@ KERNELS = Library(
 _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
 # Arguments in order: pointer, whole number, seed, float; the number of threads always comes last.
 _ARGUMENTS = {
-    "split_heads": "ppnnnnn",
-    "join_heads": "ppnnnnn",
+    "split_heads": "pppnnnnn",
+    "join_heads": "pppnnnnn",
     "softmax_dropout": "ppppnsnfnnnn",
     "grad_scores": "ppppsnfnnnn",
     "normalise": "pppppppfnnnn",

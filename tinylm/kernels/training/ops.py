@@ -13,7 +13,7 @@ from tinylm.kernels.training.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.training.feed_forward import ACTIVATIONS, FeedForwardBF16
 from tinylm.kernels.training.norm import KINDS, NativeNorm, NormByHand
 from tinylm.kernels.training.output_loss import output_loss
-from tinylm.model.ops import Ops, Reference
+from tinylm.model.ops import Ops, Reference, turned
 
 
 class ByHand(Reference):
@@ -32,10 +32,12 @@ class ByHand(Reference):
         # The output layer's gradient is dense and comes first; that of the rows here is added to it in place.
         return F.embedding(ids, table, sparse=is_output and ids.device.type == "cpu")
 
-    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    def attention(
+        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+    ) -> Tensor:
         if self.fused:
-            return torch_attention(qkv, scale, dropout)
-        return super().attention(qkv, scale, mask, dropout)
+            return torch_attention(qkv if turns is None else turned(qkv, turns), scale, dropout)
+        return super().attention(qkv, scale, mask, dropout, turns)
 
     def norm(
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
@@ -58,10 +60,12 @@ class Native(ByHand):
 
     native = True
 
-    def attention(self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    def attention(
+        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+    ) -> Tensor:
         if self.fused or not _usable(qkv):
-            return super().attention(qkv, scale, mask, dropout)
-        return NativeAttention.apply(qkv, scale, mask, dropout)
+            return super().attention(qkv, scale, mask, dropout, turns)
+        return NativeAttention.apply(qkv, scale, mask, dropout, turns)
 
     def norm(
         self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
