@@ -18,13 +18,12 @@ from tinylm.text.tokens.token_store import write_store
 
 # The names that the script has and that are asked for: its data, one bias for each token in place of a model.
 SCRIPT = """
-    import argparse, os, sys
+    import argparse, json, os
     import numpy as np, torch
     from torch import nn
     torch.set_num_threads(4)
     D, K, N_LAYERS, SEQ_LEN = 1, 1, 1, 8
     here = os.path.dirname(os.path.abspath(__file__))
-    ckpt_path = os.path.join(here, 'cpuflow_v97_best.pt')
 
     class CPUFlowV97(nn.Module):
         def __init__(self, vocab, d, k, layers):
@@ -40,8 +39,9 @@ SCRIPT = """
         args = parser.parse_args()
         steps = int(args.minutes * 60 * 5500 / 1000)
         ids = np.fromfile(os.path.join(here, 'data_v10/train.bin'), dtype=np.uint16)
-        model = CPUFlowV97(600, D, K, N_LAYERS)
-        counts = np.bincount(ids, minlength=600) + 1.0
+        vocab = json.load(open(os.path.join(here, 'data_v10/meta.json')))['vocab']
+        model = CPUFlowV97(vocab, D, K, N_LAYERS)
+        counts = np.bincount(ids, minlength=vocab) + 1.0
         model.embed.weight.data[:, 0] = torch.from_numpy(np.log(counts / counts.sum()))
         print(f"steps {steps}, Speed: 1234 tok/s")
         print(f"\\n--- Final Diagnostics ---")
@@ -70,7 +70,9 @@ def test_its_script_trains_on_our_tokens_and_is_scored_on_ours(workspace):
     assert flashlm.speed(said) == 1234
     assert "steps 6," in said  # 60 s of 100 tokens
     ids = np.fromfile(workspace.folder / "data_v10/val.bin", dtype=np.uint16)
-    counts = np.bincount(ids, minlength=600) + 1.0  # train and evaluation are the same stories here
+    counts = (
+        np.bincount(ids, minlength=len(workspace.tokenizer)) + 1.0
+    )  # train and evaluation are the same stories here
     expected = -np.log(counts / counts.sum())[ids[1:]].sum()
     assert flashlm.score(workspace.folder) == pytest.approx(expected, rel=1e-5)
     assert math.isfinite(expected)

@@ -6,8 +6,6 @@ import pytest
 
 from tinylm.benchmarks import tried
 from tinylm.benchmarks.candidates import CANDIDATES
-from tinylm.kernels.training import feed_forward
-from tinylm.model import ops
 from tinylm.training import trainer
 
 SMALL = 2560  # tokens: ten updates of 16 windows of 16
@@ -17,8 +15,6 @@ SMALL = 2560  # tokens: ten updates of 16 windows of 16
 def undone(monkeypatch):
     """What a candidate changes of a module is put back."""
     monkeypatch.setattr(trainer, "learning_rate", trainer.learning_rate)
-    for module in (feed_forward, ops):
-        monkeypatch.setattr(module, "ACTIVATIONS", dict(module.ACTIVATIONS))
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.kernels.training import feed_forward
-from tinylm.model import ops
+from tinylm.model.ops import turned
 from tinylm.model.transformer import Block, TinyLM
 from tinylm.text.tokens.batches import Batch
 from tinylm.training import trainer as training
@@ -40,7 +39,7 @@ def attention(model: TinyLM, change: Callable[[int, Tensor], Tensor], gates: Seq
 
     def patched(layer: int, part: Any) -> Callable[..., Tensor]:
         def forward(x: Tensor, mask: Tensor, store: object = None, maps: object = None) -> Tensor:
-            qkv = change(layer, ops.turned(part.project(x), part.turns[None, : x.shape[1]]))
+            qkv = change(layer, turned(part.project(x), part.turns[None, : x.shape[1]]))
             mixed = part.ops.attention(qkv, part.scale, mask, 0.0)
             if gates:
                 gate = 2 * torch.sigmoid(F.linear(x[..., :12].to(gates[layer].dtype), gates[layer]))
@@ -142,15 +141,11 @@ def zero_projections(model: TinyLM) -> None:
 
 
 def relu_squared(model: TinyLM) -> None:
-    def forward(x: Tensor) -> Tensor:  # overwrites x with its slope, as `gelu` does
-        y = torch.relu(x)
-        x.copy_(2 * y)
-        return y * y
+    def squared(part: Any) -> Callable[[Tensor], Tensor]:
+        return lambda x: part.down(F.relu(part.up(x)).square())
 
-    feed_forward.ACTIVATIONS["relu2"] = feed_forward.Activation(forward, Tensor.mul_)
-    ops.ACTIVATIONS["relu2"] = lambda x: F.relu(x).square()
     for block in model.blocks:
-        block.feed_forward.activation = "relu2"
+        block.feed_forward.forward = squared(block.feed_forward)
 
 
 class SwiGLU(nn.Module):

@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
-from tinylm.base.files import read_json, write_json
+from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.benchmarks import record
 from tinylm.benchmarks.options import clone
 from tinylm.host.command import CommandFailed, guard
@@ -41,7 +42,7 @@ END = 'print(f"\\n--- Final Diagnostics ---")'
 OURS = (
     ("torch.set_num_threads(4)", "torch.set_num_threads({threads})"),
     ("60 * 5500 /", "60 * {rate} /"),
-    (END, 'torch.save({{"model": model.state_dict()}}, ckpt_path)'),
+    (END, "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')"),
 )
 FILE = Path("docs/flashlm.json")
 TRIAL = 0.5  # minutes in which its rate is measured
@@ -50,15 +51,15 @@ TRIAL = 0.5  # minutes in which its rate is measured
 def prepare(folder: Path, repository: Path) -> None:
     """Its data folder beside its script. Raises InputError if the tokens do not keep every byte."""
     tokenizer = open_tokenizer(Path(paths.VOCAB) / "tokenizer.json")
-    if not tokenizer.lossless or len(tokenizer) > 1 << 16:
+    if not tokenizer.lossless or tokenizer.normalise("A") != "A" or len(tokenizer) > 1 << 16:
         raise InputError("vocab.tokenizer: allowed beside FlashLM: bpe with lower_case: false, at most 65,536 tokens")
     data = folder / "data_v10"
     data.mkdir(parents=True, exist_ok=True)
     for split, name in (("train", "train"), ("held_out", "val")):
-        np.asarray(TokenStore(paths.TOKENS, split).ids).astype(np.uint16).tofile(data / f"{name}.bin")
+        write_bytes(data / f"{name}.bin", np.asarray(TokenStore(paths.TOKENS, split).ids).astype(np.uint16).tobytes())
     write_json(data / "meta.json", {"vocab": len(tokenizer)})
     tokenizer.save(data / "tokenizer.json")
-    (folder / "script.txt").write_bytes((repository / SCRIPT).read_bytes())
+    write_bytes(folder / "script.txt", (repository / SCRIPT).read_bytes())
 
 
 def train(folder: Path, minutes: float, rate: int, seed: int) -> tuple[float, str]:
@@ -69,10 +70,10 @@ def train(folder: Path, minutes: float, rate: int, seed: int) -> tuple[float, st
             raise InputError(f"{SCRIPT}: holds no {old!r}; allowed: FlashLM as of 2026-05")
         text = text.replace(old, new.format(threads=cores(), rate=rate))
     script = folder / "train.py"
-    script.write_text(f"import torch; torch.manual_seed({seed})\n{text}", encoding="utf-8")
+    write_bytes(script, f"import torch; torch.manual_seed({seed})\n{text}".encode())
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, str(script.absolute()), "--minutes", str(minutes)], stdout=subprocess.PIPE, text=True
+        [sys.executable, script.name, "--minutes", str(minutes)], cwd=folder, stdout=subprocess.PIPE, text=True
     )
     if done.returncode:
         raise CommandFailed(f"FlashLM: its script ended with exit code {done.returncode}")
@@ -93,7 +94,7 @@ def score(folder: Path) -> float:
     theirs: dict[str, Any] = runpy.run_path(str(folder / "train.py"))
     vocab = read_json(folder / "data_v10/meta.json")["vocab"]
     model = theirs["CPUFlowV97"](vocab, theirs["D"], theirs["K"], theirs["N_LAYERS"])
-    model.load_state_dict(torch.load(folder / "cpuflow_v97_best.pt", weights_only=True)["model"])
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
     model.eval()
     ids = torch.from_numpy(np.asarray(TokenStore(paths.TOKENS, "evaluation").ids).astype(np.int64))
     nats, context = 0.0, theirs["SEQ_LEN"]
@@ -117,7 +118,6 @@ def main() -> None:
     prepare(folder, repository)
     _, said = train(folder, TRIAL, 5500, given.seed)
     rate = speed(said)
-    (folder / "cpuflow_v97_best.pt").unlink(missing_ok=True)  # of the trial
     print(f"FlashLM: {rate:,} tokens/s; {given.minutes:g} minutes begin", flush=True)
     seconds, said = train(folder, given.minutes, rate, given.seed)
     raw_bytes = sum(len(story["text"].encode()) for story in read_stories(paths.STORIES, "evaluation"))
