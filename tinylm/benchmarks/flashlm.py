@@ -6,7 +6,8 @@ kept, not those of its last validation (every 200 updates). They are scored as s
 stories as one stream, non-overlapping windows of its context, every token counted. The tokenizer has to keep every byte
 (vocab.tokenizer: bpe, lower_case: false).
 
-    tinylm preset tinystories-2m; tinylm set vocab.tokenizer=bpe ...; dvc repro vocab
+    tinylm preset tinystories-2m
+    dvc exp run -S vocab.tokenizer=bpe -S vocab.lower_case=false -S vocab.max_size=4096 vocab
     FLASHLM=../FlashLM python -m tinylm.benchmarks.flashlm --minutes 30
 """
 
