@@ -1,6 +1,7 @@
 """A batch of texts being generated, each step of which is one call of the compiled code."""
 
 import ctypes
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 from tinylm.decoding.session import Session, check_finite, window_start
 from tinylm.kernels.decoding.build import library
 from tinylm.kernels.decoding.choosing import Answer, Asked, ask, draw, largest, threads_for
+from tinylm.kernels.decoding.threads import Threads
 from tinylm.kernels.decoding.weights import PackedModel
 from tinylm.model.transformer import TinyLM
 
@@ -61,7 +63,9 @@ class Slots:
         step, finite = self._step, True
         count, done = rows.shape[1], 0
         step.table = table.ctypes.data
-        step.threads = torch.get_num_threads() if count * self.packed.product_bytes > ALONE else 1
+        most = torch.get_num_threads() if count * self.packed.product_bytes > ALONE else 1
+        threads = self.packed.threads.setdefault((count, most), Threads(most))
+        step.threads, start_s = threads.now, time.perf_counter()
         for start in range(0, count, self._numbers.shape[1]):
             part = rows[:, start : start + self._numbers.shape[1]]
             here = wanted[(wanted >= start) & (wanted < start + part.shape[1])] if len(wanted) != count else wanted
@@ -74,6 +78,7 @@ class Slots:
                 step.asked.k, step.logits = 0, into.data_ptr() + done * into.stride(0) * into.itemsize
             finite = bool(library().tinylm_step(*self._references)) and finite
             done += len(here)
+        threads.took(time.perf_counter() - start_s)
         return finite
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tinylm.kernels.decoding.rounding import PRECISIONS, quantise
+from tinylm.kernels.decoding.threads import Threads
 from tinylm.model.ragged_heads import head_widths
 from tinylm.model.transformer import TinyLM
 
@@ -72,6 +73,7 @@ class PackedModel:
         self._kept: list[Tensor] = []
         self.product_bytes = 0  # of the matrices that every step reads
         self.spare: list[Tensor] = []  # a cache that no session uses any more
+        self.threads: dict[tuple[int, int], Threads] = {}  # for steps of so many rows, of so many at most
         self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
         settings = model.settings
         first: Any = model.blocks[0].attention
