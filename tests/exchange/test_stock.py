@@ -272,8 +272,8 @@ def test_presets_and_their_architectures():
         kind = "GPT-NeoX" if rotary else "GPT-2" if pre else "OPT"
         found[name] = "refused" if stock_problem(settings) else kind
     assert found == {
-        "storybook": "GPT-2", "tinystories-2m": "GPT-NeoX", "word-50k": "GPT-2", "shakespeare-bpe": "GPT-2",
-        "assignment-baseline": "OPT", "gpt2-bpe": "OPT", "word-10k": "refused"
+        "storybook": "GPT-2", "tinystories-2m": "GPT-NeoX", "tinystories-bpe": "GPT-NeoX", "word-50k": "GPT-2",
+        "shakespeare-bpe": "GPT-2", "assignment-baseline": "OPT", "gpt2-bpe": "OPT", "word-10k": "refused"
     }  # fmt: skip
 
 

@@ -129,4 +129,5 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
     assert yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["report"]["compare"] in page or name in (
         "storybook",
         "tinystories-2m",
+        "tinystories-bpe",
     )
