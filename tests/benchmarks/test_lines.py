@@ -173,3 +173,15 @@ def test_llama_cpp_decodes_what_we_do(options):
         assert theirs.measure(method="greedy")["ids"] == ours
         assert theirs.measure(method="greedy", alone=2)["ids"] == ours[:2]
         assert theirs.measure(method="sample", alone=1)["tokens"] == len(ours[0])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "share"),
+    [
+        ([[1, 2, 3, 4], [5, 6, 7, 8]], 0.0),
+        ([[1, 2, 9, 9], [5, 6, 7, 8]], 1 / 7),  # three positions of the first, four of the second
+        ([[9, 2, 3, 4], [5, 6, 7, 9]], 2 / 5),
+    ],
+)
+def test_changed_tokens_count_up_to_a_texts_first_difference(theirs, share):
+    assert decoding.changed_share([[1, 2, 3, 4], [5, 6, 7, 8]], theirs) == pytest.approx(share)

@@ -1,4 +1,4 @@
-"""The line `company`: training and one prompt beside 0, 1 and 2 busy processes."""
+"""Lines `company` and `company_decoding`: training, and one prompt, beside 0, 1 and 2 busy processes."""
 
 import contextlib
 import subprocess
@@ -65,12 +65,17 @@ def _rows(
 
 
 def company(options: Options) -> list[Row]:
-    """Training and one prompt beside 0, 1 and 2 busy processes: tokens/s, and the share of quiet that is left."""
+    """Training beside 0, 1 and 2 busy processes: tokens/s, and the share of quiet that is left."""
     learn = training.entries(options)
     learn.pop("word-50k")
     found = _beside(options, learn, updates=training.UPDATES[options.size])
     peers = ("nanoGPT bf16+compile", "nanoGPT fp32", training.GPT2)
-    rows = _rows("training", found, "tinylm", peers, must=0.6, stretch=0.7)
+    return _rows("training", found, "tinylm", peers, must=0.6, stretch=0.7)
+
+
+def company_decoding(options: Options) -> list[Row]:
+    """The same of sampling after one prompt."""
+    rows: list[Row] = []
     speak = decoding.entries(options, [1]) | decoding.llama_cpp(options, 1)
     wanted = ("tinylm fp32", "tinylm int8", "transformers", "CTranslate2", "llama.cpp f32", "llama.cpp q8_0")
     speak = {name: entry for name, entry in speak.items() if name.startswith(wanted)}

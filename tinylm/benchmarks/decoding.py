@@ -1,11 +1,11 @@
 """Decoding the same weights: lines `one_prompt` and `twenty_prompts`, against transformers, CTranslate2, llama.cpp and
 llama2.c.
 
-Each lower precision is shown with the share of the greedy tokens that it changes.
+Each lower precision is shown with the share of positions whose likeliest token it changes.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tinylm.benchmarks.checkpoint import PROMPTS, checkpoint
@@ -92,6 +92,17 @@ def _llama2c(options: Options) -> dict[str, Entry]:
     }
 
 
+def changed_share(ours: Sequence[Sequence[int]], theirs: Sequence[Sequence[int]]) -> float:
+    """The share of positions with another likeliest token, each given the same text before it: up to the first
+    difference of a text, after which the two continue different texts."""
+    changed = positions = 0
+    for one, other in zip(ours, theirs):
+        same = next((place for place, (a, b) in enumerate(zip(one, other)) if a != b), None)
+        changed += same is not None
+        positions += len(one) if same is None else same + 1
+    return changed / positions
+
+
 @dataclasses.dataclass
 class Table:
     """Rates of the contenders by method, and what each wrote greedily."""
@@ -113,12 +124,11 @@ class Table:
         return rate
 
     def changed(self, name: str) -> str:
-        """The share of greedy tokens that differs from our fp32's, position by position."""
+        """The share of positions whose likeliest token is another than our fp32's, in the words of a note."""
         ours, theirs = self.ids.get("tinylm fp32"), self.ids.get(name)
         if not ours or not theirs or name == "tinylm fp32":
             return ""
-        share = sum(a != b for one, other in zip(ours, theirs) for a, b in zip(one, other)) / sum(map(len, ours))
-        return f"{share:.2%} of greedy tokens changed ({name})"
+        return f"{changed_share(ours, theirs):.2%} of likeliest tokens changed ({name})"
 
     def each(self, what: str, rate: Rates) -> list[Row]:
         """A row for each of our modes."""

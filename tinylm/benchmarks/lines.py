@@ -12,7 +12,8 @@ Run = Callable[[Options], Sequence[record.Row]]
 # Each line is the function of its name in this module: options -> rows.
 LINES = {
     "training": "training", "loss": "loss", "loss_nanochat": "loss",
-    "one_prompt": "decoding", "twenty_prompts": "decoding", "company": "company", "start": "commands",
+    "one_prompt": "decoding", "twenty_prompts": "decoding", "company": "company",
+    "company_decoding": "company", "start": "commands",
     "corpus": "corpus", "vectors": "vectors", "checkpointing": "checkpointing", "repro": "commands", "lab": "lab",
 }  # fmt: skip
 

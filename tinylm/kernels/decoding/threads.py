@@ -11,7 +11,7 @@ class Threads:
     """
 
     BLOCK, SLOWER = 8, 1.3  # steps; of the usual time
-    SOON, LATE = 8, 64  # blocks after which the other number may have its turn, and has it
+    SOON, LATE, BACK = 8, 64, 16  # blocks after which the other number may have its turn, one thread and all have it
 
     def __init__(self, most: int) -> None:
         self.most = self.now = most
@@ -25,7 +25,8 @@ class Threads:
         if self._steps < self.BLOCK:
             return
         spent, self._steps, self._spent, self._blocks = self._spent, 0, 0.0, self._blocks + 1
-        late = self._blocks >= self.LATE or (self._blocks >= self.SOON and spent > self.SLOWER * self._usual)
+        late = self._blocks >= (self.LATE if self.now == self.most else self.BACK)
+        late = late or (self._blocks >= self.SOON and spent > self.SLOWER * self._usual)
         if not self._turn and not late:
             return
         self._turn.append(spent)
