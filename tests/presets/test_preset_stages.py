@@ -59,7 +59,7 @@ def small(name: str) -> dict:
     if params["data"]["overlap"]:
         params["data"]["overlap"] = params["model"]["context"]
     if params["vocab"]["max_size"] is not None:
-        params["vocab"]["max_size"] = 60
+        params["vocab"]["max_size"] = 300 if params["vocab"]["tokenizer"] == "bpe" else 60
     if params["vocab"]["tokenizer"] == "gpt2":
         params["vocab"]["path"] = "gpt2"
     return params
