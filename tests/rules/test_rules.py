@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import FULL
 from tests.rules import calls, imports
+from tests.support.clone import working_tree
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
@@ -151,6 +152,10 @@ def test_nothing_but_files_py_writes():
     assert len(calls.bare_writes(WRITES)) == len(ast.parse(WRITES).body)
     assert calls.bare_writes(WRITES_NOTHING) == []
     assert calls.writes_past_files_py({"stages/train.py": "\nopen(p, 'w')"}) == ["stages/train.py, line 2: open"]
+
+
+def test_a_commit_of_everything_holds_no_large_file():
+    assert [name for name in working_tree(ROOT) if (ROOT / name).stat().st_size > 512 << 10] == []
 
 
 def test_what_is_left_to_test_all_exists():
