@@ -10,6 +10,7 @@ from tests.support.small import needs_compiler
 from tinylm.text.tokens.batches import Batch
 from tinylm.training import halves
 from tinylm.training.halves import Halves, Together
+from tinylm.training.muon import block_matrices
 from tinylm.training.trainer import Trainer, accumulate_gradients
 
 pytestmark = needs_compiler
@@ -111,7 +112,7 @@ def test_a_failure_in_a_half_is_raised_when_both_have_ended(new_trainer, failing
     ended = []
 
     def fails(model, *others):
-        if model is (trainer.model, trainer.workers.twin)[failing]:
+        if model is trainer.workers.twins[failing]:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         time.sleep(0.05)
         ended.append(model)
@@ -142,12 +143,47 @@ def test_parts_are_all_done_once_with_their_results_in_order(new_model, new_sett
         both.do([lambda: 1 // 0, lambda: 1])
 
 
-def test_the_twin_has_the_models_weights_and_no_copy_of_them(new_trainer):
+def test_the_twins_share_all_weights_but_the_blocks_matrices(new_trainer):
     trainer = new_trainer(optimizer="muon")
     trainer.update(trainer.next_batches())
-    pairs = list(zip(trainer.model.parameters(), trainer.workers.twin.parameters(), strict=True))
-    assert all(mine.data_ptr() == its.data_ptr() for mine, its in pairs)
-    assert all(its.grad is None for _, its in pairs)
+    first, second = trainer.workers.twins
+    matrices = block_matrices(trainer.model)
+    for (name, mine), *theirs in zip(trainer.model.named_parameters(), first.parameters(), second.parameters()):
+        assert theirs[0].data_ptr() == theirs[1].data_ptr()
+        assert all(its.grad is None for its in theirs)
+        assert (theirs[0].data_ptr() == mine.data_ptr()) == (name not in matrices)
+        assert theirs[0].dtype == (torch.bfloat16 if name in matrices else torch.float32)
+        assert mine.grad.dtype == torch.float32
+    assert first.ops.low_weight is second.ops.low_weight
+    assert trainer.model.ops.low_weight is None
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_weights_in_bfloat16_are_those_of_this_update(new_model, new_settings, new_batches, tied):
+    settings = new_settings(precision="bf16", lr=0.1)
+    trainer = Trainer(new_model(settings, tied_output=tied, dropout=0.0), new_batches(), settings)
+    for _ in range(2):
+        trainer.update(trainer.next_batches())
+    again = Halves(trainer.model, accumulate_gradients)
+    batches, seen = trainer.next_batches(), []
+    for workers in (trainer.workers, again):
+        trainer.model.zero_grad()
+        nats = workers.gradients(batches, "bf16", 10)
+        seen.append((nats, found(trainer.model), workers.twins[0].ops.low_weight))
+    assert seen[0][0] == seen[1][0]
+    for mine, fresh in zip(seen[0][1].values(), seen[1][1].values(), strict=True):
+        assert torch.equal(mine, fresh)
+    assert torch.equal(seen[0][2], seen[1][2])
+
+
+def test_gradients_of_many_mini_batches_are_summed_in_float32(new_model, new_settings, ragged):
+    """Hundred small parts of a sum would be lost one by one in bfloat16."""
+    models = [new_model(new_settings(precision="bf16"), dropout=0.0) for _ in "ab"]
+    many = [ragged[0]] * 100
+    Halves(models[0], accumulate_gradients).gradients(many, "bf16", 1)
+    Halves(models[1], accumulate_gradients).gradients([ragged[0]], "bf16", 1)
+    for sum_of_all, one in zip(found(models[0]).values(), found(models[1]).values(), strict=True):
+        torch.testing.assert_close(sum_of_all, 100 * one, rtol=1e-4, atol=1e-5 * float(one.abs().max()))
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def soft_cap(model: TinyLM, cap: float = 15.0) -> None:
     """Logits cap * tanh(logits / cap)."""
 
     def nats(inputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
-        weight, bias, factor = model._output()
+        weight, bias, factor = model.output_layer()
         logits = F.linear(model.hidden(inputs).flatten(0, 1) * factor, weight, bias).float()
         return F.cross_entropy(cap * torch.tanh(logits / cap), targets.flatten(), reduction=reduction, ignore_index=-1)
 

@@ -264,7 +264,7 @@ class TinyLM(Part):
             x = block(x, mask, None if cache is None else cache.storing(layer, positions), maps)
         return self.final_norm(x)
 
-    def _output(self) -> tuple[Tensor, Tensor | None, float]:
+    def output_layer(self) -> tuple[Tensor, Tensor | None, float]:
         """The (V, D) output weights, the bias and a factor on the hidden states (tied vectors have their own scale)."""
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
@@ -272,7 +272,7 @@ class TinyLM(Part):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of every word of the vocabulary.  (..., D) -> (..., V)"""
-        weight, bias, factor = self._output()
+        weight, bias, factor = self.output_layer()
         return F.linear(hidden * factor, weight, bias)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -281,13 +281,13 @@ class TinyLM(Part):
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Sum of the loss in nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
-        weight, bias, factor = self._output()
+        weight, bias, factor = self.output_layer()
         return self.ops.output_loss(self.hidden(inputs).flatten(0, 1) * factor, weight, bias, targets.flatten())
 
     @torch.no_grad()
     def token_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each target in nats, 0 at negative ones, for scoring.  (B, T), (B, T) -> (B, T)"""
-        weight, bias, factor = self._output()
+        weight, bias, factor = self.output_layer()
         hidden = self.hidden(inputs).flatten(0, 1) * factor
         return output_token_loss(hidden, weight, bias, targets.flatten()).view(targets.shape)
 

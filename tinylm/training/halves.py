@@ -1,27 +1,33 @@
 """Who computes an update: all threads together, or two halves of them on half of the rows each.
 
 Threads that share out every single operation meet some 300 times in an update, and as soon as another process takes a
-core, all of them wait there for the one that has lost it. Two halves meet three times. Each computes its rows' gradient
-on a twin of the model, which has the model's weights and gradients of its own; the two are then added, and the parts of
-the optimizers' step go to whichever half is free. No result depends on which half is faster.
+core, all of them wait there for the one that has lost it. Two halves meet four times. First the weights of all matrix
+products are converted to bfloat16, once for both. Each half computes its rows' gradient on a twin of the model, which
+has gradients of its own; the two are then added, and the parts of the optimizers' step go to whichever half is free. No
+result depends on which half is faster.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from tinylm.kernels.training.dropout import drawing_from
 from tinylm.kernels.training.ops import Native
+from tinylm.kernels.training.output_loss import PART_COLUMNS, fill_low, in_low, native_sum_up
 from tinylm.model.transformer import TinyLM
 from tinylm.text.tokens.batches import Batch
+from tinylm.training.muon import block_matrices
+from tinylm.training.optimizers import PIECE
 from tinylm.training.settings import TrainSettings
 
 T = TypeVar("T")
+BF16 = torch.bfloat16
 Accumulate = Callable[[TinyLM, Sequence[Batch], str, int], tuple[float, int]]  # `trainer.accumulate_gradients`
 Inside = Callable[[Callable[[], object]], object]  # runs a function in a certain Python thread
 
@@ -58,28 +64,42 @@ class Together:
 class Halves:
     """Two Python threads with half of torch's threads each; torch's operations let both run at once.
 
-    Dropout's numbers follow from the state of torch's generator, and from the half that draws them.
+    The twins share all of the model's parameters but the blocks' matrices, which they have in bfloat16; so a gradient
+    of these is as a product gives it, and becomes float32 when the two are added. Dropout's numbers follow from the
+    state of torch's generator, and from the half that draws them.
     """
 
+    @torch.no_grad()
     def __init__(self, model: TinyLM, accumulate: Accumulate) -> None:
-        self.model, self.twin, self.accumulate = model, _twin(model), accumulate
+        self.model, self.accumulate = model, accumulate
+        low: dict[Tensor, Tensor] = {matrix: matrix.to(BF16) for matrix, _ in block_matrices(model).values()}
+        weight, bias, _ = model.output_layer()
+        low_weight = in_low(weight, bias, BF16)
+        self.twins = tuple(_twin(model, low, low_weight) for _ in "ab")
+        biases = itertools.repeat(None) if bias is None else bias.split(PART_COLUMNS)
+        pieces = zip(low_weight.split(PART_COLUMNS), weight.split(PART_COLUMNS), biases, strict=False)
+        self.conversions: list[Callable[[], object]] = [partial(fill_low, *piece) for piece in pieces]
+        self.conversions += [partial(mine.copy_, matrix.detach()) for matrix, mine in low.items()]
         self.count = torch.get_num_threads()
         fewer = self.count // 2
         self.second = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(fewer,))
 
     def gradients(self, batches: Sequence[Batch], precision: str, total: int) -> float:
-        halves = zip(*map(_in_two, batches), strict=True)
-        drops = self.model.settings.dropout > 0
-        seeds = torch.randint(1 << 62, (2,)).tolist() if drops else [0, 0]
+        self.do(self.conversions)
+        return sum([self._add_gradients(batch, precision, total) for batch in batches])
 
-        def compute(model: TinyLM, rows: Sequence[Batch], seed: int) -> float:
+    def _add_gradients(self, batch: Batch, precision: str, total: int) -> float:
+        seeds = torch.randint(1 << 62, (2,)).tolist() if self.model.settings.dropout > 0 else [0, 0]
+
+        def compute(twin: TinyLM, rows: Batch, seed: int) -> float:
             with drawing_from(seed):
-                return self.accumulate(model, [batch for batch in rows if len(batch.inputs)], precision, total)[0]
+                nats = self.accumulate(twin, [rows] if len(rows.inputs) else [], precision, total)[0]
+            _join(twin)
+            return nats
 
-        of_each = zip((self.model, self.twin), halves, seeds, strict=True)
-        nats = self._both(*(partial(compute, *own) for own in of_each))
-        pairs = zip(self.model.parameters(), self.twin.parameters(), strict=True)
-        self.do([partial(_add, *pair) for pair in pairs])
+        nats = self._both(*(partial(compute, *own) for own in zip(self.twins, _in_two(batch), seeds, strict=True)))
+        same = zip(self.model.parameters(), *(twin.parameters() for twin in self.twins), strict=True)
+        self.do([part for parameter, *twins in same for part in _moves(parameter, twins)])
         return sum(nats)
 
     def do(self, parts: Sequence[Callable[[], T]]) -> list[T]:
@@ -119,10 +139,23 @@ def sharing(model: TinyLM, settings: TrainSettings, accumulate: Accumulate) -> W
     return kind(model, accumulate)
 
 
-def _twin(model: TinyLM) -> TinyLM:
-    """A second model over the same weights, with gradients of its own."""
-    shared: dict[int, Tensor] = {id(p): nn.Parameter(p.detach(), p.requires_grad) for p in model.parameters()}
-    return copy.deepcopy(model, shared | {id(buffer): buffer for buffer in model.buffers()})
+def _twin(model: TinyLM, low: Mapping[Tensor, Tensor], low_weight: Tensor) -> TinyLM:
+    """A model of the same parameters, but for those that are in `low`, with gradients of its own."""
+    ops = cast(Native, copy.copy(model.ops))
+    ops.low_weight = low_weight
+    if model.output is None:
+        ops.input_table = nn.Parameter(model.embedding.detach(), model.embedding.requires_grad)
+    shared: dict[int, object] = {id(model.ops): ops} | {id(buffer): buffer for buffer in model.buffers()}
+    shared |= {id(p): nn.Parameter(low.get(p, p.detach()), p.requires_grad) for p in model.parameters()}
+    return copy.deepcopy(model, shared)
+
+
+def _join(twin: TinyLM) -> None:
+    """Add the gradient of the rows looked up to the output layer's, in place: autograd would copy all of that."""
+    table = cast(Native, twin.ops).input_table
+    if table is not None and table.grad is not None and twin.embedding.grad is not None:
+        twin.embedding.grad += table.grad
+        table.grad = None
 
 
 def _in_two(batch: Batch) -> tuple[Batch, Batch]:
@@ -134,8 +167,24 @@ def _in_two(batch: Batch) -> tuple[Batch, Batch]:
     return Batch(*first, int((first[1] >= 0).sum())), Batch(*second, int((second[1] >= 0).sum()))
 
 
-def _add(parameter: Tensor, twin: Tensor) -> None:
-    """Move the twin's gradient into the parameter's."""
-    if twin.grad is not None:
-        parameter.grad = twin.grad if parameter.grad is None else parameter.grad.add_(twin.grad)
+def _moves(parameter: Tensor, twins: Sequence[Tensor]) -> list[Callable[[], None]]:
+    """Move the twins' gradients into the parameter's, in parts."""
+    grads = [twin.grad for twin in twins if twin.grad is not None]
+    is_new = parameter.grad is None
+    if not grads:
+        return []
+    for twin in twins:
         twin.grad = None
+    if parameter.grad is None:
+        parameter.grad = grads.pop(0) if grads[0].dtype == parameter.dtype else torch.empty_like(parameter)
+    pieces = zip(*(grad.view(-1).split(PIECE) for grad in (parameter.grad, *grads)), strict=True)
+    return [partial(_add, is_new, *piece) for piece in pieces]
+
+
+def _add(is_new: bool, total: Tensor, *grads: Tensor) -> None:
+    """Add all of `grads` to `total`; bfloat16 ones replace what a new total holds."""
+    for number, grad in enumerate(grads):
+        if grad.dtype == total.dtype:
+            total.add_(grad)
+        else:
+            native_sum_up(total, grad, is_new and number == 0)

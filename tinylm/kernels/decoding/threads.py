@@ -11,7 +11,8 @@ class Threads:
     """
 
     BLOCK, SLOWER = 8, 1.3  # steps; of the usual time
-    SOON, LATE, BACK = 8, 64, 16  # blocks after which the other number may have its turn, one thread and all have it
+    # Blocks from one turn to the next: at least SOON, at most LATE while all threads are used and BACK while one is.
+    SOON, LATE, BACK = 8, 64, 16
 
     def __init__(self, most: int) -> None:
         self.most = self.now = most

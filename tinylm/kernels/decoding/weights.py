@@ -80,7 +80,7 @@ class PackedModel:
         widths = head_widths(first.inner, settings.heads)
         self.slot_width = -(-widths[0] // LANES) * LANES
         blocks = (_Block * settings.layers)(*map(self._block, model.blocks))
-        weight, bias, factor = model._output()
+        weight, bias, factor = model.output_layer()
         self.structure = _Model(
             PRECISIONS.index(precision), settings.layers, model.width, settings.heads, first.inner, self.slot_width,
             settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),

@@ -35,7 +35,7 @@ _ARGUMENTS = {
     "dropped": "ppsnfn",
     "gelu": "ppn",
     "sum_up": "ppnn",
-    "nats": "pppnn",
+    "nats": "ppppnn",
 }
 
 

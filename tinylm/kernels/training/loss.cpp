@@ -7,26 +7,25 @@ using namespace kernels;
 
 extern "C" {
 
-// logits (rows, words) <- softmax - one-hot(targets); nats (rows) of the targets
-void tinylm_nats(Low* logits, const int64_t* targets, double* nats, int64_t rows, int64_t words, int64_t threads) {
-#pragma omp parallel num_threads(threads)
-    {
-        std::vector<float> powers(words);
-        float* power = powers.data();
-#pragma omp for schedule(static)
-        for (int64_t at = 0; at < rows; at++) {
-            Low* row = logits + at * words;
-            float top = -__builtin_inff(), total = 0, chosen = wide(row[targets[at]]);
+// shares (rows), times logits (rows, words) as they are afterwards, is softmax - one-hot(targets); nats (rows) of the
+// targets. A row is not divided by its sum here, since that would be a pass more.
+void tinylm_nats(Low* logits, const int64_t* targets, float* shares, double* nats, int64_t rows, int64_t words,
+                 int64_t threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t at = 0; at < rows; at++) {
+        Low* row = logits + at * words;
+        float top = -__builtin_inff(), total = 0, chosen = wide(row[targets[at]]);
 #pragma omp simd reduction(max : top)
-            for (int64_t i = 0; i < words; i++) top = wide(row[i]) > top ? wide(row[i]) : top;
+        for (int64_t i = 0; i < words; i++) top = wide(row[i]) > top ? wide(row[i]) : top;
 #pragma omp simd reduction(+ : total)
-            for (int64_t i = 0; i < words; i++) power[i] = exponential(wide(row[i]) - top), total += power[i];
-            float share = 1 / total;
-#pragma omp simd
-            for (int64_t i = 0; i < words; i++) put(row[i], power[i] * share);
-            put(row[targets[at]], power[targets[at]] * share - 1);
-            nats[at] = double(top) - chosen + std::log(double(total));
+        for (int64_t i = 0; i < words; i++) {
+            float power = exponential(wide(row[i]) - top);
+            put(row[i], power);
+            total += power;
         }
+        put(row[targets[at]], exponential(chosen - top) - total);
+        shares[at] = 1 / total;
+        nats[at] = double(top) - chosen + std::log(double(total));
     }
 }
 }

@@ -24,12 +24,14 @@ class ByHand(Reference):
     """
 
     native = False
+    low_weight: Tensor | None = None  # `output_loss.in_low` of the output layer, if somebody keeps it
+    input_table: Tensor | None = None  # of a tied layer's numbers too, but with a gradient of its own
 
     def __init__(self, fused: bool = False, loss: str = "chunked") -> None:
         self.fused, self.loss = fused, loss
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
-        # The output layer's gradient is dense and comes first; that of the rows here is added to it in place.
+        table = table if self.input_table is None else self.input_table
         return F.embedding(ids, table, sparse=is_output and ids.device.type == "cpu")
 
     def attention(
@@ -49,7 +51,7 @@ class ByHand(Reference):
     def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
         if self.loss == "plain":
             return super().output_loss(hidden, weight, bias, targets)
-        return output_loss(hidden, weight, bias, targets, self.loss == "twice", self.native)
+        return output_loss(hidden, weight, bias, targets, self.loss == "twice", self.native, self.low_weight)
 
 
 class Native(ByHand):

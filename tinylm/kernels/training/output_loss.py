@@ -84,8 +84,8 @@ class OutputLossBF16(torch.autograd.Function):
 
     The bias becomes two more columns of the weights (its bf16 value and the remainder) that meet ones in the hidden
     states, so the products add it and sum its gradient. One buffer holds each chunk's logits and, in their place,
-    softmax - one-hot. Rows that are not scored are left out. Sums over chunks are float32. native: C++ for all but the
-    products.
+    softmax - one-hot, but for a factor of each row. Rows that are not scored are left out. Sums over chunks are
+    float32. native: C++ for all but the products. low_weight: `in_low` of weight and bias, if there is one already.
     """
 
     @staticmethod
@@ -97,14 +97,16 @@ class OutputLossBF16(torch.autograd.Function):
         targets: Tensor,
         low: torch.dtype,
         native: bool,
+        low_weight: Tensor | None,
     ) -> Tensor:
         chunk_loss, sum_up = (native_loss, native_sum_up) if native else (_torch_loss, _torch_sum_up)
         scored = targets >= 0
         ctx.rows = None if bool(scored.all()) else scored.nonzero()[:, 0]
         kept = hidden if ctx.rows is None else hidden[ctx.rows]
         targets = targets if ctx.rows is None else targets[ctx.rows]
-        h, w = _joined(kept, weight, bias, low)
-        grad_hidden = torch.empty(kept.shape, dtype=low, device=h.device)
+        w = in_low(weight, bias, low) if low_weight is None else low_weight
+        h = _with_ones(kept, w)
+        grad_hidden = torch.empty(kept.shape, device=h.device)
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_weight = (torch.empty if len(h) else torch.zeros)(w.shape, device=w.device) if learns else None
         buffer = torch.empty(min(BF16_CHUNK_ROWS, len(h)), len(w), dtype=low, device=h.device)
@@ -113,22 +115,25 @@ class OutputLossBF16(torch.autograd.Function):
         for start in range(0, len(h), BF16_CHUNK_ROWS):
             rows = slice(start, start + BF16_CHUNK_ROWS)
             logits = torch.mm(h[rows], w.T, out=buffer[: len(h[rows])])  # (n, V)
-            total += chunk_loss(logits, targets[rows])
-            grad_hidden[rows] = torch.mm(logits, w)[:, : hidden.shape[1]]
+            nats, shares = chunk_loss(logits, targets[rows])
+            total += nats
+            torch.mul(torch.mm(logits, w)[:, : hidden.shape[1]], shares, out=grad_hidden[rows])
             if grad_weight is None or of_part is None:
                 continue
+            scaled = (h[rows] * shares).to(low)
             for words in _slices(0, len(w), PART_COLUMNS):
-                part = torch.mm(logits[:, words].T, h[rows], out=of_part[: len(w[words])])
+                part = torch.mm(logits[:, words].T, scaled, out=of_part[: len(w[words])])
                 sum_up(grad_weight[words], part, start == 0)
-        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.grads = [grad_hidden, grad_weight]
+        ctx.save_for_backward(total)  # so that autograd refuses a second call
         ctx.shape = hidden.shape
         return total.float()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_kept, joined = ctx.saved_tensors
-        (grad,) = grads
-        grad_hidden = grad_kept.float().mul_(grad)
+        (grad,), _ = grads, ctx.saved_tensors
+        joined, grad_kept = ctx.grads.pop(), ctx.grads.pop()  # held by nobody else, autograd adds to them in place
+        grad_hidden = grad_kept.mul_(grad)
         if ctx.rows is not None:
             grad_hidden = grad_hidden.new_zeros(ctx.shape).index_copy_(0, ctx.rows, grad_hidden)
         grad_weight = grad_bias = None
@@ -137,21 +142,37 @@ class OutputLossBF16(torch.autograd.Function):
             grad_weight = joined.mul_(grad) if whole else joined[:, : ctx.shape[1]] * grad
         if joined is not None and ctx.needs_input_grad[2]:
             grad_bias = joined[:, ctx.shape[1]] * grad
-        return grad_hidden, grad_weight, grad_bias, None, None, None
+        return grad_hidden, grad_weight, grad_bias, None, None, None, None
 
 
-def _joined(hidden: Tensor, weight: Tensor, bias: Tensor | None, low: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Hidden states and weights in `low`, with the columns that represent the bias.  -> (n, D'), (V, D')"""
+def in_low(weight: Tensor, bias: Tensor | None, low: torch.dtype) -> Tensor:
+    """The weights in `low`, with the columns that represent the bias.  (V, D), (V,) or None -> (V, D')"""
     if bias is None:
-        return hidden.to(low), weight.to(low)
-    width = hidden.shape[1]
-    columns = -(-(width + 2) // 8) * 8  # products are fastest on rows of whole 16 bytes
-    h, w = hidden.new_zeros(len(hidden), columns, dtype=low), weight.new_zeros(len(weight), columns, dtype=low)
-    h[:, :width], w[:, :width] = hidden, weight
-    h[:, width : width + 2] = 1.0
-    w[:, width] = bias
-    w[:, width + 1] = bias - w[:, width]
-    return h, w
+        return weight.to(low)
+    columns = -(-(weight.shape[1] + 2) // 8) * 8  # products are fastest on rows of whole 16 bytes
+    w = weight.new_zeros(len(weight), columns, dtype=low)
+    fill_low(w, weight, bias)
+    return w
+
+
+@torch.no_grad()
+def fill_low(w: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Write weights and bias where `in_low` has them; the columns that it has made zero stay."""
+    width = weight.shape[1]
+    w[:, :width] = weight
+    if bias is not None:
+        w[:, width] = bias
+        w[:, width + 1] = bias - w[:, width]
+
+
+def _with_ones(hidden: Tensor, w: Tensor) -> Tensor:
+    """Hidden states that the columns of `in_low` meet, with ones for the bias.  (n, D), (V, D') -> (n, D')"""
+    width, columns = hidden.shape[1], w.shape[1]
+    if columns == width:
+        return hidden.to(w.dtype)
+    h = hidden.new_zeros(len(hidden), columns, dtype=w.dtype)
+    h[:, :width], h[:, width : width + 2] = hidden, 1.0
+    return h
 
 
 def _torch_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
@@ -163,8 +184,8 @@ def _torch_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
         total[words] += part[words]
 
 
-def _torch_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Sum of a chunk's loss in nats; overwrites the bf16 logits (n, V) with softmax - one-hot.
+def _torch_loss(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum of a chunk's loss in nats; overwrites the bf16 logits (n, V) with softmax - one-hot, over the shares (n, 1).
 
     The loss is that of the rounded probabilities, at most `MAX_LOSS`; the gradient has no such bound.
     """
@@ -172,21 +193,22 @@ def _torch_loss(logits: Tensor, targets: Tensor) -> Tensor:
     rows = torch.arange(len(targets), device=targets.device)
     chosen = logits[rows, targets]
     logits[rows, targets] = chosen - 1.0  # torch's scatter_ would make a float32 copy of all the logits
-    return -chosen.double().clamp_(min=math.exp(-MAX_LOSS)).log().sum()
+    shares = torch.ones(len(targets), 1, device=targets.device)  # softmax has divided already
+    return -chosen.double().clamp_(min=math.exp(-MAX_LOSS)).log().sum(), shares
 
 
-def native_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """`_torch_loss` in one pass, summed in float64.
+def native_loss(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """`_torch_loss`, summed in float64; the shares are those of the likeliest words.
 
     Raises IndexError if a target is not a column: memory at the target is written to.
     """
     rows, words = logits.shape
     if rows and not 0 <= int(targets.min()) <= int(targets.max()) < words:
         raise IndexError(f"targets from {int(targets.min())} to {int(targets.max())}; allowed: 0 to {words - 1}")
-    losses = torch.empty(rows, dtype=torch.float64)
+    shares, losses = torch.empty(rows, 1), torch.empty(rows, dtype=torch.float64)
     places = checked_ptr(logits, torch.bfloat16, rows, words), checked_ptr(targets, torch.int64, rows)
-    call("nats", *places, losses.data_ptr(), rows, words)
-    return losses.sum()
+    call("nats", *places, shares.data_ptr(), losses.data_ptr(), rows, words)
+    return losses.sum(), shares
 
 
 def native_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
@@ -196,17 +218,20 @@ def native_sum_up(total: Tensor, part: Tensor, is_first: bool) -> None:
 
 
 def output_loss(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False, native: bool = False
-) -> Tensor:
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, twice: bool = False, native: bool = False,
+    low_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """cross_entropy(hidden weight^T + bias, targets) in chunks of rows, with hand-written gradients.
 
     hidden (N, D), weight (V, D), bias (V,) or None, targets (N,) -> scalar, sum of nats. Equal to the reference in
     exact arithmetic; the peak is one chunk of logits instead of all N rows and their gradient. twice: a chunk's buffer
     is smaller still and its logits are computed a second time, bit-identical; under autocast it does nothing.
+    low_weight: `in_low` of weight and bias for autocast, if the caller has it.
     """
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (hidden, weight, bias)):
         return output_token_loss(hidden, weight, bias, targets).sum(dtype=torch.float64)
     device = hidden.device.type
     if torch.is_autocast_enabled(device) and hidden.dtype != torch.float64:
-        return OutputLossBF16.apply(hidden, weight, bias, targets, torch.get_autocast_dtype(device), native)
+        low = torch.get_autocast_dtype(device)
+        return OutputLossBF16.apply(hidden, weight, bias, targets, low, native, low_weight)
     return OutputLoss.apply(hidden, weight, bias, targets, twice)
