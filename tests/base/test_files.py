@@ -536,6 +536,10 @@ def test_a_file_that_its_folders_sums_do_not_know_is_found(tmp_path):
     (tmp_path / "new").write_bytes(b"")
     for name in ("a.bin", "b.bin", "new"):
         files.check_sums(tmp_path / name, "vocab")
+    (tmp_path / files.SUMS).write_text("[1]")
+    with pytest.raises(InputError, match=r"sha256\.json: its SHA-256 is not the one"):
+        files.check_sums(path, "vocab")
+    files.write_sums(tmp_path)
     path.write_bytes(b"abd")
     with pytest.raises(InputError) as caught:
         files.check_sums(str(path), "vocab")

@@ -88,6 +88,14 @@ def test_another_script_is_refused(workspace):
         flashlm.speed("nothing")
 
 
+def test_tokens_of_another_tokenizer_are_refused(workspace):
+    settings = VocabSettings(tokenizer="bpe", lower_case=False, max_size=300)
+    train_bpe(["The cat sat on the mat."], settings).save(f"{paths.VOCAB}/tokenizer.json")
+    with pytest.raises(InputError, match="data/tokens: not of the tokenizer in data/vocab"):
+        flashlm.prepare(workspace.folder, workspace.clone)
+    assert not workspace.folder.exists()
+
+
 def test_words_are_refused(workspace):
     settings = VocabSettings(tokenizer="bpe", lower_case=True, max_size=600)
     train_bpe(["The cat"], settings).save(f"{paths.VOCAB}/tokenizer.json")

@@ -18,7 +18,7 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks import company, gpu, growth, loss, planning, record, vectors, watched
 from tinylm.benchmarks.contenders import nanochat, nanogpt
 from tinylm.benchmarks.interleaved import Contender, spread, trials
-from tinylm.benchmarks.options import Entry, Options, add_options, clone, options_of
+from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, clone, count, options_of
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import TINY
 from tinylm.host.command import CommandFailed
@@ -169,12 +169,40 @@ def test_a_part_of_a_line_replaces_itself_alone(tmp_path):
 
 def test_a_clone_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("NANOGPT", str(tmp_path / "none"))
-    with pytest.raises(InputError, match="no such folder"):
-        clone("NANOGPT")
-    monkeypatch.setenv("NANOGPT", str(tmp_path))
-    assert clone("NANOGPT") == tmp_path
+    for folder in (tmp_path / "none", tmp_path):
+        monkeypatch.setenv("NANOGPT", str(folder))
+        with pytest.raises(InputError, match=r"holds no model\.py; allowed: a clone"):
+            clone("NANOGPT", "model.py")
+    (tmp_path / "model.py").touch()
+    assert clone("NANOGPT", "model.py") == tmp_path
     monkeypatch.delenv("NANOGPT")
-    assert clone("NANOGPT") is None
+    assert clone("NANOGPT", "model.py") is None
+
+
+@pytest.mark.parametrize("wrong", ["0", "-5", "nan", "inf", "x"])
+def test_numbers_of_a_benchmark_are_above_zero(wrong):
+    assert (above_zero("0.5"), count("5e5")) == (0.5, 500_000)
+    for kind in (above_zero, count):
+        with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+            kind(wrong)
+    with pytest.raises(argparse.ArgumentTypeError, match="a whole number >= 1"):
+        count("0.5")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"data": {}}', '{"train": 1}'])
+def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text):
+    path = tmp_path / "recipe.json"
+    path.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["loss", "--recipe", str(path)])
+    with pytest.raises(InputError, match=r"--recipe .*recipe\.json.*; allowed: a"):
+        loss.main()
+
+
+@pytest.mark.parametrize("seeds", [["-1"], ["1", "1"]])
+def test_seeds_differ(monkeypatch, seeds):
+    monkeypatch.setattr(sys, "argv", ["loss", "--seeds", *seeds])
+    with pytest.raises(InputError, match=r"--seeds .*; allowed: different whole numbers"):
+        loss.main()
 
 
 def test_the_peers_learning_rate_ends_with_the_horizon():
@@ -197,7 +225,15 @@ def test_nanochats_schedule_warms_up_holds_and_goes_down():
 def test_a_grid_is_of_what_the_peer_has():
     assert loss.grid_of("nanochat", ["lr=1,2", "decay=0"]) == {"lr": (1.0, 2.0), "decay": (0.0,)}
     assert loss.grid_of("nanoGPT", []) == {}
-    for wrong in (["lr=1"], ["lr=a", "decay=0"], ["lr=1", "dropout=0"]):
+    twice = ["lr=1", "lr=2", "decay=0"]
+    for wrong in (
+        ["lr=1"],
+        ["lr=a", "decay=0"],
+        ["lr=1", "dropout=0"],
+        ["lr=nan", "decay=0"],
+        ["lr=0", "decay=0"],
+        twice,
+    ):
         with pytest.raises(InputError, match="allowed for nanochat: lr=N,N decay=N,N"):
             loss.grid_of("nanochat", wrong)
 

@@ -1,6 +1,7 @@
 """The compiled step against plain torch: logits, texts, beams, in every architecture and precision."""
 
 import dataclasses
+import math
 import shutil
 
 import pytest
@@ -17,7 +18,7 @@ from tinylm.kernels.decoding import build, session
 from tinylm.kernels.decoding.choosing import draw, largest
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.kernels.decoding.graphs import GraphSession
-from tinylm.kernels.decoding.rounding import LowerPrecision, quantise
+from tinylm.kernels.decoding.rounding import LowerPrecision, quantise, quantised_inputs
 
 CONTEXT, VOCAB, WIDTH = 17, 61, 37
 PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5 + 23))]
@@ -172,12 +173,42 @@ def test_quantised_rows_are_whole_and_near():
     assert bool(((whole * unit - rows).abs() <= unit / 2 * 1.001).all())
 
 
+@needs_compiler
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e30])
+def test_an_overflow_stays_visible_in_int8(value):
+    model = random_model(VOCAB, WIDTH)
+    with torch.no_grad():
+        if math.isfinite(value):
+            for parameter in model.parameters():
+                parameter.mul_(value)
+        else:
+            model.embedding[PROMPTS[3][-1], 0] = value
+    logits = prepare(model, "int8", "compiled").logits(PROMPTS[3])[-1]
+    assert not logits.isfinite().all()
+
+
+def test_inputs_have_all_256_steps_on_both_sides_of_zero():
+    rows = torch.tensor([[0.0, 510.0, 101.0], [-0.5, 2.0, 0.0], [-3.0, -1.0, -2.0], [0.0, 0.0, 0.0]])
+    whole, unit = quantised_inputs(rows)
+    assert torch.equal(whole, whole.round())
+    assert (whole.amax(1).clamp(min=0) - whole.amin(1).clamp(max=0)).tolist() == [255, 255, 255, 0]
+    assert bool(((whole * unit - rows).abs() <= unit * 0.501).all())
+    assert whole[0, 0] == whole[1, 2] == 0  # zero stays zero
+
+
+def test_a_row_whose_ends_both_round_up_keeps_to_a_byte():
+    rows = torch.tensor([[-101.5, 153.5]])  # -102 to 154 would be 257 numbers
+    whole, unit = quantised_inputs(rows)
+    assert unit.item() == 1
+    assert whole.tolist() == [[-102, 153]]
+
+
 def test_rounded_products_of_representable_numbers_are_exact():
-    x, weight = torch.tensor([[127.0, -3.0, 0.0]]), torch.tensor([[1.0, 2.0, -127.0], [127.0, 0.0, 5.0]])
+    x, weight = torch.tensor([[252.0, -3.0, 0.0]]), torch.tensor([[1.0, 2.0, -127.0], [127.0, 0.0, 5.0]])
     for precision in ("fp32", "bf16", "int8"):
         with LowerPrecision(precision):
             y = torch.nn.functional.linear(x, weight, torch.tensor([1.0, -1.0]))
-        torch.testing.assert_close(y, torch.tensor([[122.0, 16128.0]]))
+        torch.testing.assert_close(y, torch.tensor([[247.0, 32003.0]]))
 
 
 @needs_compiler

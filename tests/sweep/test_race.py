@@ -32,9 +32,37 @@ def run(clone, *words, code=0):
 
 def test_times_are_read():
     assert [race.limit_s(text) for text in ("90s", "2min", "2h")] == [90.0, 120.0, 7200.0]
-    for wrong in ("10", "0min", "2 h", "-1s", "fast"):
+    for wrong in ("10", "0min", "2 h", "-1s", "fast", f"{'9' * 400}min"):
         with pytest.raises(InputError, match="allowed: 2min"):
             race.limit_s(wrong)
+
+
+def test_a_time_has_one_name():
+    assert [race.named(text) for text in ("90s", "120s", "2min", "60min", "7200s")] == [
+        "90s",
+        "2min",
+        "2min",
+        "1h",
+        "2h",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["{", "{}", "null", "5", "[1]", "[{}]", '[{"stories": "a", "records": {"2min": [{}]}}]', '[{"records": {}}]'],
+)
+def test_records_of_another_form_are_refused(ended, wrong):
+    race.FILE.write_text(wrong)
+    with pytest.raises(InputError, match=r"docs/records\.json: not the records of races .* git checkout"):
+        race.Records()
+
+
+@pytest.mark.parametrize("vocab", [{"tokenizer": "bpe"}, {"tokenizer": "longest_match", "lower_case": False}])
+def test_tokens_of_which_no_raw_bits_are_known_are_refused_before_anything_is_trained(ended, vocab):
+    records = race.Records()
+    records.recipe |= {f"vocab.{key}": value for key, value in vocab.items()} | {"embedding.source": "random"}
+    with pytest.raises(InputError, match=rf"vocab\.tokenizer = {vocab['tokenizer']}.*; allowed in a race: words"):
+        race.planned("2min", (1, 2, 3), records)
 
 
 def download(**changed):

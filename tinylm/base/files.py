@@ -315,7 +315,10 @@ def check_sums(path: str | Path, made_by: str) -> None:
     """InputError if the sha256.json beside a file names other bytes than it has; nothing if there is none."""
     require(path, made_by)
     sums = Path(path).with_name(SUMS)
-    expected = read_json(sums, made_by).get(Path(path).name) if sums.exists() else None
+    known = read_json(sums, made_by) if sums.exists() else {}
+    if not isinstance(known, dict):
+        raise InputError(_damaged(sums, made_by))
+    expected = known.get(Path(path).name)
     if expected is not None:
         state = os.stat(path)
         _check_once(str(Path(path).absolute()), expected, made_by, str(path), (state.st_ino, state.st_ctime_ns))

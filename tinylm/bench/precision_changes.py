@@ -1,13 +1,13 @@
 """What a lower precision changes: shares of greedy tokens, perplexity."""
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 
 import torch
 
 from tinylm.kernels.decoding.decoder import ModelDecoder, prepare
 from tinylm.model.transformer import TinyLM
+from tinylm.scoring.perplexity import perplexity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Changes:
         return {
             "tokens": self.tokens,
             "changed_greedy_share": self.changed / self.tokens,
-            "perplexity_fp32": math.exp(self.nats_before / self.tokens),
-            "perplexity": math.exp(self.nats_after / self.tokens),
+            "perplexity_fp32": perplexity(self.nats_before, self.tokens),
+            "perplexity": perplexity(self.nats_after, self.tokens),
         }
 
     def in_words(self) -> str:

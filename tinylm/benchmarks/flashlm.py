@@ -31,7 +31,7 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.benchmarks import record
-from tinylm.benchmarks.options import clone
+from tinylm.benchmarks.options import above_zero, clone
 from tinylm.host.command import CommandFailed, guard
 from tinylm.host.workers import cores
 from tinylm.text.stories import read_stories
@@ -54,10 +54,13 @@ def prepare(folder: Path, repository: Path) -> None:
     tokenizer = open_tokenizer(Path(paths.VOCAB) / "tokenizer.json")
     if not tokenizer.lossless or tokenizer.normalise("A") != "A" or len(tokenizer) > 1 << 16:
         raise InputError("vocab.tokenizer: allowed beside FlashLM: bpe with lower_case: false, at most 65,536 tokens")
+    stores = {name: TokenStore(paths.TOKENS, split) for split, name in (("train", "train"), ("held_out", "val"))}
+    if any(store.vocab_size != len(tokenizer) for store in stores.values()):
+        raise InputError(f"{paths.TOKENS}: not of the tokenizer in {paths.VOCAB}; dvc repro vocab, then again")
     data = folder / "data_v10"
     data.mkdir(parents=True, exist_ok=True)
-    for split, name in (("train", "train"), ("held_out", "val")):
-        write_bytes(data / f"{name}.bin", np.asarray(TokenStore(paths.TOKENS, split).ids).astype(np.uint16).tobytes())
+    for name, store in stores.items():
+        write_bytes(data / f"{name}.bin", np.asarray(store.ids).astype(np.uint16).tobytes())
     write_json(data / "meta.json", {"vocab": len(tokenizer)})
     tokenizer.save(data / "tokenizer.json")
     write_bytes(folder / "script.txt", (repository / SCRIPT).read_bytes())
@@ -109,10 +112,10 @@ def score(folder: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.flashlm", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=120, help="default %(default)g, as it has")
+    parser.add_argument("--minutes", type=above_zero, default=120, help="default %(default)g, as it has")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    repository = clone("FLASHLM")
+    repository = clone("FLASHLM", SCRIPT)
     if repository is None:
         raise InputError("FLASHLM is not set; allowed: a clone of github.com/changcheng967/FlashLM")
     folder = Path(".bench/flashlm")

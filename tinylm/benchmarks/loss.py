@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import itertools
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from tinylm.benchmarks import record
 from tinylm.benchmarks.checkpoint import WORDS
 from tinylm.benchmarks.interleaved import ROOT, spread
 from tinylm.benchmarks.lines import run_line
-from tinylm.benchmarks.options import Entry, Options, add_options, options_of
+from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, count, options_of
 from tinylm.benchmarks.record import Row, against
 from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.host.command import guard
@@ -42,6 +43,7 @@ from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 
 OURS, TUNED_IN = "tinylm", "bf16+compile"
+MODES, SECTIONS = (TUNED_IN, "bf16", "fp32"), ("train", "model", "embedding")
 RECIPE = "tinystories-2m"  # chosen on held-out alone
 # What is tuned of each peer: nanochat's rates and decay are shares of what its own rules give for this size.
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
@@ -71,8 +73,7 @@ def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
     """
     params = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
     changes = {
-        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE}
-        for part in ("train", "model", "embedding")
+        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE} for part in SECTIONS
     }
     return tuple(changes | {"train": changes["train"] | rates} for rates in (SHORT, LONGER))
 
@@ -277,9 +278,24 @@ def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
         found = {key: tuple(map(float, values.split(","))) for key, _, values in parted}
     except ValueError:
         found = {"": ()}
-    if found and found.keys() != GRIDS[peer].keys():
+    inside = all(0 <= value < math.inf for values in found.values() for value in values)
+    whole = found.keys() == GRIDS[peer].keys() and len(words) == len(found)
+    if words and not (whole and inside and min(found["lr"]) > 0 and max(found.get("dropout", (0,))) < 1):
         wanted = " ".join(f"{key}=N,N" for key in GRIDS[peer])
-        raise InputError(f"--grid {' '.join(words)}; allowed for {peer}: {wanted}")
+        raise InputError(f"--grid {' '.join(words)}; allowed for {peer}: {wanted}, lr above 0, dropout below 1")
+    return found
+
+
+def _recipe(path: Path) -> dict[str, Any]:
+    """Changes of sections from a JSON file. Raises InputError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--recipe {path}: {error}; allowed: a JSON file") from None
+    if not isinstance(found, dict) or not all(
+        key in SECTIONS and isinstance(part, dict) for key, part in found.items()
+    ):
+        raise InputError(f"--recipe {path}; allowed: an object of {', '.join(SECTIONS)}, each an object of settings")
     return found
 
 
@@ -288,20 +304,21 @@ def main() -> None:
     add_options(parser)
     plan = Plan()
     parser.add_argument("--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s")
-    parser.add_argument("--horizons", nargs="+", type=float, default=plan.horizons, help="tokens")
+    parser.add_argument("--horizons", nargs="+", type=count, default=plan.horizons, help="tokens")
     parser.add_argument("--peer", choices=GRIDS, default=plan.peer, help="default %(default)s")
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=V,V", help="of the peer, such as lr=1e-3,2e-3")
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
-    parser.add_argument("--shares", nargs="+", type=float, default=plan.shares, help="of the horizon, for tinylm")
-    parser.add_argument("--modes", nargs="+", default=plan.modes, help="of the peer: bf16+compile, bf16, fp32")
+    parser.add_argument("--shares", nargs="+", type=above_zero, default=plan.shares, help="of the horizon, for tinylm")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=plan.modes, help="of the peer")
     changes = "JSON: changes of tinylm's sections train, model and embedding, each tried"
     parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
     given = parser.parse_args()
-    recipes = tuple(json.loads(path.read_text(encoding="utf-8")) for path in given.recipe or ()) or plan.recipes
+    recipes = tuple(map(_recipe, given.recipe or ())) or plan.recipes
+    if min(given.seeds) < 0 or len(set(given.seeds)) < len(given.seeds):
+        raise InputError(f"--seeds {' '.join(map(str, given.seeds))}; allowed: different whole numbers >= 0")
     tried = {name: tuple(getattr(given, name)) for name in ("seeds", "shares", "modes")}
     grid = grid_of(given.peer, given.grid)
-    horizons = tuple(round(tokens) for tokens in given.horizons)
-    chosen = Plan(peer=given.peer, grid=grid, horizons=horizons, recipes=recipes, **tried)
+    chosen = Plan(peer=given.peer, grid=grid, horizons=tuple(given.horizons), recipes=recipes, **tried)
     run_line(
         "loss" if given.peer == "nanoGPT" else f"loss_{given.peer}",
         options_of(given),

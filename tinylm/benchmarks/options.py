@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks.interleaved import ROOT, Contender
 from tinylm.host.workers import cores
 
+CLONES = {"nanogpt": "model.py", "nanochat": "nanochat/gpt.py", "llama2c": "run.c"}  # each with a file of it
 PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy", "llama_cpp")
 
 
@@ -98,22 +100,38 @@ def add_options(parser: argparse.ArgumentParser, results: Path = Options.results
     defaults = Options(results=results)
     parser.set_defaults(full_results=results)
     parser.add_argument(
-        "--turns", dest="trials", metavar="N", type=int, default=defaults.trials,
+        "--turns", dest="trials", metavar="N", type=count, default=defaults.trials,
         help="trials of each contender (default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--size", choices=("full", "tiny"), default="full", help="tiny: does it run at all?")
-    parser.add_argument("--threads", type=int, default=cores(), help="default: all cores")
+    parser.add_argument("--threads", type=count, default=cores(), help="default: all cores")
     for name in ("work", "results", "page"):
         parser.add_argument(f"--{name}", type=Path, default=getattr(defaults, name), help="default %(default)s")
 
 
-def clone(name: str) -> Path | None:
-    """The folder that an environment variable names; None if it is not set. InputError if it does not exist."""
+def above_zero(text: str) -> float:
+    """A finite number above 0, for argparse."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}; allowed: a number above 0")
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number from 1, also written as 5e5, for argparse."""
+    value = float(text)
+    if not (1 <= value < 1e15 and value.is_integer()):
+        raise argparse.ArgumentTypeError(f"{text}; allowed: a whole number >= 1")
+    return int(value)
+
+
+def clone(name: str, holds: str) -> Path | None:
+    """The folder that an environment variable names; None if it is not set. InputError if it lacks the file `holds`."""
     value = os.environ.get(name)
     if not value:
         return None
-    if not Path(value).is_dir():
-        raise InputError(f"{name}={value}: no such folder; allowed: a clone of the peer's repository")
+    if not (Path(value) / holds).is_file():
+        raise InputError(f"{name}={value}: holds no {holds}; allowed: a clone of the peer's repository")
     return Path(value).absolute()
 
 
@@ -124,7 +142,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
     if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
-    clones: dict[str, Any] = {name: clone(name.upper()) for name in ("nanogpt", "nanochat", "llama2c")}
+    clones: dict[str, Any] = {name: clone(name.upper(), holds) for name, holds in CLONES.items()}
     return Options(**given, **clones, python=python)
 
 

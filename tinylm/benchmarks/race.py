@@ -44,11 +44,18 @@ _HEAD = (
 
 def limit_s(race: str) -> float:
     """Seconds of a race. Raises InputError."""
-    found = re.fullmatch(r"([1-9]\d*)(s|min|h)", race)
+    found = re.fullmatch(r"([1-9]\d{0,5})(s|min|h)", race)
     if not found:
         allowed = f"{' | '.join(RACES)} or another time such as 90s; {' | '.join(LOSSES)}: to nanoGPT's loss"
         raise InputError(f"race {race}; allowed: {allowed}")
     return int(found[1]) * _UNITS[found[2]]
+
+
+def named(race: str) -> str:
+    """The name under which its records are kept: 2min for 120s. Raises InputError."""
+    seconds = limit_s(race)
+    unit = next(unit for unit in reversed(_UNITS) if seconds % _UNITS[unit] == 0)
+    return f"{seconds / _UNITS[unit]:.0f}{unit}"
 
 
 def to_loss(race: str, seeds: tuple[int, ...]) -> None:
@@ -71,7 +78,7 @@ class Records:
     def __init__(self) -> None:
         self.stories, params = stories_id(), load_params()
         self.recipe = {key: value for key, value in flatten(params).items() if key.partition(".")[0] in RECIPE}
-        self.tables: list[dict[str, Any]] = read_json(FILE) if FILE.exists() else []
+        self.tables = _tables()
         own = [table for table in self.tables if table["stories"] == self.stories]
         self.table = own[0] if own else {"stories": self.stories, "data": params["data"], "records": {}}
 
@@ -87,6 +94,21 @@ class Records:
         write_json(FILE, self.tables)
         if PAGE.exists():
             record.put(PAGE, MARKS, shown(self.tables))
+
+
+def _tables() -> list[dict[str, Any]]:
+    """What is in docs/records.json. Raises InputError if that is not what is written there."""
+    try:
+        tables = read_json(FILE) if FILE.exists() else []
+        if not isinstance(tables, list):
+            raise TypeError(type(tables).__name__)
+        shown(tables)
+        recipes = [found["recipe"] for table in tables for records in table["records"].values() for found in records]
+        if not all(isinstance(recipe, dict) for recipe in recipes) or not all("stories" in table for table in tables):
+            raise TypeError("a recipe or the stories of a table are missing")
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as error:
+        raise InputError(f"{FILE}: not the records of races ({error}); git checkout {FILE} brings them back") from None
+    return tables
 
 
 def stories_id() -> str:
@@ -138,6 +160,12 @@ def planned(race: str, seeds: tuple[int, ...], records: Records) -> list[tuple[V
     if here["embedding.source"] == "file":
         raise InputError(
             "params.yaml: embedding.source = file; allowed in a race: random | counts | skipgram, made within its time"
+        )
+    kind, lower = here["vocab.tokenizer"], here["vocab.lower_case"]
+    if kind == "longest_match" or (kind == "bpe" and lower):
+        raise InputError(
+            f"params.yaml: vocab.tokenizer = {kind}, lower_case = {str(lower).lower()}; allowed in a race: words, "
+            "gpt2, or bpe with lower_case: false, since bits per byte of the raw text are known of these"
         )
     if changed := git("diff", "--name-only", "HEAD", "--", *_CODE).split():
         raise InputError(f"{changed[0]} is changed; allowed in a race: committed code, as a record names its commit")

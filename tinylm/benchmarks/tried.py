@@ -2,7 +2,8 @@
 
 Data, shape and rates of line `loss`, at two budgets; one thread a run, two runs at once. The rates of both optimizers
 are tried with the first seed at the small budget (times 1, 0.7, 1.4); the best on held-out is then run with three seeds
-at both budgets. Kept in docs/candidates.json run by run; called again, only what is missing runs.
+there, and at the larger budget if it is better there, beside the recipe at the same rates. Kept in docs/candidates.json
+run by run; called again, only what is missing runs.
 
 python -m tinylm.benchmarks.tried [NAME ...]
 """
@@ -37,6 +38,7 @@ from tinylm.training.trainer import Trainer
 
 BUDGETS = (125_000, 500_000)  # tokens, with the recipe's rates for short and for longer runs
 FACTORS, SEEDS = (1.0, 0.7, 1.4), (1, 2, 3)
+PLAIN = "the recipe"
 FILE, OPTIONS = Path("docs/candidates.json"), Options()
 
 
@@ -109,33 +111,48 @@ def main() -> None:
     small, large = BUDGETS
     loss.prepare(OPTIONS, loss.default_corpus())
 
-    def of(name: str) -> tuple[float, list[list[float]]]:
-        factor = min(FACTORS, key=lambda factor: do(name, small, SEEDS[0], factor))
-        found = [[do(name, budget, seed, factor) for seed in SEEDS] for budget in (small, large)]
-        means = "  ".join(f"{statistics.fmean(values):.4f}" for values in found)
-        print(f"{name:36}{factor:g}  {means}", flush=True)
-        return factor, found
+    factors: dict[str, float] = {}
+    found: dict[str, list[list[float]]] = {}
 
-    names = sys.argv[1:] or list(CANDIDATES)
+    def short(name: str) -> None:
+        factors[name] = min(FACTORS, key=lambda factor: do(name, small, SEEDS[0], factor))
+        found[name] = [[do(name, small, seed, factors[name]) for seed in SEEDS]]
+
+    def longer(name: str) -> None:
+        found[name].append([do(name, large, seed, factors[name]) for seed in SEEDS])
+
+    names = list(dict.fromkeys([PLAIN, *(sys.argv[1:] or CANDIDATES)]))
     with concurrent.futures.ThreadPoolExecutor(2) as both:
-        of_all = dict(zip(names, both.map(of, names), strict=True))
-    if "the recipe" in of_all:
-        print(table(of_all))
+        list(both.map(short, names))
+        limit = statistics.fmean(found[PLAIN][0])
+        kept = [name for name in names if statistics.fmean(found[name][0]) <= limit]
+        beside = [(small, factor) for factor in set(factors.values())]
+        beside += [(large, factor) for factor in {factors[name] for name in kept}]
+        tasks = [(budget, seed, factor) for budget, factor in beside for seed in SEEDS]
+        losses = dict(zip(tasks, both.map(lambda task: do(PLAIN, *task), tasks), strict=True))
+        list(both.map(longer, kept))
+    plain: dict[float, list[list[float]]] = {}
+    for budget, factor in beside:
+        plain.setdefault(factor, []).append([losses[budget, seed, factor] for seed in SEEDS])
+    print(table({name: (factors[name], found[name]) for name in names}, plain))
 
 
-def table(of_all: dict[str, tuple[float, list[list[float]]]]) -> str:
-    """Markdown: the mean held-out loss at both budgets, the difference from the recipe seed by seed, and its p."""
-    _, plain = of_all["the recipe"]
+def table(of_all: dict[str, tuple[float, list[list[float]]]], plain: dict[float, list[list[float]]]) -> str:
+    """Markdown: mean held-out losses; differences from the recipe at the same rates, seed by seed, and their p."""
     lines = ["| candidate | rates times | after 125,000 tokens | after 500,000 tokens |", "|---|---|---|---|"]
+    rows = [
+        (PLAIN, factor, [f"{statistics.fmean(losses):.3f}" for losses in plain[factor]]) for factor in sorted(plain)
+    ]
     for name, (factor, found) in of_all.items():
         cells = []
-        for mine, base in zip(found, plain, strict=True):
+        for mine, base in zip(found, plain[factor], strict=False):
             apart = [one - other for one, other in zip(mine, base, strict=True)]
             mean, error = statistics.fmean(apart), statistics.stdev(apart) / len(apart) ** 0.5
             p = student_tail(mean / error, len(apart) - 1) if error else 1.0
-            own = f"{statistics.fmean(mine):.3f}"
-            cells.append(own if name == "the recipe" else f"{own} ({mean:+.3f} ± {error:.3f}, p = {p:.2g})")
-        lines.append(f"| {name} | {factor:g} | {' | '.join(cells)} |")
+            cells.append(f"{statistics.fmean(mine):.3f} ({mean:+.3f} ± {error:.3f}, p = {p:.2g})")
+        rows += [(name, factor, cells)] if name != PLAIN else []
+    for name, factor, cells in rows:
+        lines.append(f"| {name} | {factor:g} | {' | '.join(cells + ['–'] * (len(BUDGETS) - len(cells)))} |")
     return "\n".join(lines)
 
 

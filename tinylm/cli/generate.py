@@ -70,8 +70,12 @@ def _print_log_probs(tokenizer: Tokenizer, text: Text) -> None:
 def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> list[Text]:
     """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts."""
     if len(prompts) == 1:
-        texts = [lm.generate(prompts[0], on_text=lambda piece: print(visible(piece), end="", flush=True), **options)]
-        print()
+        try:
+            texts = [
+                lm.generate(prompts[0], on_text=lambda piece: print(visible(piece), end="", flush=True), **options)
+            ]
+        finally:
+            print()  # so that an error has a line of its own
     else:
         texts = lm.generate(prompts, **options)
     for number, text in enumerate(texts):

@@ -34,8 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
     if name.endswith("M"):
         race.to_loss(name, seeds)
         return
-    race.limit_s(name)
-    arguments.workers = arguments.workers or 1  # times are wanted: one run at a time, unless it is asked for
+    name = race.named(name)
+    if arguments.workers is None:
+        arguments.workers = 1  # times are wanted: one run at a time, unless it is asked for
     places, records = Places(arguments), race.Records()
     runs = race.planned(name, seeds, records)
     sweep = go_on_or_begin(f"race-{name}", runs, places.workers, places.on, places.memory, timed=True)

@@ -78,7 +78,7 @@ class Places:
         threads = threads or runtime.threads
         self.workers = arguments.workers if arguments.workers is not None else max(1, cores() // threads)
         for name, value in (("workers", self.workers), ("memory", self.memory)):
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"--{name} {value:g}; allowed: more than 0")
         self.slurm = begin.slurm_options(arguments.slurm, threads)
 

@@ -48,7 +48,7 @@ template <class Kind> class Pass {  // what the threads share
           places(new int64_t[s.rows * s.capacity]), parts(new Part[s.outputs * pieces(m.vocab)]),
           bests(new Best[s.threads * s.outputs]),
           near(floats(s.threads * s.outputs * s.asked.k)), near_ids(new int64_t[s.threads * s.outputs * s.asked.k]),
-          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), scales(floats(s.rows)) {}
+          input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), units(new Unit[s.rows]) {}
 
     Team team;
     std::atomic<int64_t> finite{1};  // what is asked of logits: whether all were
@@ -123,6 +123,8 @@ template <class Kind> class Pass {  // what the threads share
 
     static int64_t words(int64_t count) { return std::is_same_v<Kind, Fp32> ? count : std::is_same_v<Kind, Bf16> ? (count + 1) / 2 : (count + 3) / 4; }
 
+    static INLINE int32_t nearest(float x) { return bits<int32_t>(x + 12582912.0f) - 0x4b400000; }  // even of two
+
     void ready(const float* from, int64_t count, int64_t row) {  // round a row to the inputs of a product
         uint32_t* to = input.get() + row * words(count);
         if constexpr (std::is_same_v<Kind, Fp32>) {
@@ -135,20 +137,24 @@ template <class Kind> class Pass {  // what the threads share
                 halves[i] = (word + 0x7fff + (word >> 16 & 1)) >> 16;
             }
         } else {
-            float largest = 0.0f;
-#pragma omp simd reduction(max : largest)
-            for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(from[i]));
-            scales[row] = largest / 127.0f;
-            float steps = largest > 0.0f ? 127.0f / largest : 0.0f;
-            to[words(count) - 1] = 0x80808080u;
+            float low = 0.0f, high = 0.0f, wrong = 0.0f;  // the last: NaN if one number is none, or is infinite
+#pragma omp simd reduction(min : low) reduction(max : high) reduction(+ : wrong)
+            for (int64_t i = 0; i < count; ++i) {
+                low = from[i] < low ? from[i] : low;  // std::min of references would not become one instruction
+                high = from[i] > high ? from[i] : high;
+                wrong += from[i] * 0.0f;
+            }
+            const float steps = high > low ? 255.0f / (high - low) : 0.0f;
+            const int32_t zero = nearest(-low * steps);
+            units[row] = {(high - low) / 255.0f + wrong, zero};
+            to[words(count) - 1] = 0;
             uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
-            for (int64_t i = 0; i < count; ++i)  // adding 1.5 * 2^23 rounds to even
-                bytes[i] = (uint8_t)(bits<uint32_t>(from[i] * steps + 12582912.0f) + 128);
+            for (int64_t i = 0; i < count; ++i) bytes[i] = (uint8_t)std::min(nearest(from[i] * steps) + zero, 255);
         }
     }
 
     void multiply(int64_t thread, const Linear& linear, int64_t rows, float* y, After after) {
-        product<Kind>(linear, rows, input.get(), scales.get(), words(linear.inputs),
+        product<Kind>(linear, rows, input.get(), units.get(), words(linear.inputs),
                       panels(linear) * thread / team.threads, panels(linear) * (thread + 1) / team.threads, y,
                       linear.outputs, after);
         team.wait();
@@ -207,7 +213,7 @@ template <class Kind> class Pass {  // what the threads share
         std::unique_ptr<float[]> z = floats(s.outputs * PIECE);
         for (int64_t piece = first; piece < last; ++piece) {
             const int64_t panel = piece * (PIECE / PANEL), end = std::min(panel + PIECE / PANEL, panels(m.output));
-            product<Kind>(m.output, s.outputs, input.get(), scales.get(), words(m.width), panel, end,
+            product<Kind>(m.output, s.outputs, input.get(), units.get(), words(m.width), panel, end,
                           z.get() - piece * PIECE, PIECE, After::store);
             for (int64_t row = 0; row < s.outputs; ++row) {
                 Best& best = bests[thread * s.outputs + row];
@@ -238,5 +244,5 @@ template <class Kind> class Pass {  // what the threads share
     std::unique_ptr<float[]> near;
     std::unique_ptr<int64_t[]> near_ids;
     std::unique_ptr<uint32_t[]> input;
-    std::unique_ptr<float[]> scales;
+    std::unique_ptr<Unit[]> units;
 };

@@ -55,7 +55,7 @@ struct Bf16 {
     }
 };
 
-struct Int8 {  // inputs are stored with 128 added, so they are unsigned
+struct Int8 {  // inputs are stored with their row's zero added, so they are unsigned
     typedef I Sum;
     typedef Half Slot;
     static INLINE void add(I& sum, U weight, uint32_t x) {
@@ -72,9 +72,14 @@ struct Int8 {  // inputs are stored with 128 added, so they are unsigned
 struct Linear {
     const uint32_t* weight;  // packed
     const float* scale;      // int8: size of one step of each output, else null
-    const int32_t* sums;     // int8: 128 times each output's sum of weights
+    const int32_t* sums;     // int8: each output's sum of weights
     const float* bias;       // or null
     int64_t outputs, inputs;
+};
+
+struct Unit {  // int8: of a row of inputs
+    float size;    // of one step
+    int32_t zero;  // how 0 is stored
 };
 
 inline int64_t panels(const Linear& linear) { return (linear.outputs + PANEL - 1) / PANEL; }
@@ -149,18 +154,19 @@ INLINE float sum_of(F v) {  // in halves
 
 // Scale, bias and whatever else follows, for a panel of `rows` rows from output `first` on; arrays hold whole panels.
 template <class Sum>
-void finish(const Linear& linear, int64_t rows, const Sum* sums, int64_t first, const float* x_scale, float* y,
+void finish(const Linear& linear, int64_t rows, const Sum* sums, int64_t first, const Unit* units, float* y,
             int64_t y_stride, After after) {
     for (int half = 0; half < 2; ++half, first += LANES) {
         const F bias = linear.bias ? load(linear.bias + first) : F{};
         const F scale = linear.scale ? load(linear.scale + first) : F{};
-        I offset{};
-        if (linear.sums) std::memcpy(&offset, linear.sums + first, sizeof offset);
+        I weights{};
+        if (linear.sums) std::memcpy(&weights, linear.sums + first, sizeof weights);
         const bool whole = first + LANES <= linear.outputs;
         for (int64_t row = 0; row < rows; ++row) {
             F v;
             if constexpr (std::is_same_v<Sum, I>) {
-                v = __builtin_convertvector(sums[2 * row + half] - offset, F) * scale * x_scale[row] + bias;
+                v = __builtin_convertvector(sums[2 * row + half] - weights * units[row].zero, F) * scale *
+                        units[row].size + bias;
             } else {
                 v = sums[2 * row + half] + bias;
             }
@@ -206,7 +212,7 @@ void block_sums(int64_t rows, const uint32_t* weight, const uint32_t* x, int64_t
 
 // y (rows, N) = x W^T: panels first to last, blocks of equal height.
 template <class Kind>
-void product(const Linear& linear, int64_t rows, const uint32_t* x, const float* x_scale, int64_t words, int64_t first,
+void product(const Linear& linear, int64_t rows, const uint32_t* x, const Unit* units, int64_t words, int64_t first,
              int64_t last, float* y, int64_t y_stride, After after) {
     int64_t blocks = (rows + TALL - 1) / TALL;
     for (int64_t panel = first; panel < last; ++panel)
@@ -214,6 +220,6 @@ void product(const Linear& linear, int64_t rows, const uint32_t* x, const float*
             int64_t row = rows * block / blocks, height = rows * (block + 1) / blocks - row;
             typename Kind::Sum sums[2 * TALL];
             block_sums<Kind>(height, linear.weight + panel * words * PANEL, x + row * words, words, sums);
-            finish(linear, height, sums, panel * PANEL, x_scale + row, y + row * y_stride, y_stride, after);
+            finish(linear, height, sums, panel * PANEL, units + row, y + row * y_stride, y_stride, after);
         }
 }

@@ -1,8 +1,9 @@
 """What a lower precision does to a product, in a few lines of torch: the reference for the compiled step.
 
 fp32: x W^T.  bf16: both sides rounded to bfloat16, summed in float32.  int8: each output's weights are whole numbers
-q = round(w / s) from -127..127 with s = max |w| / 127 (symmetric, per channel), and each input row likewise with its
-own scale: the product of whole numbers is exact, and multiplied by both scales. Both keep keys and values in binary16.
+q = round(w / s) from -127..127 with s = max |w| / 127 (symmetric, per channel); each input row has 256 steps from its
+smallest number to its largest, 0 among them, since behind a ReLU or GELU a sign would be wasted. The product of whole
+numbers is exact, and multiplied by both scales. Both keep keys and values in binary16.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,14 @@ def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
     return (rows * inverse).round(), largest / STEPS
 
 
+def quantised_inputs(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row as 256 neighbouring whole numbers and their scale.  (..., K) -> (..., K) whole, (..., 1)"""
+    low, high = rows.amin(-1, keepdim=True).clamp(max=0), rows.amax(-1, keepdim=True).clamp(min=0)
+    inverse = torch.where(high > low, 255 / (high - low), 0.0)
+    zero = (-low * inverse).round()
+    return (rows * inverse).round().minimum(255 - zero), (high - low) / 255
+
+
 def _rounded_weight(precision: str, weight: Tensor) -> tuple[Tensor, ...]:
     """What a product takes of its weights; on CUDA bf16 weights stay bf16, since their products are faster there."""
     if precision == "int8":
@@ -36,7 +45,7 @@ def _rounded_weight(precision: str, weight: Tensor) -> tuple[Tensor, ...]:
 
 def _product(precision: str, x: Tensor, weight: tuple[Tensor, ...], bias: Tensor | None) -> Tensor:
     if precision == "int8":
-        whole, unit = quantise(x)
+        whole, unit = quantised_inputs(x)
         y = F.linear(whole.double(), weight[0]).float() * weight[1] * unit  # a product of whole numbers is exact
     else:
         y = F.linear(x.bfloat16().to(weight[0].dtype), weight[0]).float()

@@ -111,7 +111,7 @@ class PackedModel:
         if self.precision == "int8":
             weight, units = quantise(weight)
             scale = self._keep(padded(units[:, 0], PANEL))
-            sums = self._keep(padded(128 * weight.sum(1).int(), PANEL))
+            sums = self._keep(padded(weight.sum(1).int(), PANEL))
         offset = None if bias is None else self._keep(padded(bias.detach(), PANEL))
         packed = pack(weight, self.precision)
         self.product_bytes += packed.nbytes

@@ -15,7 +15,7 @@ class EmbeddingSettings:
     hub_revision: str | None = setting()
     width: int = setting(low=1, high=65536)
     epochs: int = setting(low=1)
-    window: int = setting(low=1)
+    window: int = setting(low=1, high=1000)
     min_n: int = setting(low=0)
     max_n: int = setting(low=0)
     buckets: int = setting(low=1, high=100_000_000)
