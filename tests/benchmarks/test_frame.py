@@ -168,7 +168,6 @@ def test_a_part_of_a_line_replaces_itself_alone(tmp_path):
 
 
 def test_a_clone_that_is_not_there_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setenv("NANOGPT", str(tmp_path / "none"))
     for folder in (tmp_path / "none", tmp_path):
         monkeypatch.setenv("NANOGPT", str(folder))
         with pytest.raises(InputError, match=r"holds no model\.py; allowed: a clone"):

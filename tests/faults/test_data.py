@@ -137,7 +137,7 @@ def test_fault_29_sizes_of_the_vocabulary_are_defined(folder, capsys):
     made = json.loads(Path("data/figures/vocab.json").read_text())
     assert made["size"] == UNK_ID + 2
     assert 0 < made["coverage"]["train"] < 1
-    plant_corpus(folder, STORIES, vocab={"max_size": 10**8})
+    plant_corpus(folder, STORIES, vocab={"max_size": 10**9})
     assert run("vocab") == 0
     assert json.loads(Path("data/figures/vocab.json").read_text())["coverage"]["train"] == 1.0
 

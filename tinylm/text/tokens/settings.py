@@ -17,7 +17,7 @@ class VocabSettings:
     lower_case: bool = setting(True)
     punctuation: str = setting("drop", choices=PUNCTUATIONS)
     min_count: int = setting(1, low=1)
-    max_size: int | None = setting(None, low=1, high=100_000_000)
+    max_size: int | None = setting(None, low=1, high=1 << 32)  # as many ids as 32 bits hold
     path: str = setting("")
     hub_id: str | None = setting(None)
     hub_revision: str | None = setting(None)
