@@ -74,7 +74,7 @@ def _client(words: list[str]) -> int:
         line.sendall(asked)
         child = int.from_bytes(line.recv(4), "big")
         for number in PASSED_ON:
-            signal.signal(number, lambda number, _: os.kill(child, number))
+            signal.signal(number, lambda number, _: _pass_on(child, number))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         code = int.from_bytes(line.recv(4), "big", signed=True)
     if code < 0:
@@ -82,6 +82,11 @@ def _client(words: list[str]) -> int:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
+
+
+def _pass_on(child: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # the command has just ended, its code is on the way
+        os.kill(child, number)
 
 
 def _is_open(number: int) -> bool:
