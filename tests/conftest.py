@@ -1,6 +1,7 @@
 """One thread and known seeds for every test, and the tests that `make test` leaves to `make test-all`."""
 
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -8,6 +9,10 @@ import torch
 
 from tests.support.shared import made_once
 from tests.support.stages import finish
+
+# A shell ignores Ctrl-C in what it runs in the background, and all that the tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
