@@ -249,11 +249,18 @@ def test_pages_show_what_is_recorded():
         (ROOT / f"docs/{page}.md").read_text("utf-8") for page in ("explanation/recipe", "reference/results")
     )
     baseline = [study.name for study in read_studies().values() if study.preset == "assignment-baseline"]
-    for page, name in [(recipe, "ingredients"), *((results, name) for name in baseline)]:
+    for page, name in [(recipe, "ingredients"), (recipe, "epochs"), *((results, name) for name in baseline)]:
         found = json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8"))
         assert f"```text\n{table(found['settings'])}\n```" in page
         assert found["seeds"] == list(find_study(name).seeds)
         assert set(found["settings"]) == set(find_study(name).settings)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs/studies").glob("*.json")))
+def test_a_recorded_study_is_the_one_that_can_be_run(name):
+    found, study = json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8")), find_study(name)
+    assert {setting: row["values"] for setting, row in found["settings"].items()} == study.settings
+    assert found["set"].items() <= study.common.items()  # a newer preset may need more to be as it was
 
 
 @pytest.mark.parametrize("study", read_studies().values(), ids=lambda study: study.name)
