@@ -50,7 +50,7 @@ class ModelDecoder(Decoder):
 
     @functools.cached_property
     def _mode(self) -> LowerPrecision:
-        return LowerPrecision(self.precision)
+        return LowerPrecision(self.precision, self.model)
 
     def session(
         self,

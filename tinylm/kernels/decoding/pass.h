@@ -5,6 +5,8 @@
 #pragma once
 #include <memory>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "attention.h"
 #include "choosing.h"
@@ -28,6 +30,7 @@ struct Model {
     const Block* blocks;
     Norm final_norm;
     Linear output;
+    const float* output_rows;  // int8: the output layer's weights as they are, (V, D)
 };
 
 struct Step {
@@ -46,8 +49,8 @@ template <class Kind> class Pass {  // what the threads share
         : team(step.threads), m(model), s(step), x(floats(s.rows * m.width)), normed(floats(s.rows * m.width)),
           qkv(floats(s.rows * 3 * m.inner)), mixed(floats(s.rows * m.inner)), up(floats(s.rows * m.feed_forward)),
           places(new int64_t[s.rows * s.capacity]), parts(new Part[s.outputs * pieces(m.vocab)]),
-          bests(new Best[s.threads * s.outputs]),
-          near(floats(s.threads * s.outputs * s.asked.k)), near_ids(new int64_t[s.threads * s.outputs * s.asked.k]),
+          bests(new Best[s.threads * s.outputs]), kept(s.asked.k + AGAIN),
+          near(floats(s.threads * s.outputs * kept)), near_ids(new int64_t[s.threads * s.outputs * kept]),
           input(new uint32_t[s.rows * std::max({m.width, m.inner, m.feed_forward}) + PANEL]), units(new Unit[s.rows]) {}
 
     Team team;
@@ -57,8 +60,8 @@ template <class Kind> class Pass {  // what the threads share
         each_row(thread, [&](int64_t row) { embed(row); });
         for (int64_t layer = 0; layer < m.layers; ++layer) {
             const Block& b = m.blocks[layer];
-            each_row(thread, [&](int64_t row) { ready(m.pre ? norm(b.norm1, row) : x_of(row), m.width, row); });
-            multiply(thread, b.qkv, s.rows, qkv.get(), After::store);
+            each_row(thread, [&](int64_t row) { ready<Qkv>(m.pre ? norm(b.norm1, row) : x_of(row), m.width, row); });
+            multiply<Qkv>(thread, b.qkv, s.rows, qkv.get(), After::store);
             each_row(thread, [&](int64_t row) { remember(layer, row); });
             share(thread, s.rows * m.heads, [&](int64_t i) { attend(layer, i / m.heads, i % m.heads); });
             team.wait();
@@ -75,16 +78,22 @@ template <class Kind> class Pass {  // what the threads share
         }
         share(thread, s.outputs, [&](int64_t out) {
             int64_t row = s.wanted[out];
-            float* last = m.last_norm ? norm(m.final_norm, row) : x_of(row);
-            for (int64_t i = 0; i < m.width; ++i) last[i] *= m.output_factor;
-            ready(last, m.width, out);
+            if (m.last_norm) norm(m.final_norm, row);
+            for (int64_t i = 0; i < m.width; ++i) last_of(out)[i] *= m.output_factor;
+            ready(last_of(out), m.width, out);
         });
         team.wait();
-        if (s.asked.k) choose(thread);
-        else multiply(thread, m.output, s.outputs, s.logits, After::store);
+        if (s.asked.k) return choose(thread);
+        multiply(thread, m.output, s.outputs, s.logits, After::store);
+        if constexpr (AGAIN) share(thread, s.outputs, [&](int64_t out) { again(out, s.logits + out * m.vocab); });
     }
 
   private:
+    static constexpr bool WHOLE = std::is_same_v<Kind, Int8>;
+    static constexpr int64_t AGAIN = WHOLE ? 2 : 0;         // so many of the largest logits in fp32
+    typedef std::conditional_t<WHOLE, Bf16, Kind> Qkv;      // of queries, keys and values
+    typedef std::pair<float, int64_t> Scored;  // minus a logit, and its id: ascending is best first, ties to the lower id
+
     template <class Work> void share(int64_t thread, int64_t count, Work work) {
         for (int64_t i = count * thread / team.threads; i < count * (thread + 1) / team.threads; ++i) work(i);
     }
@@ -93,6 +102,7 @@ template <class Kind> class Pass {  // what the threads share
         team.wait();
     }
     float* x_of(int64_t row) { return x.get() + row * m.width; }
+    float* last_of(int64_t out) { return (m.last_norm ? normed.get() : x.get()) + s.wanted[out] * m.width; }
 
     void embed(int64_t row) {
         const float* vector = m.embedding + s.tokens[row] * m.width;
@@ -121,16 +131,20 @@ template <class Kind> class Pass {  // what the threads share
         return to;
     }
 
-    static int64_t words(int64_t count) { return std::is_same_v<Kind, Fp32> ? count : std::is_same_v<Kind, Bf16> ? (count + 1) / 2 : (count + 3) / 4; }
+    template <class In = Kind> static int64_t words(int64_t count) {
+        constexpr int64_t group = std::is_same_v<In, Fp32> ? 1 : std::is_same_v<In, Bf16> ? 2 : 4;
+        return (count + group - 1) / group;
+    }
 
     static INLINE int32_t nearest(float x) { return bits<int32_t>(x + 12582912.0f) - 0x4b400000; }  // even of two
 
+    template <class In = Kind>
     void ready(const float* from, int64_t count, int64_t row) {  // round a row to the inputs of a product
-        uint32_t* to = input.get() + row * words(count);
-        if constexpr (std::is_same_v<Kind, Fp32>) {
+        uint32_t* to = input.get() + row * words<In>(count);
+        if constexpr (std::is_same_v<In, Fp32>) {
             std::memcpy(to, from, count * sizeof(float));
-        } else if constexpr (std::is_same_v<Kind, Bf16>) {
-            to[words(count) - 1] = 0;
+        } else if constexpr (std::is_same_v<In, Bf16>) {
+            to[words<In>(count) - 1] = 0;
             uint16_t* halves = reinterpret_cast<uint16_t*>(to);
             for (int64_t i = 0; i < count; ++i) {
                 uint32_t word = bits<uint32_t>(from[i]);
@@ -147,16 +161,17 @@ template <class Kind> class Pass {  // what the threads share
             const float steps = high > low ? 255.0f / (high - low) : 0.0f;
             const int32_t zero = nearest(-low * steps);
             units[row] = {(high - low) / 255.0f + wrong, zero};
-            to[words(count) - 1] = 0;
+            to[words<In>(count) - 1] = 0;
             uint8_t* bytes = reinterpret_cast<uint8_t*>(to);
             for (int64_t i = 0; i < count; ++i) bytes[i] = (uint8_t)std::min(nearest(from[i] * steps) + zero, 255);
         }
     }
 
+    template <class In = Kind>
     void multiply(int64_t thread, const Linear& linear, int64_t rows, float* y, After after) {
-        product<Kind>(linear, rows, input.get(), units.get(), words(linear.inputs),
-                      panels(linear) * thread / team.threads, panels(linear) * (thread + 1) / team.threads, y,
-                      linear.outputs, after);
+        product<In>(linear, rows, input.get(), units.get(), words<In>(linear.inputs),
+                    panels(linear) * thread / team.threads, panels(linear) * (thread + 1) / team.threads, y,
+                    linear.outputs, after);
         team.wait();
     }
 
@@ -217,22 +232,77 @@ template <class Kind> class Pass {  // what the threads share
                           z.get() - piece * PIECE, PIECE, After::store);
             for (int64_t row = 0; row < s.outputs; ++row) {
                 Best& best = bests[thread * s.outputs + row];
-                if (piece == first) best = {near.get() + (thread * s.outputs + row) * s.asked.k,
-                                            near_ids.get() + (thread * s.outputs + row) * s.asked.k, s.asked.k};
+                const int64_t place = (thread * s.outputs + row) * kept;
+                if (piece == first) best = {near.get() + place, near_ids.get() + place, kept};
                 Part& part = parts[row * all + piece];
                 if (!look(z.get() + row * PIECE, piece * PIECE, m.vocab, s.asked, best, part)) finite = 0;
             }
         }
         team.wait();
         share(thread, s.outputs, [&](int64_t row) {
-            Best best{s.asked.values + row * s.asked.k, s.asked.ids + row * s.asked.k, s.asked.k};
+            std::vector<Scored> found;
             for (int64_t other = 0; other < team.threads; ++other) {
-                const Best& found = bests[other * s.outputs + row];
-                for (int64_t i = 0; i < found.found; ++i)
-                    if (best.takes(found.values[i])) best.enter(found.values[i], found.ids[i]);
+                const Best& best = bests[other * s.outputs + row];
+                for (int64_t i = 0; i < best.found; ++i) found.emplace_back(-best.values[i], best.ids[i]);
             }
-            if (s.asked.log_sums) s.asked.log_sums[row] = log_sum(parts.get() + row * all, all);
+            if (!finite) return;  // the caller refuses; NaN has no order
+            double sum = s.asked.log_sums ? log_sum(parts.get() + row * all, all) : 0.0;
+            if constexpr (AGAIN) sum = again(row, found, sum);
+            std::sort(found.begin(), found.end());
+            for (int64_t i = 0; i < s.asked.k; ++i) {
+                s.asked.values[row * s.asked.k + i] = -found[i].first;
+                s.asked.ids[row * s.asked.k + i] = found[i].second;
+            }
+            if (s.asked.log_sums) s.asked.log_sums[row] = (float)sum;
         });
+    }
+
+    float exact(int64_t out, int64_t id) {  // a logit from weights and inputs that are not rounded
+        const float *last = last_of(out), *weights = m.output_rows + id * m.width;
+        F sums = {};
+        int64_t i = 0;
+        for (; i + LANES <= m.width; i += LANES) sums += load(last + i) * load(weights + i);
+        float sum = sum_of(sums);
+        for (; i < m.width; ++i) sum += last[i] * weights[i];
+        return sum + (m.output.bias ? m.output.bias[id] : 0.0f);
+    }
+
+    // The largest logits of a row, computed again: the likeliest token hangs on a small difference between these.
+    void again(int64_t out, float* logits) {
+        float values[AGAIN];
+        int64_t ids[AGAIN];
+        Best best{values, ids, AGAIN};
+        for (int64_t i = 0; i < m.vocab; i += PANEL) {
+            const int64_t end = std::min(i + PANEL, m.vocab);
+            if (end - i == PANEL && !best.takes(top_of(larger(load(logits + i), load(logits + i + LANES))))) continue;
+            for (int64_t id = i; id < end; ++id)
+                if (best.takes(logits[id])) best.enter(logits[id], id);
+        }
+        for (int64_t i = 0; i < best.found; ++i) logits[ids[i]] = exact(out, ids[i]);
+    }
+
+    // The same where only the largest were kept; returns ln(sum(exp)) with them in place of the rounded ones. Banned ids
+    // count, as they do among all logits.
+    double again(int64_t out, std::vector<Scored>& found, double log_sum) {
+        std::vector<Scored> all = found;
+        for (int64_t i = 0; i < s.asked.bans; ++i) {
+            const int64_t id = s.asked.banned[i], panel = id / PANEL;
+            float z[PANEL];
+            product<Kind>(m.output, 1, input.get() + out * words(m.width), units.get() + out, words(m.width), panel,
+                          panel + 1, z - panel * PANEL, PANEL, After::store);
+            all.emplace_back(-z[id % PANEL], id);
+        }
+        const int64_t count = std::min<int64_t>(AGAIN, all.size());
+        std::partial_sort(all.begin(), all.begin() + count, all.end());
+        const double highest = -all[0].first;
+        double sum = std::exp(log_sum - highest);
+        for (int64_t i = 0; i < count; ++i) {
+            const float logit = exact(out, all[i].second);
+            sum += std::exp(logit - highest) - std::exp(-all[i].first - highest);
+            for (Scored& one : found)
+                if (one == all[i]) one.first = -logit;
+        }
+        return highest + std::log(sum);
     }
 
     const Model& m;
@@ -240,7 +310,8 @@ template <class Kind> class Pass {  // what the threads share
     std::unique_ptr<float[]> x, normed, qkv, mixed, up;
     std::unique_ptr<int64_t[]> places;  // (rows, capacity) where each slot's first head lies in a layer
     std::unique_ptr<Part[]> parts;  // (outputs, pieces)
-    std::unique_ptr<Best[]> bests;  // (threads, outputs), of `near` and `near_ids`
+    std::unique_ptr<Best[]> bests;  // (threads, outputs) of `kept` each, in `near` and `near_ids`
+    int64_t kept;
     std::unique_ptr<float[]> near;
     std::unique_ptr<int64_t[]> near_ids;
     std::unique_ptr<uint32_t[]> input;

@@ -3,7 +3,9 @@
 fp32: x W^T.  bf16: both sides rounded to bfloat16, summed in float32.  int8: each output's weights are whole numbers
 q = round(w / s) from -127..127 with s = max |w| / 127 (symmetric, per channel); each input row has 256 steps from its
 smallest number to its largest, 0 among them, since behind a ReLU or GELU a sign would be wasted. The product of whole
-numbers is exact, and multiplied by both scales. Both keep keys and values in binary16.
+numbers is exact, and multiplied by both scales. Two things are more exact than that: queries, keys and values are
+products in bf16, and the two largest logits, whose difference decides on the likeliest token, are computed again from
+what was not rounded. Both precisions keep keys and values in binary16.
 """
 
 from collections.abc import Callable
@@ -14,9 +16,17 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from tinylm.model.transformer import TinyLM
+
 PRECISIONS = ("fp32", "bf16", "int8")
 STEPS = 127
+AGAIN = 2  # as in pass.h
 _MATMUL = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
+
+
+def of_qkv(precision: str) -> str:
+    """The precision of the products that give queries, keys and values."""
+    return "bf16" if precision == "int8" else precision
 
 
 def quantise(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,23 +63,38 @@ def _product(precision: str, x: Tensor, weight: tuple[Tensor, ...], bias: Tensor
 
 
 class LowerPrecision(TorchFunctionMode):
-    """While active, every linear layer of a model computes in `precision`; parameters are rounded once and kept."""
+    """While active, every linear layer computes in `precision`.
 
-    def __init__(self, precision: str) -> None:
+    With a `model`, its own layers do it as above: queries, keys and values in bf16, the two largest logits in fp32.
+    """
+
+    def __init__(self, precision: str, model: TinyLM | None = None) -> None:
         super().__init__()
         self.precision = precision
-        self._kept: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}
+        self._kept: dict[int, tuple[Tensor, tuple[Tensor, ...]]] = {}  # parameters are rounded once
+        self._qkv = {id(block.attention.qkv.weight) for block in model.blocks} if model else set()  # type: ignore[union-attr]
+        self._output = model.output_layer()[0] if model else None
 
-    def _weight(self, weight: Tensor) -> tuple[Tensor, ...]:
+    def _weight(self, precision: str, weight: Tensor) -> tuple[Tensor, ...]:
         if not isinstance(weight, torch.nn.Parameter):
-            return _rounded_weight(self.precision, weight)
+            return _rounded_weight(precision, weight)
         if id(weight) not in self._kept:  # a kept tensor keeps its id
-            self._kept[id(weight)] = weight, _rounded_weight(self.precision, weight)
+            self._kept[id(weight)] = weight, _rounded_weight(precision, weight)
         return self._kept[id(weight)][1]
+
+    def _is_qkv(self, weight: Tensor) -> bool:
+        if isinstance(weight, torch.nn.Parameter):
+            return id(weight) in self._qkv
+        return bool(self._qkv) and weight.shape[0] > weight.shape[1]  # ragged heads pad two weights: this one and `out`
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """x W^T + b with x and W in the precision, sums in float32 or exact.  (..., K), (N, K) -> (..., N)"""
-        return _product(self.precision, x, self._weight(weight), bias)
+        precision = of_qkv(self.precision) if self._is_qkv(weight) else self.precision
+        y = _product(precision, x, self._weight(precision, weight), bias)
+        if precision == "int8" and weight is self._output:
+            ids = y.topk(min(AGAIN, y.shape[-1])).indices
+            y.scatter_(-1, ids, F.linear(x, weight, bias).gather(-1, ids))  # the reference need not be fast
+        return y
 
     def __torch_function__(self, function: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
         if self.precision != "fp32":

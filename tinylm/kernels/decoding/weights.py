@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tinylm.kernels.decoding.rounding import PRECISIONS, quantise
+from tinylm.kernels.decoding.rounding import PRECISIONS, of_qkv, quantise
 from tinylm.kernels.decoding.threads import Threads
 from tinylm.model.ragged_heads import head_widths
 from tinylm.model.transformer import TinyLM
@@ -41,6 +41,7 @@ class _Model(ctypes.Structure):
         ("blocks", ctypes.POINTER(_Block)),
         ("final_norm", _Norm),
         ("output", _Linear),
+        ("output_rows", _POINTER),
     ]
 
 
@@ -87,13 +88,14 @@ class PackedModel:
             ACTIVATIONS.index(settings.activation), settings.norm_eps, float(model.embedding_scale), factor,
             settings.final_norm, self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding),
             self._keep(model.positions), self._keep(first.turns),
-            blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(), self._linear(weight, bias),
+            blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(),
+            self._linear(weight, bias, precision), self._keep(weight) if precision == "int8" else None,
         )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
         """Size of all weights in bytes, including the table of word vectors."""
-        return sum(tensor.nbytes for tensor in self._kept)
+        return sum({tensor.data_ptr(): tensor.nbytes for tensor in self._kept}.values())  # tied weights are kept twice
 
     def _keep(self, values: Tensor | None) -> int | None:
         """The address of values, which stay in place as long as this object exists."""
@@ -105,19 +107,21 @@ class PackedModel:
     def _norm(self, norm: Any) -> _Norm:
         return _Norm(self._keep(norm.gain), self._keep(norm.bias))
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> _Linear:
+    def _linear(self, weight: Tensor, bias: Tensor | None, precision: str) -> _Linear:
         weight = weight.detach()
         scale = sums = None
-        if self.precision == "int8":
+        if precision == "int8":
             weight, units = quantise(weight)
             scale = self._keep(padded(units[:, 0], PANEL))
             sums = self._keep(padded(weight.sum(1).int(), PANEL))
         offset = None if bias is None else self._keep(padded(bias.detach(), PANEL))
-        packed = pack(weight, self.precision)
+        packed = pack(weight, precision)
         self.product_bytes += packed.nbytes
         return _Linear(self._keep(packed), scale, sums, offset, *weight.shape)
 
     def _block(self, block: Any) -> _Block:
-        layers = (block.attention.qkv, block.attention.out, block.feed_forward.up, block.feed_forward.down)
+        kind, qkv = self.precision, block.attention.qkv
+        others = block.attention.out, block.feed_forward.up, block.feed_forward.down
         norms = self._norm(block.norm1), self._norm(block.norm2)
-        return _Block(*norms, *(self._linear(layer.weight, layer.bias) for layer in layers))
+        first = self._linear(qkv.weight, qkv.bias, of_qkv(kind))
+        return _Block(*norms, first, *(self._linear(layer.weight, layer.bias, kind) for layer in others))
