@@ -92,11 +92,6 @@ class PackedModel:
             self._linear(weight, bias, precision), self._keep(weight) if precision == "int8" else None,
         )  # fmt: skip
 
-    @property
-    def nbytes(self) -> int:
-        """Size of all weights in bytes, including the table of word vectors."""
-        return sum({tensor.data_ptr(): tensor.nbytes for tensor in self._kept}.values())  # tied weights are kept twice
-
     def _keep(self, values: Tensor | None) -> int | None:
         """The address of values, which stay in place as long as this object exists."""
         if values is None:
