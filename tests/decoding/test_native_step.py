@@ -222,7 +222,7 @@ def test_int8_leaves_the_two_largest_logits_and_what_makes_queries_more_exact():
     logits = mode.linear(x, output)
     two = logits.topk(2).indices
     assert torch.equal(logits.gather(1, two), plain.gather(1, two))
-    assert (logits == plain).sum() < 2 * len(x) + VOCAB
+    assert (logits == plain).sum() == 2 * len(x)  # no other one
     block = model.blocks[0]
     for weight, precision in ((block.attention.qkv.weight, "bf16"), (block.feed_forward.up.weight, "int8")):
         assert torch.equal(mode.linear(x, weight), LowerPrecision(precision).linear(x, weight))

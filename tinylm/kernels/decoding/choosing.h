@@ -50,6 +50,16 @@ INLINE float top_of(F v) {  // in halves
     return std::max(std::max(last[0], last[1]), std::max(last[2], last[3]));
 }
 
+// Enter what belongs to the largest of z, whose ids begin at `first`.
+inline void enter_all(const float* z, int64_t first, int64_t count, Best& best) {
+    for (int64_t i = 0; i < count; i += PANEL) {
+        const int64_t end = std::min(i + PANEL, count);
+        if (end - i == PANEL && !best.takes(top_of(larger(load(z + i), load(z + i + LANES))))) continue;
+        for (int64_t j = i; j < end; ++j)
+            if (best.takes(z[j])) best.enter(z[j], first + j);
+    }
+}
+
 inline int64_t pieces(int64_t vocab) { return (vocab + PIECE - 1) / PIECE; }
 
 // Look at the piece that begins at id `first`; z holds a whole piece, of which the part past `vocab` is overwritten.
@@ -72,12 +82,7 @@ inline bool look(float* z, int64_t first, int64_t vocab, const Asked& asked, Bes
     const int64_t* end = asked.banned + asked.bans;
     for (const int64_t* id = std::lower_bound(asked.banned, end, first); id < end && *id < first + count; ++id)
         z[*id - first] = -INFINITY;
-    if (!best.takes(highest)) return finite;
-    for (int64_t i = 0; i < count; i += PANEL) {
-        if (best.takes(top_of(larger(load(z + i), load(z + i + LANES)))))
-            for (int64_t j = i; j < std::min(i + PANEL, count); ++j)
-                if (best.takes(z[j])) best.enter(z[j], first + j);
-    }
+    if (best.takes(highest)) enter_all(z, first, count, best);
     return finite;
 }
 

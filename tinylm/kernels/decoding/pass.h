@@ -272,12 +272,7 @@ template <class Kind> class Pass {  // what the threads share
         float values[AGAIN];
         int64_t ids[AGAIN];
         Best best{values, ids, AGAIN};
-        for (int64_t i = 0; i < m.vocab; i += PANEL) {
-            const int64_t end = std::min(i + PANEL, m.vocab);
-            if (end - i == PANEL && !best.takes(top_of(larger(load(logits + i), load(logits + i + LANES))))) continue;
-            for (int64_t id = i; id < end; ++id)
-                if (best.takes(logits[id])) best.enter(logits[id], id);
-        }
+        enter_all(logits, 0, m.vocab, best);
         for (int64_t i = 0; i < best.found; ++i) logits[ids[i]] = exact(out, ids[i]);
     }
 
