@@ -87,6 +87,13 @@ def test_a_model_or_vocabulary_that_is_a_pipe_or_a_device(here):
     assert require(here, "train") == here
 
 
+def test_a_model_or_vocabulary_that_is_a_folder(here):
+    Path("folder.json").mkdir()
+    for reader in (sha256, read_json, open_tokenizer):
+        with pytest.raises(InputError, match=r"^folder\.json: a folder; allowed: a file$"):
+            reader("folder.json")
+
+
 def test_a_prompt_without_end(monkeypatch):
     from tinylm.cli import generate
 

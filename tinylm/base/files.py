@@ -253,9 +253,16 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[o
         writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
 
 
+def _refuse_no_file(path: str | Path) -> None:
+    """InputError for a folder, and for what `refuse_endless` refuses. A missing path passes."""
+    refuse_endless(path)
+    if Path(path).is_dir():
+        raise InputError(f"{path}: a folder; allowed: a file")
+
+
 def read_json(path: str | Path, made_by: str = "") -> Any:
     """Read a JSON file; InputError names the file, and the stage that makes it if it is missing or damaged."""
-    refuse_endless(path)
+    _refuse_no_file(path)
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -277,8 +284,8 @@ def require(path: str | Path, made_by: str) -> Path:
 
 
 def sha256(path: str | Path) -> str:
-    """Hex SHA-256 of a file, read in pieces. Raises InputError for a pipe or device."""
-    refuse_endless(path)
+    """Hex SHA-256 of a file, read in pieces. Raises InputError for a folder, pipe or device."""
+    _refuse_no_file(path)
     with open(path, "rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -313,7 +320,7 @@ def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> No
 
 def check_sums(path: str | Path, made_by: str) -> None:
     """InputError if the sha256.json beside a file names other bytes than it has; nothing if there is none."""
-    require(path, made_by)
+    _refuse_no_file(require(path, made_by))
     sums = Path(path).with_name(SUMS)
     known = read_json(sums, made_by) if sums.exists() else {}
     if not isinstance(known, dict):
