@@ -190,8 +190,10 @@ INLINE void panel_sums(const uint32_t* weight, const uint32_t* x, int64_t words,
         U left, right;
         std::memcpy(&left, weight, sizeof left);
         std::memcpy(&right, weight + LANES, sizeof right);
-        __builtin_prefetch(weight + words * PANEL, 0, 2);  // the next panel
-        __builtin_prefetch(weight + words * PANEL + LANES, 0, 2);
+        if constexpr (ROWS > 2) {  // fewer only wait for memory, and there the processor's own prefetching is the faster
+            __builtin_prefetch(weight + words * PANEL, 0, 2);  // the next panel
+            __builtin_prefetch(weight + words * PANEL + LANES, 0, 2);
+        }
 #pragma GCC unroll 16
         for (int row = 0; row < ROWS; ++row) {  // unrolled, so that the sums stay in registers
             Kind::add(sums[row][0], left, x[row * words + word]);
