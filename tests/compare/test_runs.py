@@ -88,6 +88,19 @@ def test_an_evaluation_of_another_model_is_told(revision, lock):
     assert run.notes == ["stage evaluate is not of these parameters: models was another"]
 
 
+def test_an_evaluation_of_another_model_is_compared_with_nothing(revision, lock):
+    """As after `dvc repro train`: the figures that lie there are those of the model before."""
+    lock["stages"]["evaluate"]["deps"][0]["md5"] = "w0.dir"
+    pairs = {"metrics/evaluate.json": PAIRS, "data/evaluate/pairs.csv": "phenomenon,right,wrong,model\nx,a,b,1\n"}
+    assert read_run(revision("old", **pairs)).pairs
+    run = read_run(revision("new", **pairs, **{"dvc.lock": lock}))
+    assert list(run.metrics) == ["train"]
+    assert (run.stories, run.samples, run.pairs) == (None, [], {})
+    found = compare([read_run(revision("old", **pairs)), run])
+    assert found.against[0].findings == []
+    assert "new: stage evaluate is not of these parameters: models was another." in to_text(sections(found))
+
+
 def test_metrics_that_no_stage_wrote_are_told(revision, lock):
     lock["stages"]["evaluate"]["outs"].append({"path": "metrics/evaluate.json", "md5": "0" * 32})
     run = read_run(revision(**{"dvc.lock": lock}))

@@ -59,9 +59,9 @@ class Stories:
 @dataclass(frozen=True)
 class Run:
     """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
-    for each thing that it lacks or that was not made with its parameters, `pairs` for each minimal pair (phenomenon,
-    right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same, `more_stories` the
-    stories under each further seed that stage seed_score scored."""
+    for each thing that it lacks, or that was not made with its parameters and is left out, `pairs` for each minimal
+    pair (phenomenon, right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same,
+    `more_stories` the stories under each further seed that stage seed_score scored."""
 
     name: str
     commit: str | None
@@ -118,17 +118,17 @@ def read_run(revision: Revision) -> Run:
                 break
         if name == "seeds" and not (wanted and name in metrics):  # seeds are run only if somebody wants them
             del notes[before:]
+    stale = stale_stages(lock, params, list(metrics))
+    for name in stale:  # figures of other parameters, which would be taken for this run's
+        del metrics[name]
+    if not wanted:
+        stale.pop("seeds", None)
     evaluated = metrics.get("evaluate", {})
     strange = [key for key in FIGURES if evaluated.get(key) is not None and as_number(evaluated[key]) is None]
     notes += [f"{paths.metrics('evaluate')}: {key} is no number" for key in strange]
     stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
     pairs = _pairs(text(paths.evaluated("pairs.csv")), notes) if evaluated.get("pairs") else {}
-    stale = stale_stages(lock, params, [name for name in METRICS if name in metrics])
-    if "seeds" in stale:
-        del metrics["seeds"]
-        if not wanted:
-            del stale["seeds"]
     more = {}
     for seed in _further_seeds(metrics.get("seeds", {})) if stories else []:
         scored = _mapping(text(paths.seed_score(seed)) or "")
