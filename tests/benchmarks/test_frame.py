@@ -222,18 +222,21 @@ def test_nanochats_schedule_warms_up_holds_and_goes_down():
 
 
 def test_a_grid_is_of_what_the_peer_has():
-    assert loss.grid_of("nanochat", ["lr=1,2", "decay=0"]) == {"lr": (1.0, 2.0), "decay": (0.0,)}
+    tuned = loss.grid_of("nanochat", ["lr=1,2", "decay=0", "batch=16"])
+    assert tuned == {"lr": (1.0, 2.0), "decay": (0.0,), "batch": (16,)}
     assert loss.grid_of("nanoGPT", []) == {}
-    twice = ["lr=1", "lr=2", "decay=0"]
     for wrong in (
         ["lr=1"],
-        ["lr=a", "decay=0"],
-        ["lr=1", "dropout=0"],
-        ["lr=nan", "decay=0"],
-        ["lr=0", "decay=0"],
-        twice,
+        ["lr=1", "decay=0"],
+        ["lr=a", "decay=0", "batch=16"],
+        ["lr=1", "dropout=0", "batch=16"],
+        ["lr=nan", "decay=0", "batch=16"],
+        ["lr=0", "decay=0", "batch=16"],
+        ["lr=1", "decay=0", "batch=0"],
+        ["lr=1", "decay=0", "batch=1.5"],
+        ["lr=1", "lr=2", "decay=0", "batch=16"],
     ):
-        with pytest.raises(InputError, match="allowed for nanochat: lr=N,N decay=N,N"):
+        with pytest.raises(InputError, match="allowed for nanochat: lr=N,N decay=N,N batch=N,N"):
             loss.grid_of("nanochat", wrong)
 
 

@@ -45,10 +45,11 @@ from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
 OURS, TUNED_IN = "tinylm", "bf16+compile"
 MODES, SECTIONS = (TUNED_IN, "bf16", "fp32"), ("train", "model", "embedding")
 RECIPE = "tinystories-2m"  # chosen on held-out alone
-# What is tuned of each peer: nanochat's rates and decay are shares of what its own rules give for this size.
+# What is tuned of each peer: nanochat's rates and decay are shares of what its own rules give for this size and batch,
+# which is in rows.
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "nanoGPT": {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1)},
-    "nanochat": {"lr": (2.0, 4.0, 8.0), "decay": (0.5, 1.0)},
+    "nanoGPT": {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)},
+    "nanochat": {"lr": (2.0, 4.0, 8.0), "decay": (0.5, 1.0), "batch": (16, 32)},
 }
 GOALS = {"nanoGPT": (0.2, 0.12), "nanochat": (0.5, 1 / 3)}  # must, stretch: our time as a share of the peer's
 # Chosen on held-out: the first from some twenty, in runs of 0.1 M tokens, the second from a dozen, in runs of 0.8 M.
@@ -164,7 +165,7 @@ class Runs:
 
     def run(self, name: str, task: Task) -> dict[str, Any]:
         """{seconds from the start of its own process to the end of training, held_out, evaluation}"""
-        shape = vars(self.shape) | ({"dropout": task["dropout"]} if "dropout" in task else {})
+        shape = vars(self.shape) | {key: task[key] for key in ("dropout", "batch") if key in task}
         setup = task | {"folder": str(self.folder), "shape": shape}
         target = "loss:ours"
         if task["side"] != OURS:
@@ -272,17 +273,19 @@ def loss_nanochat(options: Options) -> list[Row]:
 
 
 def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """What `--grid lr=1e-3,2e-3 dropout=0` says; {} for none. Raises InputError."""
+    """What `--grid lr=1e-3,2e-3 dropout=0 batch=16` says; {} for none. Raises InputError."""
     try:
         parted = [word.partition("=") for word in words]
-        found = {key: tuple(map(float, values.split(","))) for key, _, values in parted}
+        found = {key: tuple(map(int if key == "batch" else float, values.split(","))) for key, _, values in parted}
     except ValueError:
         found = {"": ()}
     inside = all(0 <= value < math.inf for values in found.values() for value in values)
     whole = found.keys() == GRIDS[peer].keys() and len(words) == len(found)
-    if words and not (whole and inside and min(found["lr"]) > 0 and max(found.get("dropout", (0,))) < 1):
+    above = whole and min(*found["lr"], *found["batch"]) > 0
+    if words and not (above and inside and max(found.get("dropout", (0,))) < 1):
         wanted = " ".join(f"{key}=N,N" for key in GRIDS[peer])
-        raise InputError(f"--grid {' '.join(words)}; allowed for {peer}: {wanted}, lr above 0, dropout below 1")
+        limits = "lr above 0, dropout below 1, batch a whole number from 1"
+        raise InputError(f"--grid {' '.join(words)}; allowed for {peer}: {wanted}, {limits}")
     return found
 
 
@@ -306,7 +309,9 @@ def main() -> None:
     parser.add_argument("--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s")
     parser.add_argument("--horizons", nargs="+", type=count, default=plan.horizons, help="tokens")
     parser.add_argument("--peer", choices=GRIDS, default=plan.peer, help="default %(default)s")
-    parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=V,V", help="of the peer, such as lr=1e-3,2e-3")
+    parser.add_argument(
+        "--grid", nargs="+", default=[], metavar="KEY=V,V", help="of the peer, such as lr=2e-3 dropout=0 batch=8,16"
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
     parser.add_argument("--shares", nargs="+", type=above_zero, default=plan.shares, help="of the horizon, for tinylm")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=plan.modes, help="of the peer")
