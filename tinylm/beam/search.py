@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
@@ -75,22 +75,26 @@ def _check(model: TinyLM, width: int, n_best: int, length_penalty: float, banned
         raise InputError(f"length_penalty = {length_penalty}; allowed: 0 to 10")
 
 
-def expand(best: Tensor, ids: Tensor, totals: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+def expand(
+    best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The 2 K best candidates of each prompt: log-probabilities, beams and tokens, each (P, at most 2 K).
 
     best, ids (P * K', K + 1): log-probabilities and ids of the likeliest tokens of K' live beams (`candidates`), totals
     (P, K') their log-probabilities so far, float64. Each beam's best K + 1 are enough, and 2 K of them hold K that do
     not end, since each beam ends in one way only.
     """
-    prompts = len(totals)
-    sums = (totals.view(-1, 1) + best).view(prompts, -1)  # (P, K' * (K + 1))
-    sums, order = sums.sort(dim=-1, descending=True, stable=True)
-    order = order[:, : 2 * width]
-    return sums[:, : 2 * width], order // ids.shape[-1], ids.reshape(prompts, -1).gather(1, order)
+    prompts = np.arange(len(totals))[:, None]
+    sums = (totals.reshape(-1, 1) + best).reshape(len(totals), -1)  # (P, K' * (K + 1))
+    order = (-sums).argsort(axis=1, kind="stable")[:, : 2 * width]
+    return sums[prompts, order], order // ids.shape[1], ids.reshape(sums.shape)[prompts, order]
 
 
 class _Search:
-    """Live beams and kept hypotheses; `numbers` are the prompts still searched, row p * K' + k is p's beam k."""
+    """Live beams and kept hypotheses; `numbers` are the prompts still searched, row p * K' + k is p's beam k.
+
+    All of it is in NumPy, whose calls on a few numbers are cheaper than torch's.
+    """
 
     def __init__(self, session: Session, width: int, n_best: int, max_length: int, alpha: float) -> None:
         self.session, self.width, self.n_best = session, width, n_best
@@ -98,50 +102,50 @@ class _Search:
         self.prompt_lengths = session.lengths.tolist()
         self.numbers = list(range(session.rows))
         self.kept: list[list[Hypothesis]] = [[] for _ in self.numbers]
-        self.totals = session.lengths.new_zeros((session.rows, 1), dtype=torch.float64)  # (P, K')
+        self.totals = np.zeros((session.rows, 1))  # (P, K')
 
     def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
         """Grow every beam by one token; returns whether the search continues."""
-        best, ids = self.session.candidates(self.width + 1, banned)
+        best, ids = (each.cpu().numpy() for each in self.session.candidates(self.width + 1, banned))
         sums, beams, tokens = expand(best, ids, self.totals, self.width)
         ends = tokens == eos_id
-        ranked = (ends & (sums > filters.NEVER))[:, : self.width]
-        for prompt, rank in ranked.nonzero().tolist():
-            self._keep(prompt, int(beams[prompt, rank]), eos_id, float(sums[prompt, rank]), length)
-        order = ends.int().sort(dim=-1, stable=True).indices[:, : self.width]  # those that continue, best first
-        totals = sums.masked_fill(ends, filters.NEVER).gather(1, order)
-        beams, tokens = beams.gather(1, order), tokens.gather(1, order)  # (P, K)
+        if ends.any():
+            for prompt, rank in np.argwhere((ends & (sums > filters.NEVER))[:, : self.width]):
+                self._keep(prompt, beams[prompt, rank], eos_id, float(sums[prompt, rank]), length)
+            sums = np.where(ends, filters.NEVER, sums)
+            prompts, order = np.arange(len(ends))[:, None], ends.argsort(axis=1, kind="stable")  # the others come first
+            sums, beams, tokens = (each[prompts, order] for each in (sums, beams, tokens))
+        totals, beams, tokens = (each[:, : self.width] for each in (sums, beams, tokens))  # (P, K)
         if length == self.max_length:
-            for prompt, rank in (totals > filters.NEVER).nonzero().tolist():
-                self._keep(
-                    prompt, int(beams[prompt, rank]), int(tokens[prompt, rank]), float(totals[prompt, rank]), length
-                )
+            for prompt, rank in np.argwhere(totals > filters.NEVER):
+                self._keep(prompt, beams[prompt, rank], int(tokens[prompt, rank]), float(totals[prompt, rank]), length)
             return False
         return self._continue(totals, beams, tokens)
 
-    def _keep(self, prompt: int, beam: int, token: int, log_prob: float, length: int) -> None:
+    def _keep(self, prompt: np.intp, beam: np.intp, token: int, log_prob: float, length: int) -> None:
         """Enter a hypothesis into its prompt's n_best, after those of the same score."""
         kept = self.kept[self.numbers[prompt]]
         score = log_prob / length**self.alpha
         if len(kept) == self.n_best and score <= kept[-1].score:
             return
-        row = prompt * self.totals.shape[1] + beam
+        row = int(prompt * self.totals.shape[1] + beam)
         new = self.session.ids(row)[self.prompt_lengths[self.numbers[prompt]] :]
         kept.append(Hypothesis([*new, token], log_prob, score))
         kept.sort(key=lambda hypothesis: -hypothesis.score)
         del kept[self.n_best :]
 
-    def _continue(self, totals: Tensor, beams: Tensor, tokens: Tensor) -> bool:
+    def _continue(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> bool:
         """Carry the live candidates of the prompts that are not done over into the session; whether any are left."""
         bounds = (totals[:, 0] / self.max_length**self.alpha).tolist()
         worst = [kept[-1].score if len(kept := self.kept[n]) == self.n_best else filters.NEVER for n in self.numbers]
         open_ = [p for p, (bound, score) in enumerate(zip(bounds, worst, strict=True)) if bound > score]
-        rows = beams + torch.arange(len(totals), device=beams.device)[:, None] * self.totals.shape[1]
+        rows = beams + np.arange(len(totals))[:, None] * self.totals.shape[1]
         if len(open_) < len(totals):
             self.numbers = [self.numbers[p] for p in open_]
             totals, rows, tokens = totals[open_], rows[open_], tokens[open_]
         self.totals = totals
         if open_:
-            self.session.select(rows.flatten())
-            self.session.append(tokens.flatten())
+            device = self.session.lengths.device
+            self.session.select(torch.from_numpy(rows.ravel()).to(device))
+            self.session.append(torch.from_numpy(tokens.ravel()).to(device))
         return bool(open_)

@@ -167,7 +167,7 @@ class FastSession(Session):
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
         values, ids, log_sums = self._ask(k, banned, True)
-        return values.double() - log_sums[:, None], ids
+        return torch.from_numpy(np.subtract(values.numpy(), log_sums.numpy()[:, None], dtype=np.float64)), ids
 
     def _next(self, into: Tensor | Asked) -> bool:
         """Feed what is new; put logits of each row's next token into a tensor (B, V), or what is asked of them."""
@@ -178,7 +178,7 @@ class FastSession(Session):
             last = self._count - 1
             positions = last - starts
             self._table[self._numbers, positions] = self._own
-            rows, wanted = np.stack([self._known[self._numbers, last], positions, self._numbers]), self._numbers
+            rows, wanted = np.array([self._known[self._numbers, last], positions, self._numbers]), self._numbers
         return self._slots.run(rows, wanted, self._table, into)
 
     def _windows(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +211,8 @@ class FastSession(Session):
 
     def select(self, rows: Tensor) -> None:
         taken = rows.numpy()
-        self._ids, self.lengths, self._starts = self._ids[rows], self.lengths[rows], self._starts[rows]
+        held = (self._known, self._count, self._filled)
+        self._ids, self.lengths, self._starts = (torch.from_numpy(each[taken]) for each in held)
         self._family = self._family[taken]
         self._renumber(self._table[taken])
 
