@@ -185,6 +185,17 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
         (lambda lm: lm.perplexity([]), "of no token"),
         (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer 3; allowed: 1 to 2"),
         (lambda lm: tinylm.load("nowhere"), "nowhere"),
+        (lambda lm: tinylm.load(epoch="x"), "epoch 'x'; allowed: a number"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=2.5), "max_tokens 2.5; allowed: 0 to .*, a whole number"),
+        (lambda lm: lm.generate(None), "prompt is of type NoneType; allowed: a text, or a list"),
+        (lambda lm: lm.generate([PROMPT, 3]), "prompt 2 is of type int; allowed: one text"),
+        (lambda lm: lm.generate([PROMPT], on_text=print), "prompt with on_text is of type list; allowed: one text"),
+        (lambda lm: lm.stream([PROMPT]), "prompt is of type list; allowed: one text"),
+        (lambda lm: lm.beams(PROMPT, 2.5), "width 2.5; allowed: 1 to"),
+        (lambda lm: lm.next_words([PROMPT]), "prompt is of type list; allowed: one text"),
+        (lambda lm: lm.log_prob(None), "text is of type NoneType; allowed: one text"),
+        (lambda lm: lm.perplexity([PROMPT, 1]), "text is of type int; allowed: one text"),
+        (lambda lm: lm.attention(PROMPT, -1), "max_tokens -1; allowed: 1 or more"),
     ],
 )
 def test_wrong_values_are_named(lm, call, said):
@@ -195,6 +206,9 @@ def test_wrong_values_are_named(lm, call, said):
 def test_unknown_words_are_named(lm):
     with pytest.warns(UserWarning, match="prompt 1: not in the vocabulary, seen as <unk>: 'zorp'"):
         lm.generate("the zorp", max_tokens=1)
+    for scored in (lm.log_prob, lm.perplexity):
+        with pytest.warns(UserWarning, match="not in the vocabulary, seen as <unk>: 'zorp'"):
+            scored("the zorp")
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])

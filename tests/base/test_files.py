@@ -266,6 +266,22 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["made", "new"]
 
 
+def test_a_folder_keeps_who_may_read_the_one_that_it_replaces(tmp_path):
+    (tmp_path / "a").mkdir(mode=0o700)
+    with atomic_folder(tmp_path / "a") as new:
+        (new / "x").touch()
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a/x").exists()
+
+
+def test_a_folder_that_may_not_be_written_is_not_replaced(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "a")  # root may write everywhere
+    with pytest.raises(PermissionError, match=str(tmp_path / "a")), atomic_folder(tmp_path / "a") as new:
+        (new / "x").touch()
+    assert not list((tmp_path / "a").iterdir())
+
+
 def test_a_folder_that_fails_leaves_the_old_one(tmp_path):
     with atomic_folder(tmp_path / "made") as folder:
         (folder / "old").write_text("old")

@@ -342,3 +342,16 @@ def test_tiny_results_stay_away_from_the_real_ones(tmp_path, results):
     assert tiny.results == tmp_path / "results-tiny.json"
     assert options_of(parser.parse_args([])).results == results
     assert options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name == "own.json"
+
+
+@pytest.mark.parametrize(
+    ("results", "held"), [("own.json", '{"mine": [1]}'), ("own.json", "[1]"), ("own.json", "no JSON"), ("page.md", "")]
+)
+def test_foreign_files_are_no_results(tmp_path, monkeypatch, results, held):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / results).write_text(held)
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    with pytest.raises(InputError, match=f"--results .*{results}.*; allowed: "):
+        options_of(parser.parse_args(["--results", results, "--page", "page.md"]))
+    assert (tmp_path / results).read_text() == held

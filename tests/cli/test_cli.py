@@ -217,6 +217,7 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["the", "--beams", "2", "--n-best", "3"], "--n-best 3; allowed: 1 to the beams' 2"),
         (["the", "--n-best", "3"], "--n-best goes only with --beams"),
         (["the", "--length-penalty", "1"], "--length-penalty goes only with --beams"),
+        (["the", "--greedy", "--temperature-end", "3"], "--temperature-end goes not with --greedy"),
         (["the", "--beams", "2", "--top-k", "3"], "--top-k goes not with --beams"),
         (["the", "--max-tokens", "-1"], "--max-tokens -1; allowed: 0 to"),
         (["the", "--max-tokens", "99999999"], "--max-tokens 99999999; allowed: 0 to"),

@@ -36,6 +36,22 @@ def test_two_revisions_as_a_table_a_page_and_json(revisions, capsys, folder):
     assert "<h1>b against a</h1>" in (folder / "out/page.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (["--json", "params.yaml"], "--json params.yaml belongs to the pipeline"),
+        (["--html", "."], "--html . is a folder"),
+        (["--json", "a", "--html", "./a"], "--json and --html are both a; allowed: two files"),
+    ],
+)
+def test_files_are_refused_before_anything_is_compared(revisions, capsys, folder, files, told):
+    (folder / "params.yaml").write_text("train: {}\n")
+    assert main(["compare", "a", "b", *files]) == 2
+    assert told in capsys.readouterr().err
+    assert not revisions
+    assert (folder / "params.yaml").read_text() == "train: {}\n"
+
+
 @pytest.mark.parametrize(("words", "expected"), [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))])
 def test_all_experiments_against_the_current_commit_or_another(revisions, words, expected):
     assert main(["compare", *words]) == 0

@@ -154,6 +154,9 @@ def test_the_command_says_what_llama_cpp_gets_and_import_gives_the_model_back(
     monkeypatch.setattr(sys, "argv", ["tinylm", "import", "out", "--models", "m", "--vocab", "v/tokenizer.json"])
     assert main() == 0
     assert (tmp_path / "m/model.safetensors").read_bytes() == (tmp_path / "models/model.safetensors").read_bytes()
+    monkeypatch.setattr(sys, "argv", ["tinylm", "export", "again", "--models", "out"])
+    assert main() == 0
+    assert (tmp_path / "again/tinylm/config.json").read_bytes() == (tmp_path / "out/tinylm/config.json").read_bytes()
     monkeypatch.setattr(sys, "argv", ["tinylm", "export", "other", "--weights", "f16", *places])
     assert main() == 2
     assert "--weights f16 goes only with --format gguf" in capsys.readouterr().err

@@ -42,6 +42,17 @@ def test_each_error_is_one_line_and_its_exit_code(capsys, monkeypatch, error, co
     assert "Traceback" not in shown
 
 
+def test_ctrl_c_within_an_import_that_fails_of_it_is_an_interruption(capsys):
+    def main():
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise RuntimeError("module compiled against another version")  # noqa: B904 (as numpy's C code does it)
+
+    assert guard(main) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_done_is_zero():
     assert guard(lambda: None) == 0
 

@@ -42,6 +42,20 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str:
     return f"not in the vocabulary, seen as <unk>: {named}{more}"
 
 
+def _whole(name: str, value: Any, low: int, high: int | None = None, whose: str = "") -> int:
+    """The value, if it is a whole number from `low` to `high`, which is `whose` limit. Raises InputError."""
+    if not isinstance(value, int | np.integer) or value < low or (high is not None and value > high):
+        limits = f"{low} or more" if high is None else f"{low} to {whose}{high}"
+        raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
+    return int(value)
+
+
+def _one_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} is of type {type(value).__name__}; allowed: one text")
+    return value
+
+
 def load(folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None) -> LanguageModel:
     """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
 
@@ -50,6 +64,8 @@ def load(folder: str | Path = "models", vocab: str | Path | None = None, epoch: 
     of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the device; without that
     file, those of the preset storybook do. Raises InputError, which names the file.
     """
+    if not (epoch is None or isinstance(epoch, int | float)):
+        raise InputError(f"epoch {epoch!r}; allowed: a number")
     return LanguageModel(*load_parts(folder, vocab, epoch))
 
 
@@ -91,6 +107,8 @@ class LanguageModel:
         temperature=0 is greedy. on_text is called with each piece of a single text as it is made, the prompt first.
         Raises InputError for a value out of range.
         """
+        if on_text is not None:
+            _one_text("prompt with on_text", prompt)
         prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
         writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
         found = generate(
@@ -115,7 +133,7 @@ class LanguageModel:
 
     def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made, the prompt first."""
-        (ids,), settings = self._ids(prompt), self._settings(max_tokens, changes)
+        (ids,), settings = self._ids(_one_text("prompt", prompt)), self._settings(max_tokens, changes)
         return self._stream(ids, max_tokens, settings)
 
     def _stream(self, ids: list[int], max_tokens: int, settings: DecodeSettings) -> Iterator[str]:
@@ -159,10 +177,8 @@ class LanguageModel:
         Raises InputError for a value out of range.
         """
         prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
-        if not 1 <= width <= self.model.vocab_size:
-            raise InputError(f"width {width}; allowed: 1 to the vocabulary's {self.model.vocab_size}")
-        if n_best is not None and not 1 <= n_best <= width:
-            raise InputError(f"n_best {n_best}; allowed: 1 to the width's {width}")
+        _whole("width", width, 1, self.model.vocab_size, "the vocabulary's ")
+        n_best = width if n_best is None else _whole("n_best", n_best, 1, width, "the width's ")
         found = beam_search(
             self.model,
             prompts,
@@ -171,7 +187,7 @@ class LanguageModel:
             length_penalty=settings.length_penalty,
             eos_id=self.tokenizer.eos_id,
             banned=banned_ids(self.tokenizer),
-            n_best=width if n_best is None else n_best,
+            n_best=n_best,
             slide=settings.slide,
             use_cache=use_cache,
             decoder=self.decoder(settings),
@@ -193,16 +209,17 @@ class LanguageModel:
 
     def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
         """The `count` likeliest next tokens and their probabilities, before temperature and filters."""
-        if count < 1:
-            raise InputError(f"count {count}; allowed: a whole number >= 1")
+        _whole("count", count, 1)
+        ids = self._ids(_one_text("prompt", prompt))
         with decoding_mode(self.model):
-            logits = Session(self.model, self._ids(prompt), slide=self.settings.slide).next_logits()[0]
+            logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
         pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         return NextWords(NextWord(self.tokenizer.tokens[token], value) for token, value in pairs)
 
     def log_prob(self, text: str, given: str = "") -> float:
         """ln P of a text in nats, after `given` or as the start of a story; that it ends there is not counted."""
+        self._warn_of_unknown(f"{_one_text('given', given)} {_one_text('text', text)}")
         start = self._scored(given)
         ids = [*start, *self.tokenizer.encode(f" {text}" if given else text)]
         if len(ids) == len(start):
@@ -215,21 +232,23 @@ class LanguageModel:
         It is the perplexity of stage evaluate where a row is a story and fits the context. Raises InputError without a
         token to predict.
         """
-        nats, tokens = 0.0, 0
+        nats, tokens, read = 0.0, 0, []
         end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
         for text in [texts] if isinstance(texts, str) else texts:
+            read.append(_one_text("text", text))
             start, ids = len(self._scored("")), [*self._scored(text), *end]
             found = self._log_probs(ids, max(start, 1))
             nats, tokens = nats - math.fsum(found), tokens + len(found)
+        self._warn_of_unknown("\n".join(read))
         if not tokens:
             raise InputError("perplexity of no token is not defined; allowed: at least one text")
         return perplexity(nats, tokens)
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in a text, in its first `max_tokens` tokens, at most the context."""
-        ids = encode_prompt(self.tokenizer, text, "the text")
+        ids = encode_prompt(self.tokenizer, _one_text("text", text), "the text")
         context = self.model.settings.context
-        room = context if max_tokens is None else min(max_tokens, context)
+        room = context if max_tokens is None else min(_whole("max_tokens", max_tokens, 1), context)
         if len(ids) > room:
             warnings.warn(f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2)
         with decoding_mode(self.model):
@@ -251,19 +270,25 @@ class LanguageModel:
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
-        if not 0 <= max_tokens <= MAX_TOKENS:
-            raise InputError(f"max_tokens {max_tokens}; allowed: 0 to {MAX_TOKENS}")
+        _whole("max_tokens", max_tokens, 0, MAX_TOKENS)
         return self.with_changes(**changes)
 
     def _ids(self, prompt: str | list[str]) -> list[list[int]]:
         """Ids of one prompt or several; warns of words that the model does not know."""
+        if not isinstance(prompt, str | list | tuple):
+            raise InputError(f"prompt is of type {type(prompt).__name__}; allowed: a text, or a list of texts")
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
+            _one_text(f"prompt {number}", text)
             unknown = unknown_words(self.tokenizer, text)
             if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
                 continue  # no word at all is known: `encode_prompts` says so
             warnings.warn(f"prompt {number}: {unknown}", stacklevel=3)
         return encode_prompts(self.tokenizer, texts, self.model.settings.context, self.settings.slide)
+
+    def _warn_of_unknown(self, text: str) -> None:
+        if unknown := unknown_words(self.tokenizer, text):
+            warnings.warn(unknown, stacklevel=3)
 
     def _scored(self, text: str) -> list[int]:
         """Ids of a text after what opens one, if anything does."""

@@ -162,6 +162,9 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         yield temporary
         replaces = target.exists()
         if replaces:
+            if not os.access(target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+            shutil.copymode(target, temporary)
             os.rename(target, old)
         try:
             os.rename(temporary, target)

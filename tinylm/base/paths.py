@@ -1,4 +1,9 @@
-"""Where each file of the pipeline is, relative to the folder in which it runs."""
+"""Where each file of the pipeline is, relative to the folder in which it runs; and where a command may write others."""
+
+import os
+from pathlib import Path
+
+from tinylm.base.config import PARAMS_FILE, InputError
 
 DATA, MODELS, METRICS, PLOTS, REPORT, RUNS = "data", "models", "metrics", "plots", "report", "runs"
 OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ has what is in progress
@@ -52,3 +57,26 @@ def seed_run(seed: int) -> str:
 def seed_score(seed: int | str) -> str:
     """The scores of a seed; "train" for the model of stage train."""
     return f"data/seeds/{seed}.json"
+
+
+def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
+    """The file that a command is to write for `--option name`; what a link leads to, so that it stays a link.
+
+    kinds: of files that are allowed, for messages. InputError for a folder, a pipe, socket or device, a place below a
+    file, and for what belongs to the pipeline in this folder.
+    """
+    path, here = Path(os.path.realpath(name)), Path.cwd()
+    above = next(parent for parent in path.parents if parent.exists())
+    top = path.relative_to(here).parts[:1] if path.is_relative_to(here) and Path(PARAMS_FILE).exists() else ()
+    problem = ""
+    if path.is_dir():
+        problem = " is a folder; allowed: a file"
+    elif path.exists() and not path.is_file():
+        problem = " is a pipe, socket or device; allowed: a file"
+    elif not above.is_dir():
+        problem = f": {above} is a file; allowed: a file in a folder"
+    elif top and top[0] in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
+        problem = " belongs to the pipeline; allowed: another file"
+    if problem:
+        raise InputError(f"--{option} {name}{problem}{kinds}")
+    return path

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinylm.base.config import InputError
+from tinylm.base.files import read_json
+from tinylm.base.paths import output_file
 from tinylm.benchmarks.interleaved import ROOT, Contender
 from tinylm.host.workers import cores
 
@@ -135,11 +137,26 @@ def clone(name: str, holds: str) -> Path | None:
     return Path(value).absolute()
 
 
+def _check_outputs(results: Path, page: Path) -> None:
+    """InputError, before anything is measured, for files that are not those of benchmarks."""
+    output_file("page", page)
+    if output_file("results", results) == page.resolve():
+        raise InputError(f"--results and --page are both {page}; allowed: two files")
+    try:
+        lines = read_json(results).values() if results.exists() else ()
+        ours = all("conditions" in line for line in lines)
+    except (InputError, AttributeError, TypeError):  # no JSON, no object, or one of something else
+        ours = False
+    if not ours:
+        raise InputError(f"--results {results}: not the results of a benchmark; allowed: these, or a new file")
+
+
 def options_of(arguments: argparse.Namespace) -> Options:
     """Options from the command line and the environment (NANOGPT, NANOCHAT, LLAMA2C, PEERS_PYTHON)."""
     own = ROOT / ".venv-peers/bin/python"
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
+    _check_outputs(given["results"], given["page"])
     if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
     clones: dict[str, Any] = {name: clone(name.upper(), holds) for name, holds in CLONES.items()}

@@ -253,8 +253,8 @@ def _add_exchange(commands: Any) -> None:
     back.set_defaults(run=export.run_import)
     export.add_export(there)
     export.add_import(back)
-    for parser in (there, back):
-        _add_model_options(parser)
+    _add_model_options(there, uses=True)
+    _add_model_options(back)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -8,6 +8,7 @@ from matplotlib import rc_context
 from tinylm.api.language_model import load
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
+from tinylm.base.paths import output_file
 from tinylm.exchange.loading import use_threads
 from tinylm.reporting.drawing import STYLE
 
@@ -15,11 +16,10 @@ SUFFIXES = (".png", ".svg")
 
 
 def _output(name: str) -> Path:
-    path = Path(name)
-    if path.is_dir():
-        raise InputError(f"--output {name} is a folder; allowed: a file, {' | '.join(SUFFIXES)}")
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"--output {name}: unknown kind {path.suffix!r}; allowed: {' | '.join(SUFFIXES)}")
+    kinds = " | ".join(SUFFIXES)
+    path = output_file("output", name, f", {kinds}")
+    if Path(name).suffix.lower() not in SUFFIXES:
+        raise InputError(f"--output {name}: unknown kind {Path(name).suffix!r}; allowed: {kinds}")
     return path
 
 
@@ -33,9 +33,9 @@ def run(arguments: argparse.Namespace) -> None:
         drawing = seen.plot(arguments.layer, arguments.head)
     except InputError as error:  # it names the layer or the head
         raise InputError(f"--{error}") from None
-    kind = path.suffix.lower()[1:]
+    kind = Path(arguments.output).suffix.lower()[1:]
     nothing = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     with rc_context(STYLE), atomic_write(path, "wb") as target:
         drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=nothing)
     heads = len(drawing.axes)
-    print(f"{path}: {'1 head' if heads == 1 else f'{heads} heads'}, {len(seen.words)} tokens")
+    print(f"{arguments.output}: {'1 head' if heads == 1 else f'{heads} heads'}, {len(seen.words)} tokens")

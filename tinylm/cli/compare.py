@@ -4,8 +4,10 @@ import argparse
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, write_json
+from tinylm.base.paths import output_file
 
 HEAD = "HEAD"
+FILES = ("json", "html")
 TOGETHER = 3  # with up to this many runs, stories are printed too; with more, only the page and the JSON have them
 NOTES = """\
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they stand. Each is compared with
@@ -45,6 +47,9 @@ def chosen(arguments: argparse.Namespace) -> list[str]:
 def run(arguments: argparse.Namespace) -> None:
     """Print the comparison, and write the files that were asked for."""
     names = chosen(arguments)
+    written = {option: output_file(option, name) for option in FILES if (name := getattr(arguments, option))}
+    if len(set(written.values())) < len(written):
+        raise InputError(f"--json and --html are both {arguments.json}; allowed: two files")
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
     from tinylm.compare.runs import read_run
@@ -60,12 +65,12 @@ def run(arguments: argparse.Namespace) -> None:
         )
     comparison, scaling = compare(runs), scaling_of(runs) if arguments.all else None
     print(to_text(sections(comparison, scaling, stories=len(runs) <= TOGETHER)))
-    if arguments.json:
+    if "json" in written:
         from tinylm.compare.sections import as_json
 
-        write_json(arguments.json, as_json(comparison, scaling))
-    if arguments.html:
+        write_json(written["json"], as_json(comparison, scaling))
+    if "html" in written:
         from tinylm.compare.page import to_html
 
-        with atomic_write(arguments.html) as page:
+        with atomic_write(written["html"]) as page:
             page.write(to_html(comparison, scaling))

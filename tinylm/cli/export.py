@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from tinylm.exchange.export import Trained
 
 EXPORT_NOTES = """\
-Format transformers: an architecture that stock transformers ships, GPT-2 or OPT, which needs no code of ours. Format
-tinylm: the weights as they are and a small modelling file, which is run with trust_remote_code=True. Format gguf:
-model.gguf for llama.cpp, a GPT-2; --weights says how its matrices are stored."""
+Format transformers: an architecture that stock transformers ships, GPT-2, GPT-NeoX or OPT, which needs no code of
+ours. Format tinylm: the weights as they are and a small modelling file, which is run with trust_remote_code=True.
+Format gguf: model.gguf for llama.cpp, a GPT-2; --weights says how its matrices are stored."""
 EXPORT_EXAMPLES = """\
   tinylm export exports/storybook
   tinylm export exports/own --format tinylm
@@ -74,11 +74,12 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder, then print its architecture, what it leaves out and how to use it."""
     from tinylm.exchange.export import Trained, export_folder
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load_parts
+    from tinylm.exchange.loading import find, load_parts
 
     if arguments.weights and arguments.format != "gguf":
         raise InputError(f"--weights {arguments.weights} goes only with --format gguf")
-    trained = Trained(arguments.models, arguments.vocab, *load_parts(arguments.models, arguments.vocab))
+    models, vocab = find(arguments.models, arguments.vocab)
+    trained = Trained(models, vocab, *load_parts(models, vocab))
     made = export_folder(Path(arguments.folder), trained, arguments.format, arguments.weights or "f32")
     own = arguments.format == "tinylm"
     ours = sum(parameter.numel() for parameter in trained.model.parameters())

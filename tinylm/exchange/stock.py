@@ -1,8 +1,8 @@
 """A TinyLM as a model of an architecture that stock transformers ships, with the same logits; no transformers needed.
 
-pre-norm with a final norm -> GPT-2;  post-norm, or pre-norm without a final norm -> OPT.
+pre-norm with a final norm -> GPT-2, or GPT-NeoX with rotary positions;  otherwise -> OPT.
 
-What GPT-2 and OPT lack is folded into what they have: embedding scale and tied factor into weights, RMS norms, uneven
+What these lack is folded into what they have: embedding scale and tied factor into weights, RMS norms, uneven
 heads and epsilons into the stream's width and size (tinylm/exchange/stream.py), an output bias into a channel that is
 always 1 and the column of the output weights that reads it. All in float64, so one rounding remains.
 """

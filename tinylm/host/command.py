@@ -211,7 +211,14 @@ def _refuse_surroundings() -> None:
         raise InputError(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
 
 
-def _judged(error: Exception) -> tuple[int, str]:
+def _by_ctrl_c(error: BaseException | None) -> bool:
+    """Whether a KeyboardInterrupt is behind it: a library that is being imported may raise an error of its own."""
+    if error is None or isinstance(error, KeyboardInterrupt):
+        return error is not None
+    return _by_ctrl_c(error.__cause__ or error.__context__)
+
+
+def _judged(error: BaseException) -> tuple[int, str]:
     """(exit code, message) of what ended a command."""
     raw = _raw(sys.stdout)
     if raw is not None and error is raw.lost:  # whoever stops reading (| head) has seen enough
@@ -275,13 +282,13 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
         sys.stdout.flush()
         _warn_of_lost_output()
         return DONE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     except Interrupted as error:
         print(error, file=sys.stderr)
         return 128 + error.number
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if _by_ctrl_c(error):
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
         code, message = _judged(error)
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()

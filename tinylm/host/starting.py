@@ -64,6 +64,7 @@ def own_repository() -> None:
 
 
 def default_signals() -> None:
-    """Let Ctrl-C end this process silently until `guard` takes over. For `python -m`, before slow imports."""
-    if sys.argv[0] == "-m" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    """Let Ctrl-C end this process silently until `guard` takes over. For our own commands, before slow imports."""
+    ours = os.path.basename(sys.argv[0]) in ("-m", "tinylm")
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -190,7 +190,7 @@ def _cache_lengths(s: SimpleNamespace) -> Iterator[Finding]:
 @_rule("decode", "beam_bench", "vocab")
 def _vocabulary(s: SimpleNamespace) -> Iterator[Finding]:
     if s.vocab_size is None:
-        yield Finding("vocabulary", "not known before dvc repro vocab")
+        yield Finding("vocabulary", "not known before all stories are read")
         return
     widest = max(s.beam_bench.widths)
     most = f"allowed: at most the vocabulary's {s.vocab_size}"

@@ -141,11 +141,14 @@ def table(
     return [Table(caption, tuple(heads), cells, prose, stacked)] if cells else []
 
 
-def record_table(caption: str, first: str, records: Mapping[str, Sequence[str]], heads: Sequence[str]) -> Blocks:
-    """A table of {row name: cells}; columns without a single value are left out."""
+def record_table(
+    caption: str, first: str, records: Mapping[str, Sequence[str]], heads: Sequence[str], *, prose: bool = False
+) -> Blocks:
+    """A table of {row name: cells}; columns without a single value are left out. prose: all cells are text."""
     used = [i for i in range(len(heads)) if any(cells[i] != ABSENT for cells in records.values())]
     rows = [[name, *(cells[i] for i in used)] for name, cells in records.items()]
-    return table(caption, [first, *(heads[i] for i in used)], rows)
+    kept = [first, *(heads[i] for i in used)]
+    return table(caption, kept, rows, prose=kept if prose else (), stacked=prose)
 
 
 def facts(pairs: Iterable[tuple[str, str]], *, board: bool = False) -> Blocks:

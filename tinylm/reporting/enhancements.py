@@ -19,9 +19,8 @@ def enhancements(run: Run) -> Blocks:
         "Each at the largest setting that this run measured, beside the run without it. Times whose interleaved trials "
         f"overlap, or that were measured once, are not compared. “{ABSENT}”: not measured."
     )
-    return paragraph(note) + record_table(
-        "What each enhancement does", "enhancement", rows, ["compared with", "speed", "peak memory", "text or loss"]
-    )
+    heads = ["compared with", "speed", "peak memory", "text or loss"]
+    return paragraph(note) + record_table("What each enhancement does", "enhancement", rows, heads, prose=True)
 
 
 def _memory(one: dict[str, Any], other: dict[str, Any]) -> str:

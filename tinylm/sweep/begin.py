@@ -49,6 +49,9 @@ def grid(values: list[str], seeds: str | None, targets: list[str]) -> list[tuple
     runs = plan.product(expanded(values), seeds_of(seeds))
     if not values and not seeds and len(targets) == 1 and "@" not in targets[0]:
         raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
+    if again := next((run for number, run in enumerate(runs) if run in runs[:number]), None):
+        said = " ".join(f"{key}={value}" for key, value in again.items())
+        raise InputError(f"{said} would run twice; allowed: each value of -S once")
     return [(run, target) for run in runs for target in targets]
 
 

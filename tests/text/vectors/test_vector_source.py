@@ -150,6 +150,12 @@ def test_a_hub_file_needs_its_revision():
     assert settings(hub_id="a/b", source="random").hub_id == "a/b"
 
 
+def test_a_window_of_counts_has_a_limit():
+    with pytest.raises(InputError, match=r"embedding\.window = 101; allowed with source counts: at most 100"):
+        settings(window=101, source="counts")
+    assert settings(window=101).window == 101
+
+
 @pytest.mark.parametrize("source", ["file", "random"])
 def test_an_empty_hub_id_is_refused(source):
     with pytest.raises(

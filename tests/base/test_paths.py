@@ -1,0 +1,45 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from tinylm.base.config import InputError
+from tinylm.base.paths import output_file
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for name in ("data/vocab", "own"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("params.yaml", "own/file"):
+        (tmp_path / name).touch()
+    (tmp_path / "to_file").symlink_to("own/file")
+    (tmp_path / "to_params").symlink_to("params.yaml")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("own", "is a folder; allowed: a file"),
+        ("pipe", "is a pipe, socket or device; allowed: a file"),
+        ("own/file/below", "own/file is a file; allowed: a file in a folder"),
+        ("params.yaml", "belongs to the pipeline; allowed: another file"),
+        ("own/../params.yaml", "belongs to the pipeline"),
+        ("to_params", "belongs to the pipeline"),
+        ("dvc.lock", "belongs to the pipeline"),
+        ("models/new.html", "belongs to the pipeline"),
+    ],
+)
+def test_what_must_not_be_written_over_is_refused(name, said):
+    with pytest.raises(InputError, match=f"^--output {name}.*{said}"):
+        output_file("output", name)
+
+
+def test_other_files_are_named_by_where_they_are(folder):
+    assert output_file("output", "new/page.html") == folder / "new/page.html"
+    assert output_file("output", "own/file") == output_file("output", "to_file") == folder / "own/file"
+    Path("params.yaml").unlink()
+    assert output_file("output", "models/page.html") == folder / "models/page.html"  # no pipeline's folder
