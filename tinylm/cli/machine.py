@@ -163,7 +163,7 @@ def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> I
         return
     tokens = training_tokens(read, tokens_per_epoch)
     if tokens is None:
-        yield Finding("training time", "not known, as only the beginning was read")
+        yield Finding("training time", "not known before all stories are read")
         return
     operations, seconds = training_seconds(read, vocab_size, tokens, pick_device(read["runtime"].device))
     told = f"{seconds / 60:,.0f} min" if seconds >= 90 else f"{seconds:,.0f} s"

@@ -154,7 +154,7 @@ def _first_update(made: Made, read: Read) -> str:
     train = read["train"]
     batches = _batches(made, read, train.batch_size)
     if train.tokens is None and not made.whole:
-        return "not known, as only the beginning was read"
+        return "not known before all stories are read"
     end = train.budget(batches.tokens_per_epoch)[1]
     first = sum(batches.batch(number).tokens for number in range(train.accumulation))
     if first > end * (1 if made.whole else LATITUDE):
