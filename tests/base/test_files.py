@@ -428,6 +428,15 @@ def test_an_error_of_the_disk_names_the_final_file(tmp_path, monkeypatch, number
     assert caught.value.filename == "/another"
 
 
+def test_numpys_error_and_one_within_an_unfinished_folder_name_what_was_to_be_there(tmp_path):
+    with pytest.raises(OSError, match="9 requested and 4 written") as caught, files.atomic_path(tmp_path / "a.gguf"):
+        raise OSError("9 requested and 4 written")
+    assert caught.value.filename == str(tmp_path / "a.gguf")
+    with pytest.raises(OSError, match="large") as caught, files.atomic_folder(tmp_path / "export") as folder:
+        raise OSError(errno.EFBIG, "too large", str(folder / "sub" / "b"))
+    assert caught.value.filename == str(tmp_path / "export" / "sub" / "b")
+
+
 def test_space_is_reserved_from_the_first_byte_and_only_where_the_size_is_known(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(os, "posix_fallocate", lambda _, start, size: asked.append((start, size)))

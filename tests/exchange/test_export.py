@@ -120,6 +120,7 @@ def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path):
         (inside, r"holds tinylm/notes\.txt, which no export wrote"),
         (link, "not a folder"),
         (tmp_path / "file", "not a folder"),
+        (tmp_path / "file/export", "file is a file"),
         (tmp_path / "models", "holds config.json"),
     ]:
         with pytest.raises(InputError, match=reason):

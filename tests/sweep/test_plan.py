@@ -139,7 +139,7 @@ def test_options_of_slurm():
     (["--seeds", "1,1"], "--seeds 1,1; allowed"),
     ([], "nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds"),
     (["-S", "train.lr=1e-3,0.001", "--seeds", "1,2"], "train.lr=0.001 train.seed=1 would run twice; allowed: each"),
-    (["--seeds", "1", "--workers", "0"], "--workers 0; allowed: more than 0"),
+    (["--seeds", "1", "--workers", "0"], "--workers 0; allowed: more than 0, at most 10,000"),
     (["-S", "model.layers=0,-1"], "model.layers = 0; allowed"),
 ])  # fmt: skip
 def test_a_sweep_that_cannot_run_is_refused_in_one_line_and_writes_nothing(words, said, tmp_path, monkeypatch, capsys):

@@ -37,14 +37,18 @@ def _sync_folder(path: Path) -> None:
 
 def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OSError:
     """An error with the file it is about; if the disk is full, also the bytes that were needed and are free."""
-    ours = str(error.filename) == str(temporary) or (not error.filename and error.errno in (errno.EIO, errno.EFBIG))
-    if ours and error.errno not in _FULL:
-        return OSError(error.errno, error.strerror, str(target))
-    if error.errno not in _FULL or str(error.strerror).startswith(DISK_FULL):
-        return error
-    disk = os.statvfs(target if target.is_dir() else target.parent)
-    wanted = f"{needed:,} bytes needed, " if needed else ""
-    return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
+    name = str(error.filename or "")
+    if error.errno in _FULL:
+        if str(error.strerror).startswith(DISK_FULL):
+            return error
+        disk = os.statvfs(target if target.is_dir() else target.parent)
+        wanted = f"{needed:,} bytes needed, " if needed else ""
+        return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
+    if name and Path(name).is_relative_to(temporary):
+        return OSError(error.errno, error.strerror, str(target / Path(name).relative_to(temporary)))
+    if not name and error.errno in (errno.EIO, errno.EFBIG, None):  # None: NumPy's, in words
+        return OSError(error.errno or errno.EIO, error.strerror or str(error), str(target))
+    return error
 
 
 def is_alive(pid: int) -> bool:

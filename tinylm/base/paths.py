@@ -59,6 +59,12 @@ def seed_score(seed: int | str) -> str:
     return f"data/seeds/{seed}.json"
 
 
+def file_above(path: str | Path) -> Path | None:
+    """The file below which a path would be, if there is one."""
+    above = next(parent for parent in Path(path).absolute().parents if parent.exists())
+    return None if above.is_dir() else above
+
+
 def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
     """The file that a command is to write for `--option name`; what a link leads to, so that it stays a link.
 
@@ -66,14 +72,13 @@ def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
     file, and for what belongs to the pipeline in this folder.
     """
     path, here = Path(os.path.realpath(name)), Path.cwd()
-    above = next(parent for parent in path.parents if parent.exists())
     top = path.relative_to(here).parts[:1] if path.is_relative_to(here) and Path(PARAMS_FILE).exists() else ()
     problem = ""
     if path.is_dir():
         problem = " is a folder; allowed: a file"
     elif path.exists() and not path.is_file():
         problem = " is a pipe, socket or device; allowed: a file"
-    elif not above.is_dir():
+    elif above := file_above(path):
         problem = f": {above} is a file; allowed: a file in a folder"
     elif top and top[0] in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
         problem = " belongs to the pipeline; allowed: another file"

@@ -77,9 +77,9 @@ class Places:
         self.on, self.memory, self.every_s = arguments.on, arguments.memory, runtime.log_every_s
         threads = threads or runtime.threads
         self.workers = arguments.workers if arguments.workers is not None else max(1, cores() // threads)
-        for name, value in (("workers", self.workers), ("memory", self.memory)):
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(f"--{name} {value:g}; allowed: more than 0")
+        for name, value, most in (("workers", self.workers, 10_000), ("memory", self.memory, 1_000_000)):
+            if value is not None and not 0 < value <= most:
+                raise InputError(f"--{name} {value:g}; allowed: more than 0, at most {most:,}")
         self.slurm = begin.slurm_options(arguments.slurm, threads)
 
     def carry_out(self, sweep: Any) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_folder, copy_file, write_bytes, write_json
+from tinylm.base.paths import file_above
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, gguf_problem, write_gguf
@@ -101,6 +102,8 @@ def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32
     allowed = "allowed: a new or empty folder, or an earlier export"
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder}: not a folder; {allowed}")
+    if above := file_above(folder):
+        raise InputError(f"{folder}: {above} is a file; {allowed}")
     held = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if is_export(folder):
         held = (held - NAMES) | {f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()} - ORIGINALS
