@@ -195,6 +195,13 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
         (lambda lm: lm.next_words([PROMPT]), "prompt is of type list; allowed: one text"),
         (lambda lm: lm.log_prob(None), "text is of type NoneType; allowed: one text"),
         (lambda lm: lm.perplexity([PROMPT, 1]), "text is of type int; allowed: one text"),
+        (lambda lm: lm.perplexity(3), "texts is of type int; allowed: a text, or several"),
+        (lambda lm: lm.perplexity(b"once"), "texts is of type bytes; allowed: a text, or several"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=True), "max_tokens True; allowed: 0 to .*, a whole number"),
+        (lambda lm: lm.generate(PROMPT, on_text=3), "on_text is of type int; allowed: a function"),
+        (lambda lm: tinylm.load(3), "folder is of type int; allowed: a path"),
+        (lambda lm: tinylm.load("models", 3), "vocab is of type int; allowed: a path"),
+        (lambda lm: tinylm.load("models", None, 10**400), "epoch 1000.*; allowed: a number above 0"),
         (lambda lm: lm.attention(PROMPT, -1), "max_tokens -1; allowed: 1 or more"),
     ],
 )

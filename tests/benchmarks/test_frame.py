@@ -188,16 +188,44 @@ def test_numbers_of_a_benchmark_are_above_zero(wrong):
         count("0.5")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"data": {}}', '{"train": 1}'])
-def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", ".*; allowed: a JSON file"),
+        ("[" * 100_000, ".*; allowed: a JSON file"),
+        ("[]", "; allowed: an object of"),
+        ('{"data": {}}', "; allowed: an object of"),
+        ('{"train": 1}', "; allowed: an object of"),
+        ('{"train": {"no": 1}}', ": train.no is unknown"),
+        ('{"model": {"layers": "x"}}', ": model.layers"),
+    ],
+)
+def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text, said):
     path = tmp_path / "recipe.json"
     path.write_text(text)
     monkeypatch.setattr(sys, "argv", ["loss", "--recipe", str(path)])
-    with pytest.raises(InputError, match=r"--recipe .*recipe\.json.*; allowed: a"):
+    with pytest.raises(InputError, match=rf"--recipe .*recipe\.json{said}"):
         loss.main()
 
 
-@pytest.mark.parametrize("seeds", [["-1"], ["1", "1"]])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--node", "65"], "--node 65; allowed: a number > 0, at most 64"),
+        (["--vocabulary", "9" * 30], "--vocabulary 9+; allowed: a number > 0, at most 1e+08"),
+        (["--write", "page.md"], "page.md: no lines"),
+        (["--write", "."], "--write . is a folder"),
+    ],
+)
+def test_what_planning_cannot_use_is_named_before_its_table(tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["planning", *words])
+    with pytest.raises(InputError, match=said.replace("+08", r"\+08")):
+        planning.main()
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seeds", [["-1"], ["1", "1"], ["9" * 30]])
 def test_seeds_differ(monkeypatch, seeds):
     monkeypatch.setattr(sys, "argv", ["loss", "--seeds", *seeds])
     with pytest.raises(InputError, match=r"--seeds .*; allowed: different whole numbers"):

@@ -257,3 +257,26 @@ def test_the_command_imports_and_refuses(exported, places, capsys):
     assert main(["import", str(exported), *options, "--force"]) == 0
     assert main(["import", str(places[0]), *options]) == 2
     assert "not an export" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("models", "vocab", "said"),
+    [
+        ("new", "new/config.json", "are one place"),
+        ("new", "new/model.safetensors", "are one place"),
+        ("new", "new", "are one place"),
+        ("new/models", "new", "are one place"),
+        ("", "t.json", "--models ''; allowed: a folder"),
+        ("new", "", "--vocab ''; allowed: a file"),
+        ("taken", "t.json", "--models taken; allowed: a folder"),
+        ("taken/x", "t.json", "taken is a file; allowed: a folder"),
+        ("new", "models", "--vocab models; allowed: a file"),
+    ],
+)
+def test_places_that_cannot_hold_both_are_refused(exported, tmp_path, monkeypatch, models, vocab, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=said):
+        restore(exported, models, vocab, replace=True)
+    assert contents(tmp_path) == before

@@ -141,6 +141,12 @@ def test_options_of_slurm():
     (["-S", "train.lr=1e-3,0.001", "--seeds", "1,2"], "train.lr=0.001 train.seed=1 would run twice; allowed: each"),
     (["--seeds", "1", "--workers", "0"], "--workers 0; allowed: more than 0, at most 10,000"),
     (["-S", "model.layers=0,-1"], "model.layers = 0; allowed"),
+    (["--seeds", "1", "--slurm", "time=1"], "--slurm time=1 goes only with --on slurm"),
+    (["--resume", "--seeds", "1"], "--resume goes not with --seeds, which is for a new sweep"),
+    (["--status", "--to", "train"], "--status goes not with --to"),
+    (["-S", "train.seed=range(1,1000000000)"], "train.seed=range.1,1000000000.; allowed: a range of at most 9999"),
+    (["-S", "train.seed=range(1,9,0)"], "train.seed=range.1,9,0.; allowed: a range of at most 9999"),
+    (["-S", "train.seed=range(1,9000)", "-S", "model.layers=range(1,9000)"], "80982001 runs; allowed: at most 9999"),
 ])  # fmt: skip
 def test_a_sweep_that_cannot_run_is_refused_in_one_line_and_writes_nothing(words, said, tmp_path, monkeypatch, capsys):
     from tinylm.cli.arguments import main

@@ -44,7 +44,8 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str:
 
 def _whole(name: str, value: Any, low: int, high: int | None = None, whose: str = "") -> int:
     """The value, if it is a whole number from `low` to `high`, which is `whose` limit. Raises InputError."""
-    if not isinstance(value, int | np.integer) or value < low or (high is not None and value > high):
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not number or value < low or (high is not None and value > high):
         limits = f"{low} or more" if high is None else f"{low} to {whose}{high}"
         raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
     return int(value)
@@ -64,8 +65,11 @@ def load(folder: str | Path = "models", vocab: str | Path | None = None, epoch: 
     of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the device; without that
     file, those of the preset storybook do. Raises InputError, which names the file.
     """
-    if not (epoch is None or isinstance(epoch, int | float)):
-        raise InputError(f"epoch {epoch!r}; allowed: a number")
+    for name, place in (("folder", folder), ("vocab", vocab)):
+        if not isinstance(place, str | Path) and (place is not None or name == "folder"):
+            raise InputError(f"{name} is of type {type(place).__name__}; allowed: a path")
+    if not (epoch is None or (isinstance(epoch, int | float) and 0 < epoch <= 1e9)):
+        raise InputError(f"epoch {epoch!r}; allowed: a number above 0, up to 1e9")
     return LanguageModel(*load_parts(folder, vocab, epoch))
 
 
@@ -109,6 +113,8 @@ class LanguageModel:
         """
         if on_text is not None:
             _one_text("prompt with on_text", prompt)
+            if not callable(on_text):
+                raise InputError(f"on_text is of type {type(on_text).__name__}; allowed: a function")
         prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
         writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
         found = generate(
@@ -234,6 +240,8 @@ class LanguageModel:
         """
         nats, tokens, read = 0.0, 0, []
         end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
+        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+            raise InputError(f"texts is of type {type(texts).__name__}; allowed: a text, or several")
         for text in [texts] if isinstance(texts, str) else texts:
             read.append(_one_text("text", text))
             start, ids = len(self._scored("")), [*self._scored(text), *end]

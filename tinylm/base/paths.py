@@ -61,8 +61,8 @@ def seed_score(seed: int | str) -> str:
 
 def file_above(path: str | Path) -> Path | None:
     """The file below which a path would be, if there is one."""
-    above = next(parent for parent in Path(path).absolute().parents if parent.exists())
-    return None if above.is_dir() else above
+    nearest = next((parent for parent in Path(path).absolute().parents if parent.exists()), None)  # the root has none
+    return None if nearest is None or nearest.is_dir() else nearest
 
 
 def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
@@ -83,5 +83,5 @@ def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
     elif top and top[0] in (PARAMS_FILE, "dvc.yaml", "dvc.lock", *OUTPUTS):
         problem = " belongs to the pipeline; allowed: another file"
     if problem:
-        raise InputError(f"--{option} {name}{problem}{kinds}")
+        raise InputError(f"--{option} {str(name) or repr(name)}{problem}{kinds}")
     return path

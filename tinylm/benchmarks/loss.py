@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.config import InputError, parse_yaml, refuse_endless
 from tinylm.base.files import atomic_write, read_json, write_json
 from tinylm.benchmarks import record
 from tinylm.benchmarks.checkpoint import WORDS
@@ -36,14 +36,18 @@ from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, c
 from tinylm.benchmarks.record import Row, against
 from tinylm.benchmarks.shape import Shape, of_size, section
 from tinylm.host.command import guard
+from tinylm.model.settings import ModelSettings
 from tinylm.presets.write import FOLDER
 from tinylm.text.corpus.splits import DataSettings, write_stories
 from tinylm.text.stories import SPLITS, read_stories
 from tinylm.text.tokens.token_store import write_store
 from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
+from tinylm.text.vectors.settings import EmbeddingSettings
+from tinylm.training.settings import TrainSettings
 
 OURS, TUNED_IN = "tinylm", "bf16+compile"
-MODES, SECTIONS = (TUNED_IN, "bf16", "fp32"), ("train", "model", "embedding")
+MODES = (TUNED_IN, "bf16", "fp32")
+SECTIONS = {"train": TrainSettings, "model": ModelSettings, "embedding": EmbeddingSettings}
 RECIPE = "tinystories-2m"  # chosen on held-out alone
 # What is tuned of each peer: nanochat's rates and decay are shares of what its own rules give for this size and batch,
 # which is in rows.
@@ -292,13 +296,20 @@ def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
 def _recipe(path: Path) -> dict[str, Any]:
     """Changes of sections from a JSON file. Raises InputError."""
     try:
+        refuse_endless(path)
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (InputError, OSError, ValueError, RecursionError) as error:
         raise InputError(f"--recipe {path}: {error}; allowed: a JSON file") from None
     if not isinstance(found, dict) or not all(
         key in SECTIONS and isinstance(part, dict) for key, part in found.items()
     ):
         raise InputError(f"--recipe {path}; allowed: an object of {', '.join(SECTIONS)}, each an object of settings")
+    for name, part in found.items():
+        try:
+            section(name, SECTIONS[name], part)
+        except InputError as error:
+            said = str(error).splitlines()[0].partition(": ")[2]  # without the preset's name
+            raise InputError(f"--recipe {path}: {said}") from None
     return found
 
 
@@ -319,8 +330,10 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
     given = parser.parse_args()
     recipes = tuple(map(_recipe, given.recipe or ())) or plan.recipes
-    if min(given.seeds) < 0 or len(set(given.seeds)) < len(given.seeds):
-        raise InputError(f"--seeds {' '.join(map(str, given.seeds))}; allowed: different whole numbers >= 0")
+    if min(given.seeds) < 0 or max(given.seeds) >= 1 << 63 or len(set(given.seeds)) < len(given.seeds):
+        raise InputError(
+            f"--seeds {' '.join(map(str, given.seeds))}; allowed: different whole numbers from 0 to 2^63-1"
+        )
     tried = {name: tuple(getattr(given, name)) for name in ("seeds", "shares", "modes")}
     grid = grid_of(given.peer, given.grid)
     chosen = Plan(peer=given.peer, grid=grid, horizons=tuple(given.horizons), recipes=recipes, **tried)

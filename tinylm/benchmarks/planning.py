@@ -9,19 +9,20 @@ and token.
 
 import argparse
 import dataclasses
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinylm.base.config import InputError
+from tinylm.base.paths import output_file
 from tinylm.benchmarks import record
 from tinylm.benchmarks.shape import WORD_50K, untrained
 from tinylm.cost.describe import summary
 from tinylm.host.command import guard
 
 SCALES = (1, 10, 1000)
+MOST = {"node": 64, "vocabulary": 10**8}
 HEAD = (
     "| Corpus | Model | Machine | Text to ids | Ids on disk | Training memory per device | One epoch | Limited by |",
     "|---|---|---|---|---|---|---|---|",
@@ -173,9 +174,13 @@ def main() -> None:
     parser.add_argument("--write", type=Path, nargs="?", const=const, help="into this page")
     given = vars(parser.parse_args())
     page = given.pop("write")
+    if page is not None:
+        record.check_marks(output_file("write", page), record.PLAN)
     for name, value in given.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"--{name.replace('_', '-')} {value:g}; allowed: a number > 0")
+        most = MOST.get(name, 1e21)
+        if not 0 < value <= most:
+            shown = value if isinstance(value, int) else f"{value:g}"
+            raise InputError(f"--{name.replace('_', '-')} {shown}; allowed: a number > 0, at most {most:,g}")
     text = table(Assumptions(**given))
     print(text)
     if page is not None:

@@ -127,12 +127,21 @@ def table(results: Mapping[str, Any], order: Sequence[str]) -> str:
     return "\n".join([*HEAD, *rows, "", "Conditions of each line, as it printed them:", "", *notes])
 
 
+def check_marks(page: Path, marks: tuple[str, str]) -> str:
+    """The text of a Markdown page that has both marks. Raises InputError."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError):
+        text = ""
+    if not all(mark in text for mark in marks):
+        raise InputError(f"{page}: no lines {marks[0]!r} and {marks[1]!r} to write between")
+    return text
+
+
 def put(page: Path, marks: tuple[str, str], text: str) -> None:
     """Put a text between two marks of a Markdown page. Raises InputError if the marks are missing."""
     start, end = marks
-    old = page.read_text(encoding="utf-8")
-    if start not in old or end not in old:
-        raise InputError(f"{page}: no lines {start!r} and {end!r} to write between")
+    old = check_marks(page, marks)
     before, _, rest = old.partition(start)
     with atomic_write(page) as handle:
         handle.write(f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}")

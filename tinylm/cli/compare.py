@@ -47,7 +47,9 @@ def chosen(arguments: argparse.Namespace) -> list[str]:
 def run(arguments: argparse.Namespace) -> None:
     """Print the comparison, and write the files that were asked for."""
     names = chosen(arguments)
-    written = {option: output_file(option, name) for option in FILES if (name := getattr(arguments, option))}
+    written = {
+        option: output_file(option, name) for option in FILES if (name := getattr(arguments, option)) is not None
+    }
     if len(set(written.values())) < len(written):
         raise InputError(f"--json and --html are both {arguments.json}; allowed: two files")
     from tinylm.compare.comparison import compare

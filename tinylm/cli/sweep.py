@@ -17,6 +17,7 @@ EXAMPLES = """\
   tinylm sweep --status                                          the newest; or --status NAME
   tinylm sweep --resume                                          after Ctrl-C, and what failed again
 """
+LAST = "evaluate"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--resume", help="go on with a sweep (default: the newest)", **latest)  # type: ignore[arg-type]
     parser.add_argument("--seeds", metavar="N,N", help="values of train.seed, each with every setting")
     parser.add_argument("--name", metavar="NAME", help="of the sweep (default: sweep-1, sweep-2 and so on)")
-    parser.add_argument("--to", default="evaluate", metavar="STAGE", help="the last stage (default %(default)s)")
+    parser.add_argument("--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)")
     add_places(parser)
     parser.add_argument(
         "--halving", type=int, nargs="?", const=4, metavar="N", help="stop runs beside which others are better: after "
@@ -54,8 +55,13 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Begin a sweep, go on with one, or show one."""
+    from tinylm.base.config import InputError
     from tinylm.sweep import plan
 
+    begun = [option for option in ("status", "resume") if getattr(arguments, option) is not None]
+    new = [option for option in ("seeds", "name", "halving") if getattr(arguments, option) is not None]
+    if begun and (new or arguments.to != LAST):
+        raise InputError(f"--{begun[0]} goes not with --{(new or ['to'])[0]}, which is for a new sweep")
     if arguments.status is not None:
         sweep = plan.open_sweep(arguments.status or None)
         print(plan.table(sweep, sweep.numbers))
@@ -80,6 +86,8 @@ class Places:
         for name, value, most in (("workers", self.workers, 10_000), ("memory", self.memory, 1_000_000)):
             if value is not None and not 0 < value <= most:
                 raise InputError(f"--{name} {value:g}; allowed: more than 0, at most {most:,}")
+        if arguments.slurm and self.on != "slurm":
+            raise InputError(f"--slurm {' '.join(arguments.slurm)} goes only with --on slurm")
         self.slurm = begin.slurm_options(arguments.slurm, threads)
 
     def carry_out(self, sweep: Any) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from tinylm.base.config import InputError, read_section, setting
 from tinylm.base.files import SUMS, discard, read_json, sha256, write_bytes, write_json
+from tinylm.base.paths import file_above
 from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.model.checkpoint import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
 from tinylm.model.settings import ModelSettings
@@ -50,9 +51,10 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
     """Copy an export's originals to where `save_model` and `Tokenizer.save` wrote them: (parameters, tokenizer).
 
     What belongs to the training of a replaced model, kept weights and sample stories, is removed with it. Raises
-    InputError if a file is not the one that was exported, if the files do not belong to one model, and, without
-    `replace`, if another model or tokenizer is there.
+    InputError if a file is not the one that was exported, if the files do not belong to one model, if the places cannot
+    hold both, and, without `replace`, if another model or tokenizer is there.
     """
+    _check_places(str(models), str(vocab))
     source = Path(folder) / FOLDER
     sums = _checked_sums(Path(folder))
     parameters, tokenizer = _open(source)
@@ -70,6 +72,20 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
     for name, target in targets.items():  # the config last: it names the weights for which it is valid
         _copy(source / name, target, sums[name])
     return parameters, tokenizer
+
+
+def _check_places(models: str, vocab: str) -> None:
+    """InputError unless `models` can be a folder and `vocab` a file that is none of the model's."""
+    for option, name, allowed in (("models", models, "a folder"), ("vocab", vocab, "a file")):
+        place = Path(name)
+        fits = not place.exists() or (place.is_dir() if option == "models" else place.is_file())
+        above = file_above(place)
+        if not name or not fits or above:
+            below = f": {above} is a file" if above else ""
+            raise InputError(f"--{option} {name or repr(name)}{below}; allowed: {allowed}")
+    folder, file = Path(models).resolve(), Path(vocab).resolve()
+    if file in (folder, folder / WEIGHTS, folder / CONFIG, *folder.parents):
+        raise InputError(f"--vocab {vocab} and --models {models} are one place; allowed: a file beside the model's own")
 
 
 def _copy(source: Path, target: Path, expected: str) -> None:

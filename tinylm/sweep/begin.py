@@ -1,6 +1,7 @@
 """A new sweep: its values are read and checked, and what is in the folder is kept for all of its runs."""
 
 import json
+import math
 import os
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +14,6 @@ from tinylm.presets.write import Values
 from tinylm.sweep import halving, plan
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import expanded, freeze, git
-
-MOST = 9999  # runs
 
 
 def seeds_of(text: str | None) -> list[int]:
@@ -46,13 +45,20 @@ def targets_of(stage: str, workers: int, on: str) -> list[str]:
 
 def grid(values: list[str], seeds: str | None, targets: list[str]) -> list[tuple[Values, str]]:
     """(values, stage it ends with) of each run that `-S` and `--seeds` ask for. Raises InputError."""
-    runs = plan.product(expanded(values), seeds_of(seeds))
+    axes, each = expanded(values), seeds_of(seeds)
+    _check_number(math.prod(map(len, axes.values())) * max(1, len(each)) * len(targets))
+    runs = plan.product(axes, each)
     if not values and not seeds and len(targets) == 1 and "@" not in targets[0]:
         raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
     if again := next((run for number, run in enumerate(runs) if run in runs[:number]), None):
         said = " ".join(f"{key}={value}" for key, value in again.items())
         raise InputError(f"{said} would run twice; allowed: each value of -S once")
     return [(run, target) for run in runs for target in targets]
+
+
+def _check_number(runs: int) -> None:
+    if runs > plan.MOST:
+        raise InputError(f"{runs} runs; allowed: at most {plan.MOST}")
 
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
@@ -82,8 +88,7 @@ def begin(
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
         raise InputError(f"{Path.cwd()}: not the folder of a git repository, whose root a sweep needs; cd there")
     base, runs = Path(PARAMS_FILE).read_text(encoding="utf-8"), [run for run, _ in planned]
-    if len(runs) > MOST:
-        raise InputError(f"{len(runs)} runs; allowed: at most {MOST}")
+    _check_number(len(runs))
     problems = {str(n): said for n, run in enumerate(runs, 1) if (said := plan.problem(base, run))}
     if len(problems) == len(runs):
         raise InputError(next(iter(problems.values())))

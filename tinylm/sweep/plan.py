@@ -26,6 +26,7 @@ FOLDER = Path("runs/sweeps")
 DONE, FAILED, STOPPED, RUNNING, WAITING = "done", "failed", "stopped", "running", "waiting"
 SHARED = ("vocab", ("data", "vocab", "embedding"))  # the last stage that runs share, and the sections that decide it
 TIMED = ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "report")  # stages whose times others would disturb
+MOST = 9999  # runs of a sweep
 SHOWN = 40  # runs that are listed when a sweep has ended
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,60}")
 State = dict[str, Any]

@@ -6,6 +6,7 @@ Such a folder (a slot) is used for one run after the other, so that DVC copies a
 import copy
 import functools
 import io
+import math
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ from tinylm.base.files import discard, write_bytes
 from tinylm.base.paths import MODELS, TOKENS, VOCAB
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values
-from tinylm.sweep.plan import Sweep, params_text
+from tinylm.sweep.plan import MOST, Sweep, params_text
 
 REFS = "refs/tinylm/sweeps"  # keeps what was in the folder when a sweep began
 _OUTSIDE = ("data.path", "vocab.path", "embedding.path")  # may name files that git does not hold
@@ -35,16 +36,25 @@ def git(*words: str, index: Path | None = None) -> str:
     return done.stdout.strip()
 
 
+def _length(numbers: Any) -> float:
+    """Of hydra's range, which may be endless."""
+    return float((numbers.stop - numbers.start) / numbers.step) if numbers.step else math.inf
+
+
 def expanded(overrides: list[str]) -> dict[str, list[Any]]:
     """{key: its values} of `-S KEY=VALUE,VALUE`, in the grammar of `dvc exp run -S`. Raises InputError."""
     from dvc.exceptions import DvcException
     from dvc.utils.hydra import get_hydra_sweeps, to_hydra_overrides
+    from hydra.core.override_parser.types import RangeSweep
     from hydra.errors import HydraException
 
     axes: dict[str, list[Any]] = {}
     for text in overrides:
         try:
             (override,) = to_hydra_overrides([text])
+            given = override.value()
+            if isinstance(given, RangeSweep) and not _length(given) <= MOST:
+                raise InputError(f"-S {text}; allowed: a range of at most {MOST} values")
             one = [row[PARAMS_FILE][0] for row in get_hydra_sweeps({PARAMS_FILE: [text]})]
             values = [each.value() for each in to_hydra_overrides(one)]
         except (HydraException, DvcException) as error:
