@@ -11,8 +11,9 @@ FILES = ("json", "html")
 TOGETHER = 3  # with up to this many runs, stories are printed too; with more, only the page and the JSON have them
 NOTES = """\
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they stand. Each is compared with
-the first, by bootstrap over the evaluation stories that both were scored on. Files come from git and from DVC's cache;
-nothing is checked out."""
+the first, by bootstrap over the evaluation stories that both were scored on and, where settings have several seeds,
+over these; p is corrected for the number of comparisons. Files come from git and from DVC's cache; nothing is checked
+out."""
 EXAMPLES = """\
   tinylm compare HEAD workspace
   tinylm compare main warm-newt --html runs/compare.html

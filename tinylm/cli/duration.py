@@ -39,11 +39,11 @@ def training_tokens(read: Read, tokens_per_epoch: int | None) -> int | None:
     return own * (1 + len(read["seeds"].more)) + sweep.tokens * len(sweep.settings)
 
 
-def training_seconds(read: Read, vocab_size: int, tokens: int, device: Any) -> tuple[float, float]:
-    """(operations, about how many seconds they take here)."""
+def training_seconds(read: Read, vocab_size: int, tokens: int, device: Any) -> float:
+    """About how long training on so many tokens takes here."""
     model, width = read["model"], read["embedding"].width
     train = resolved(read["train"], device)
     count = tokens * summary(blank_model(model, vocab_size, width, train.recompute))["training_flop_per_token"]
     shape = min(train.batch_size * model.context, MOST_ROWS), width, model.feed_forward
     speed = products_per_s(*shape, train.precision, device, read["runtime"].threads)
-    return count, count / (SHARE * speed)
+    return count / (SHARE * speed)

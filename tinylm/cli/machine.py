@@ -165,10 +165,9 @@ def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> I
     if tokens is None:
         yield Finding("training time", "not known before all stories are read")
         return
-    operations, seconds = training_seconds(read, vocab_size, tokens, pick_device(read["runtime"].device))
+    seconds = training_seconds(read, vocab_size, tokens, pick_device(read["runtime"].device))
     told = f"{seconds / 60:,.0f} min" if seconds >= 90 else f"{seconds:,.0f} s"
-    counted = f"{tokens:,} tokens, {operations:.1e} operations"
-    yield Finding("training time", f"about {told} if nothing else runs ({counted}; an estimate), benches not counted")
+    yield Finding("training time", f"about {told}: {tokens:,} tokens, all runs together")
 
 
 def check_machine(read: Read, vocab_size: int | None, tokens_per_epoch: int | None = None) -> Iterator[Finding]:

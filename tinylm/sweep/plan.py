@@ -113,9 +113,8 @@ def open_sweep(name: str | None) -> Sweep:
     found = sorted((_root() / FOLDER).glob("*/sweep.json"), key=lambda path: path.stat().st_mtime)
     names = [path.parent.name for path in found]
     if not found or name not in (None, *names):
-        raise InputError(
-            f"{FOLDER}: no sweep {name or 'yet'}; allowed: {' | '.join(names) or 'tinylm sweep -S begins one'}"
-        )
+        begin = "begin one with tinylm sweep -S KEY=VALUE,VALUE"
+        raise InputError(f"{FOLDER}: no sweep {name}; allowed: {' | '.join(names)}" if names else f"no sweep yet; {begin}")
     return Sweep(**read_json(found[names.index(name) if name else -1].parent / "sweep.json"))
 
 
