@@ -114,7 +114,9 @@ def open_sweep(name: str | None) -> Sweep:
     names = [path.parent.name for path in found]
     if not found or name not in (None, *names):
         begin = "begin one with tinylm sweep -S KEY=VALUE,VALUE"
-        raise InputError(f"{FOLDER}: no sweep {name}; allowed: {' | '.join(names)}" if names else f"no sweep yet; {begin}")
+        raise InputError(
+            f"{FOLDER}: no sweep {name}; allowed: {' | '.join(names)}" if names else f"no sweep yet; {begin}"
+        )
     return Sweep(**read_json(found[names.index(name) if name else -1].parent / "sweep.json"))
 
 
