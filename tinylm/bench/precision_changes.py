@@ -38,8 +38,8 @@ class Changes:
         if not found:
             return f"{self.precision}: no token to compare with fp32"
         return (
-            f"{self.precision}: {found['changed_greedy_share']:.2%} of the likeliest tokens differ from fp32's, perplexity "
-            f"{found['perplexity_fp32']:#.4g} -> {found['perplexity']:#.4g} (over these {self.tokens} tokens)"
+            f"{self.precision}: {found['changed_greedy_share']:.2%} of the likeliest tokens differ from fp32's, "
+            f"perplexity {found['perplexity_fp32']:#.4g} -> {found['perplexity']:#.4g} ({self.tokens} tokens)"
         )
 
 
