@@ -99,3 +99,17 @@ def test_words_with_like_neighbours_have_like_vectors():
     assert info["std"] == pytest.approx(0.05, rel=0.2)
     assert matrix[tok.sos_id].any()
     assert not matrix[tok.pad_id].any()
+
+
+def test_the_number_of_threads_changes_no_bit():
+    ids = np.random.default_rng(1).integers(0, 3000, 200_000)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(count_vectors(ids, 3000, 64, 2, seed=1))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(*found)

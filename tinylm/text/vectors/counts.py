@@ -20,11 +20,19 @@ _AT_ONCE = 4_000_000  # tokens whose pairs are sorted together
 
 
 def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int) -> np.ndarray:
-    """(size, width) float32 of mean square 1 over the ids that occur; the rows of all others are zero."""
+    """(size, width) float32 of mean square 1 over the ids that occur; the rows of all others are zero.
+
+    The same bits on any number of cores.
+    """
     places, counts = count_pairs(ids[:COUNTED], size, window)
     vectors = np.zeros((size, width), dtype=np.float32)
     if len(places):
-        found = left_vectors(positive_information(places, counts, size), min(width, size), seed)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # torch's sums follow the number of threads; more would save 5 % of the time
+        try:
+            found = left_vectors(positive_information(places, counts, size), min(width, size), seed)
+        finally:
+            torch.set_num_threads(threads)
         occur = np.unique(places // size)  # elsewhere rounding alone
         vectors[occur, : found.shape[1]] = found.numpy()[occur]
         vectors /= np.sqrt(np.square(vectors[occur]).mean()) or np.float32(1.0)
