@@ -212,7 +212,7 @@ def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text, said):
     ("words", "said"),
     [
         (["--node", "65"], "--node 65; allowed: a number > 0, at most 64"),
-        (["--vocabulary", "9" * 30], "--vocabulary 9+; allowed: a number > 0, at most 1e+08"),
+        (["--vocabulary", "9" * 30], r"--vocabulary 9+; allowed: a number > 0, at most 1e\+08"),
         (["--write", "page.md"], "page.md: no lines"),
         (["--write", "."], "--write . is a folder"),
     ],
@@ -220,7 +220,7 @@ def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text, said):
 def test_what_planning_cannot_use_is_named_before_its_table(tmp_path, monkeypatch, capsys, words, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["planning", *words])
-    with pytest.raises(InputError, match=said.replace("+08", r"\+08")):
+    with pytest.raises(InputError, match=said):
         planning.main()
     assert not capsys.readouterr().out
 

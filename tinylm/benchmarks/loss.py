@@ -295,10 +295,10 @@ def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 def _recipe(path: Path) -> dict[str, Any]:
     """Changes of sections from a JSON file. Raises InputError."""
+    refuse_endless(path)
     try:
-        refuse_endless(path)
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (InputError, OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"--recipe {path}: {error}; allowed: a JSON file") from None
     if not isinstance(found, dict) or not all(
         key in SECTIONS and isinstance(part, dict) for key, part in found.items()

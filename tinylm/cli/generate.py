@@ -39,10 +39,10 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together or are out of range, before anything is loaded."""
     beams, n_best = arguments.beams, arguments.n_best
     if arguments.greedy and arguments.temperature_end is not None:
-        raise InputError("--temperature-end goes not with --greedy, which is temperature 0 throughout")
+        raise InputError("--temperature-end does not go with --greedy, which is temperature 0 throughout")
     for name in SAMPLING if beams is not None else OF_BEAMS:
         if getattr(arguments, name) is not None:
-            raise InputError(f"{_option(name)} goes {'not with' if beams is not None else 'only with'} --beams")
+            raise InputError(f"{_option(name)} {'does not go with' if beams is not None else 'goes only with'} --beams")
     if not 0 <= arguments.max_tokens <= MAX_TOKENS:
         raise InputError(f"--max-tokens {arguments.max_tokens}; allowed: 0 to {MAX_TOKENS}")
     if beams is not None and beams < 1:

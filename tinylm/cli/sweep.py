@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     begun = [option for option in ("status", "resume") if getattr(arguments, option) is not None]
     new = [option for option in ("seeds", "name", "halving") if getattr(arguments, option) is not None]
     if begun and (new or arguments.to != LAST):
-        raise InputError(f"--{begun[0]} goes not with --{(new or ['to'])[0]}, which is for a new sweep")
+        raise InputError(f"--{begun[0]} does not go with --{(new or ['to'])[0]}, which is for a new sweep")
     if arguments.status is not None:
         sweep = plan.open_sweep(arguments.status or None)
         print(plan.table(sweep, sweep.numbers))
