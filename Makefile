@@ -29,7 +29,7 @@ setup: .venv/.ready
 
 # $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
 step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
-SIZES = some 150, 0.4 GB to fetch and 2 GB on the disk (4 and 8 GB if torch comes with CUDA)
+SIZES = some 160, 0.3 GB to fetch and 2 GB on the disk (4 and 8 GB if torch comes with CUDA)
 INSTALL = $(BIN)/python -m tinylm.host.installing
 PIP_INSTALL = $(INSTALL) $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -c constraints.txt -e
 # uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails

@@ -21,7 +21,7 @@ from tinylm.benchmarks.interleaved import Contender, spread, trials
 from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, clone, count, options_of
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import TINY
-from tinylm.host.command import CommandFailed
+from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.runtime import Progress
 
 ONE = {"median": 2.0, "low": 1.0, "high": 3.0, "turns": 3}
@@ -383,3 +383,22 @@ def test_foreign_files_are_no_results(tmp_path, monkeypatch, results, held):
     with pytest.raises(InputError, match=f"--results .*{results}.*; allowed: "):
         options_of(parser.parse_args(["--results", results, "--page", "page.md"]))
     assert (tmp_path / results).read_text() == held
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--threads", "1e14"], r"^--threads 100000000000000; allowed: 1 to 1024"),
+        (["--work", "params.yaml"], r"^--work params\.yaml: a file; allowed: a folder"),
+        (["--turns", "0"], r": 0; allowed: a whole number >= 1; python -m x --help lists what is allowed$"),
+        (["--no-such", "3"], r"^python -m x: unrecognized arguments: --no-such 3; "),
+    ],
+)
+def test_options_out_of_range_are_refused(tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("train: {}\n")
+    parser = Parser(prog="python -m x")
+    add_options(parser)
+    with pytest.raises(InputError, match=said):
+        options_of(parser.parse_args(words))
+    assert (tmp_path / "params.yaml").read_text() == "train: {}\n"

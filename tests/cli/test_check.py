@@ -90,6 +90,7 @@ def test_a_folder_in_order_has_no_problem(capsys):
     lines = captured.out.splitlines()
     assert [line.split()[0] for line in lines[: len(SECTIONS)]] == list(SECTIONS)
     assert all(line.endswith("ok") for line in lines)
+    assert len({line.split("  ")[0] for line in lines}) == len(lines)
     for word in ("heads", "python", "memory", "disk", "git", "dvc"):
         assert any(line.startswith(word) for line in lines)
 

@@ -240,12 +240,23 @@ def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
     assert named in captured.err
 
 
-@pytest.mark.parametrize("words", [["speak"], ["generate", "a", "--greedy", "--beams", "2"], ["generate", "--temp"]])
-def test_unknown_words_exit_2(words, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    assert "usage: tinylm" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["speak"], "tinylm: argument COMMAND: invalid choice: 'speak'"),
+        (["generate", "a", "--greedy", "--beams", "2"], "tinylm generate: argument --beams: not allowed with"),
+        (["generate", "--temp"], "tinylm generate: unrecognized arguments: --temp; tinylm generate --help lists"),
+        (["generate", "a", "--top-k", "1.5"], "tinylm generate: argument --top-k: invalid int value: '1.5'"),
+        (["generate", "--\x1b[2J"], "unrecognized arguments: --⟨U+001B⟩[2J"),
+    ],
+)
+def test_unknown_words_are_one_line_and_exit_2(words, named, capsys):
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert named in captured.err
 
 
 def test_without_a_command_it_prints_its_help(capsys):

@@ -10,7 +10,7 @@ import pytest
 from dvc.cli import DvcParserError, parse_args
 
 from tests.support import reruns
-from tinylm.base.config import load_params, parse_yaml
+from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli.arguments import PURPOSES, make_parser
 from tinylm.presets.write import names
 from tinylm.studies.study_plan import read_studies
@@ -82,8 +82,10 @@ def problem(words: list[str], stages: list[str]) -> str | None:
             return None
         try:
             arguments = make_parser().parse_args(rest)
-        except SystemExit as stop:  # 0: it prints something and ends
-            return f"tinylm does not understand it: exit code {stop.code}" if stop.code else None
+        except SystemExit:  # it prints something, such as its help, and ends
+            return None
+        except InputError as error:
+            return f"tinylm does not understand it: {error}"
         known = {"preset": names(), "study": list(read_studies())}.get(rest[0], [])
         name = getattr(arguments, "name", None)
         return None if not known or name is None or name in known else f"no {rest[0]} {name}"

@@ -213,6 +213,7 @@ def test_settings_are_set_beside_the_first_seed_by_seed_and_corrected_for_their_
         (["study", "try-rates", "--seeds", "1,x"], "--seeds 1,x; allowed: different whole numbers"),
         (["study", "try-rates", "--seeds", "1,1"], "--seeds 1,1"),
         (["study", "try-rates", "--threads", "0"], "--threads 0; allowed: 1 to 1024"),
+        (["study", "--list", "--table"], "argument --table: not allowed with argument --list"),
         (["study", "try-rates", "--table"], "study try-rates is not in docs/studies; allowed: none yet"),
     ],
 )

@@ -1,15 +1,14 @@
 """`make bench`: runs every line, or those named, one after the other; earlier results of other lines are kept."""
 
-import argparse
 import sys
 
 from tinylm.benchmarks.lines import LINES, line, run_line
 from tinylm.benchmarks.options import add_options, known, options_of
-from tinylm.host.command import CommandFailed, guard
+from tinylm.host.command import CommandFailed, Parser, guard
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks", description=__doc__)
     parser.add_argument("lines", nargs="*", metavar="LINE", help=f"default: all: {' '.join(LINES)}")
     add_options(parser)
     arguments = parser.parse_args()

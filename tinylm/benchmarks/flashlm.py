@@ -11,7 +11,6 @@ stories as one stream, non-overlapping windows of its context, every token count
     FLASHLM=../FlashLM python -m tinylm.benchmarks.flashlm --minutes 30
 """
 
-import argparse
 import json
 import math
 import re
@@ -32,7 +31,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.benchmarks import record
 from tinylm.benchmarks.options import above_zero, clone
-from tinylm.host.command import CommandFailed, guard
+from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.workers import cores
 from tinylm.text.stories import read_stories
 from tinylm.text.tokens.token_store import TokenStore
@@ -111,7 +110,7 @@ def score(folder: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.flashlm", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks.flashlm", description=__doc__)
     parser.add_argument("--minutes", type=above_zero, default=120, help="default %(default)g, as it has")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

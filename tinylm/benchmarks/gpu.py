@@ -5,7 +5,6 @@ prompt, and the 5,000 iterations of coding report (D) (preset gpt2-bpe), shorten
 Counted goals for one H200: 2.5 M tokens/s, 8,000 tokens/s, 45 s; their arithmetic is in docs/reference/benchmarks.md.
 """
 
-import argparse
 import dataclasses
 import sys
 import time
@@ -23,7 +22,7 @@ from tinylm.benchmarks import shape as shapes
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import seconds
 from tinylm.cost.describe import summary
-from tinylm.host.command import guard, is_out_of_memory
+from tinylm.host.command import Parser, guard, is_out_of_memory
 from tinylm.host.runtime import conditions
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.training.trainer import Trainer, TrainSettings
@@ -177,7 +176,7 @@ def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.gpu", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks.gpu", description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script, tiny")
     parser.add_argument("--results", type=Path, default=RESULTS, help="default %(default)s")
     given = parser.parse_args()

@@ -5,7 +5,6 @@ its size. `python -m tinylm.benchmarks.growth [AXIS...]` writes docs/growth.json
 docs/reference/benchmarks.md.
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from tinylm.benchmarks.interleaved import spread
 from tinylm.benchmarks.options import Entry, Options, add_options, known, options_of
 from tinylm.benchmarks.record import GROWTH, load, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
-from tinylm.host.command import guard
+from tinylm.host.command import Parser, guard
 from tinylm.host.runtime import conditions, in_words
 from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
@@ -127,7 +126,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.growth", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks.growth", description=__doc__)
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"default: all: {' '.join(AXES)}")
     add_options(parser, RESULTS)
     given = parser.parse_args()

@@ -13,7 +13,6 @@ ids, lower-case, without punctuation, quotes as published; <sos> and <eos> are i
 cent of the train stories are held out for choosing; nothing trains on them.
 """
 
-import argparse
 import dataclasses
 import itertools
 import json
@@ -35,7 +34,7 @@ from tinylm.benchmarks.lines import run_line
 from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, count, options_of
 from tinylm.benchmarks.record import Row, against
 from tinylm.benchmarks.shape import Shape, of_size, section
-from tinylm.host.command import guard
+from tinylm.host.command import Parser, guard
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.write import FOLDER
 from tinylm.text.corpus.splits import DataSettings, write_stories
@@ -314,7 +313,7 @@ def _recipe(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.loss", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks.loss", description=__doc__)
     add_options(parser)
     plan = Plan()
     parser.add_argument("--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s")

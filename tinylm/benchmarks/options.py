@@ -157,6 +157,10 @@ def options_of(arguments: argparse.Namespace) -> Options:
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
     _check_outputs(given["results"], given["page"])
+    if given["threads"] > 1024:
+        raise InputError(f"--threads {given['threads']}; allowed: 1 to 1024")
+    if given["work"].exists() and not given["work"].is_dir():
+        raise InputError(f"--work {given['work']}: a file; allowed: a folder, or a new one")
     if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
     clones: dict[str, Any] = {name: clone(name.upper(), holds) for name, holds in CLONES.items()}

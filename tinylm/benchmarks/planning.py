@@ -7,7 +7,6 @@ with the data, at a fixed number of tokens per parameter (Hoffmann et al. 2022),
 and token.
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from tinylm.base.paths import output_file
 from tinylm.benchmarks import record
 from tinylm.benchmarks.shape import WORD_50K, untrained
 from tinylm.cost.describe import summary
-from tinylm.host.command import guard
+from tinylm.host.command import Parser, guard
 
 SCALES = (1, 10, 1000)
 MOST = {"node": 64, "vocabulary": 10**8}
@@ -165,7 +164,7 @@ def table(a: Assumptions) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tinylm.benchmarks.planning", description=__doc__)
+    parser = Parser(prog="python -m tinylm.benchmarks.planning", description=__doc__)
     for field in dataclasses.fields(Assumptions):
         kind = int if field.type is int else float
         name = f"--{field.name.replace('_', '-')}"

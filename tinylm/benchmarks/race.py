@@ -8,7 +8,6 @@ A result is a record if it has three seeds or more, its median time is within th
 seeds alone make so much of a difference (`compare.statistics`). The first of its race needs none to be better than.
 """
 
-import argparse
 import re
 import statistics
 import time
@@ -21,7 +20,7 @@ from tinylm.base.paths import DATA
 from tinylm.benchmarks import record
 from tinylm.benchmarks.lines import run_line
 from tinylm.benchmarks.options import Options, add_options, options_of
-from tinylm.host.command import CommandFailed
+from tinylm.host.command import CommandFailed, Parser
 from tinylm.host.runtime import duration
 from tinylm.presets.write import Values, flatten
 from tinylm.sweep import plan
@@ -64,7 +63,7 @@ def to_loss(race: str, seeds: tuple[int, ...]) -> None:
 
     if race not in LOSSES:
         raise InputError(f"race {race}; allowed: {' | '.join([*LOSSES, *RACES])}")
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     add_options(parser)
     chosen = loss.Plan(horizons=(round(float(race[:-1]) * 1e6),), seeds=seeds)
     run_line(

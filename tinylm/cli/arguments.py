@@ -12,17 +12,11 @@ from typing import Any, NoReturn
 import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.base.printable import visible
 from tinylm.cli import compare, export, handin, plan, publish, race, standin, sweep
-from tinylm.host.command import guard, printing_is_all
+from tinylm.host.command import Parser, guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
 Arguments = argparse.Namespace
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        super().error(visible(message))  # it repeats what was typed, control characters and all
 
 
 class _Version(argparse.Action):
@@ -213,12 +207,13 @@ RECORD_EXAMPLES = """\
 def _add_record(commands: Any) -> None:
     parser = _command(commands, "record", RECORD_EXAMPLES, RECORD_NOTES)
     parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's name")
-    parser.add_argument("--list", action="store_true", help="name what is recorded")
-    parser.add_argument("--table", action="store_true", help="print the table of docs/reference/results.md")
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="name what is recorded")
+    instead.add_argument("--table", action="store_true", help="print the table of docs/reference/results.md")
+    instead.add_argument(
         "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
     )
-    parser.add_argument("--check", action="store_true", help="count again what was counted of the sources' material")
+    instead.add_argument("--check", action="store_true", help="count again what was counted of the sources' material")
     parser.add_argument(
         "--samples", metavar="FILE", help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity"
     )
@@ -243,8 +238,9 @@ def _add_study(commands: Any) -> None:
     parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
     parser.add_argument("--threads", type=int, metavar="N", help="of each run (default: runtime.threads)")
     sweep.add_places(parser)
-    parser.add_argument("--list", action="store_true", help="name the studies and their questions")
-    parser.add_argument("--table", action="store_true", help="print what docs/studies/NAME.json holds")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="name the studies and their questions")
+    instead.add_argument("--table", action="store_true", help="print what docs/studies/NAME.json holds")
 
 
 def _add_exchange(commands: Any) -> None:
@@ -260,7 +256,7 @@ def _add_exchange(commands: Any) -> None:
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     listed = "\n".join(f"  {name:9}  {purpose}" for name, purpose in PURPOSES.items())
-    parser = _Parser(
+    parser = Parser(
         prog="tinylm",
         description="A small laboratory for language models. `dvc repro` runs the pipeline.",
         epilog=f"commands:\n{listed}\n\n`tinylm COMMAND --help` shows a command's options and examples.",
@@ -344,7 +340,7 @@ def _run(words: Sequence[str] | None) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, see `guard`; argparse itself exits with 2."""
+    """Run one command and return its exit code, see `guard`."""
     share_cores()
     bound_kernel_caches()
     return guard(lambda: _run(words), prints=True)  # as --help does

@@ -114,7 +114,7 @@ def make(read: Read, folder: Path) -> Made:
     except OSError as error:
         return Made([Finding("stories", "", note=f"not tried: {error.strerror or error}")])
     stores = {split: TokenStore(folder / "tokens", split) for split in counts}
-    size = Finding("vocabulary", f"{len(tokenizer):,} ids{'' if whole else ' in the beginning'}")
+    size = Finding("vocabulary" if whole else "vocabulary so far", f"{len(tokenizer):,} ids")
     return Made([said, size], tokenizer, stores, whole, whole_evaluation)
 
 

@@ -1,5 +1,6 @@
 """What every command and stage shares: exit codes, and one clear line instead of a traceback."""
 
+import argparse
 import contextlib
 import errno
 import io
@@ -10,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
@@ -21,6 +22,20 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 class CommandFailed(Exception):
     """A run that cannot continue, for a reason given in one line (exit code 1)."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Options of a command that `guard` runs: what is wrong with them is one line too, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{self.prog}: {message}; {self.prog} --help lists what is allowed")
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        """A command that finds an unknown option says so itself: the parser above it would name its own --help."""
+        found, unknown = super().parse_known_args(*given, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 class Interrupted(BaseException):

@@ -234,7 +234,7 @@ def _accumulation(s: SimpleNamespace) -> Iterator[Finding]:
             f"accum_sweep.tokens = {s.accum_sweep.tokens}; allowed: at least {update}, one update of accumulation "
             f"{largest} x batch_size x model.context"
         )
-    yield Finding("accum_sweep", f"{s.accum_sweep.tokens:,} tokens, {update:,} at most in its largest update", problem)
+    yield Finding("accum_sweep tokens", f"{s.accum_sweep.tokens:,}, {update:,} at most in its largest update", problem)
 
 
 @_rule("data", "evaluate", "beam_bench", "kv_bench")
@@ -260,4 +260,4 @@ def _seeds(s: SimpleNamespace) -> Iterator[Finding]:
     problem = ""
     if s.train.seed in s.seeds.more:
         problem = f"seeds.more names {s.train.seed}; allowed: seeds other than train.seed"
-    yield Finding("seeds", ", ".join(map(str, (s.train.seed, *s.seeds.more))), problem)
+    yield Finding("seeds to train", ", ".join(map(str, (s.train.seed, *s.seeds.more))), problem)

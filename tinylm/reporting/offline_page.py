@@ -5,12 +5,11 @@ CDN. `python -m tinylm.reporting.offline_page PATH` writes ours; DVC uses it aft
 `dvc config --local plots.html_template PATH` (a path relative to .dvc).
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from tinylm.base.files import atomic_write
-from tinylm.host.command import guard
+from tinylm.host.command import Parser, guard
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -50,7 +49,7 @@ def offline_page() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the page in which dvc plots shows its charts offline.")
+    parser = Parser(description="Write the page in which dvc plots shows its charts offline.")
     parser.add_argument("path", type=Path, help="file to write")
     path: Path = parser.parse_args().path
     with atomic_write(path) as handle:
