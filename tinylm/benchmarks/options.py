@@ -17,6 +17,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.base.paths import output_file
 from tinylm.benchmarks.interleaved import ROOT, Contender
+from tinylm.host.runtime import MOST_THREADS
 from tinylm.host.workers import cores
 
 CLONES = {"nanogpt": "model.py", "nanochat": "nanochat/gpt.py", "llama2c": "run.c"}  # each with a file of it
@@ -157,8 +158,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
     given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
     _check_outputs(given["results"], given["page"])
-    if given["threads"] > 1024:
-        raise InputError(f"--threads {given['threads']}; allowed: 1 to 1024")
+    if given["threads"] > MOST_THREADS:
+        raise InputError(f"--threads {given['threads']}; allowed: 1 to {MOST_THREADS}")
     if given["work"].exists() and not given["work"].is_dir():
         raise InputError(f"--work {given['work']}: a file; allowed: a folder, or a new one")
     if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones

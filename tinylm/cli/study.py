@@ -4,6 +4,7 @@ import argparse
 
 from tinylm.base.config import InputError, load_params
 from tinylm.cli.sweep import Places
+from tinylm.host.runtime import MOST_THREADS
 from tinylm.studies import study_plan
 
 
@@ -18,8 +19,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.table:
         print(study_plan.table(study_plan.recorded(study)["settings"]))
         return
-    if arguments.threads is not None and not 1 <= arguments.threads <= 1024:
-        raise InputError(f"--threads {arguments.threads}; allowed: 1 to 1024")
+    if arguments.threads is not None and not 1 <= arguments.threads <= MOST_THREADS:
+        raise InputError(f"--threads {arguments.threads}; allowed: 1 to {MOST_THREADS}")
     params = load_params()
 
     from tinylm.studies import ledger

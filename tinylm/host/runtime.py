@@ -13,12 +13,14 @@ from typing import Any
 from tinylm.base.config import setting
 from tinylm.base.machine import instructions
 
+MOST_THREADS = 1024
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """Section `runtime`; no stage lists it."""
 
-    threads: int = setting(low=1, high=1024)
+    threads: int = setting(low=1, high=MOST_THREADS)
     workers: int | None = setting(low=1, high=1024)
     device: str = setting(choices=("auto", "cpu", "cuda"))
     log_every_s: float = setting(above=0.0)
