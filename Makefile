@@ -2,15 +2,13 @@
 # make test      set up everything, then run the tests that a change usually breaks (aim: 4 minutes on two quiet cores)
 # make test-all  those, then the rest
 # make lint      format, style and types
+# make size      lines and density of each package, and the budgets of ARCHITECTURE.md
 # make deps      write the code that each stage depends on into dvc.yaml
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      10,000 damaged files for every parser and reader
-# make torture   kill, fill and damage a small pipeline at random, then compare its bytes (KILLS=100)
 # make kills     kill every stage at each write, fsync and rename that it makes
-# make cost      what snapshots, sums, fsyncs and checks cost the run of params.yaml
 # make coverage  branch coverage of the tests, every process counted
-# make mutants   change small things in the core, one at a time, and see whether a test fails
 # make bench     every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, NANOCHAT=, LLAMA2C=: clones)
 # make bench-gpu all figures of a CUDA card in one call of under 8 minutes
 # make growth    how cost grows, as pictures with the counted limits
@@ -23,7 +21,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro story test test-all lint deps golden fuzz torture kills cost coverage mutants peers bench bench-gpu growth clean
+.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz kills coverage peers bench bench-gpu growth clean
 
 setup: .venv/.ready
 
@@ -41,7 +39,7 @@ MADE_IN = sed -n 's|^command = .* -m venv [^/]*/|/|p' .venv/pyvenv.cfg 2>/dev/nu
 unmoved:
 	@made=$$($(MADE_IN)); test -z "$$made" || test "$$made" -ef .venv || { echo '$(MOVED)' >&2; exit 2; }
 
-.venv/.ready: pyproject.toml constraints.txt tinylm/reporting/offline_page.py | unmoved
+.venv/.ready: pyproject.toml constraints.txt tinylm/report/offline_page.py | unmoved
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python {v[0]}.{v[1]} is too old: 3.11 or newer is needed (make PYTHON=python3.11)" if v < (3, 11) else 0)'
 	$(call step,setup 1/3: environment .venv,$(PYTHON) -m venv .venv)
 ifneq ($(shell command -v uv 2>/dev/null),)
@@ -51,7 +49,7 @@ else
 	@echo 'setup 2/3: packages by pip, $(SIZES); 2 to 10 minutes (less where uv is installed)'
 	@$(PIP_INSTALL) '.[dev]'
 endif
-	$(call step,setup 3/3: offline page for dvc plots,{ $(BIN)/python -m tinylm.reporting.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html; })
+	$(call step,setup 3/3: offline page for dvc plots,{ $(BIN)/python -m tinylm.report.offline_page .dvc/plots_page.html && $(BIN)/dvc config --quiet --local plots.html_template plots_page.html; })
 	@touch $@
 
 repro: setup
@@ -70,9 +68,6 @@ fuzz: setup
 
 kills: setup
 	python -m tests.faults.kills
-
-cost: setup
-	python -m tests.faults.cost
 
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
@@ -93,9 +88,6 @@ growth: setup
 bench-gpu: setup
 	python -m tinylm.benchmarks.gpu
 
-torture: setup
-	python -m tests.torture.run $(or $(KILLS),100)
-
 .venv/.measure: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'
 	@touch $@
@@ -107,9 +99,6 @@ coverage: setup .venv/.measure
 	coverage combine --quiet
 	coverage report --fail-under=95
 
-mutants: setup .venv/.measure
-	python -m tests.mutants.run
-
 test: setup
 	$(PYTEST) -m "not full"
 
@@ -118,6 +107,9 @@ test-all: test
 
 deps: setup
 	python -m tinylm.cli.stage_deps
+
+size: setup
+	python -m tests.support.size
 
 lint: setup
 	ruff format --check .

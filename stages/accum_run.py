@@ -14,7 +14,7 @@ from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import write_times
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.training.settings import TrainSettings
+from tinylm.train.settings import TrainSettings
 
 
 def chosen(arguments: list[str], settings: tuple[int, ...]) -> int:
@@ -41,7 +41,10 @@ def main() -> None:
     print(f"conditions: {in_words(measured_on)}", flush=True)
 
     result = measure.in_own_process(accum.measure_run, task)
-    if result.get("error") not in (None, measure.OOM):  # a sweep may record a lack of memory, no other failure
+    if result.get("error") not in (
+        None,
+        measure.OOM,
+    ):  # a sweep may record a lack of memory, no other failure
         raise CommandFailed(f"accumulation {accumulation}: {result['error']}")
     if "error" in result:
         print(f"accumulation {accumulation}: not measured: {result['error']}", file=sys.stderr)
@@ -50,7 +53,9 @@ def main() -> None:
             f"accumulation {accumulation}: held-out loss {result['held_out'][-1][3]:.4f} after "
             f"{result['updates']} updates, peak {result['peak_mib'] or 0:.1f} MiB"
         )
-    timed = {name: result.pop(name) for name in accum.TIMED if name in result} | {"conditions": measured_on}
+    timed = {name: result.pop(name) for name in accum.TIMED if name in result} | {
+        "conditions": measured_on
+    }
     known = {"setting": f"accumulation {accumulation}", "accumulation": accumulation}
     write_json(paths.accum_run(accumulation), {**known, **result}, sealed=True)
     write_times(f"accum_run_{accumulation}", "accum_run", paths.accum_run(accumulation), timed)

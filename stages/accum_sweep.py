@@ -15,7 +15,7 @@ from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import read_times, stage_time
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.training.settings import TrainSettings
+from tinylm.train.settings import TrainSettings
 
 
 def main() -> None:
@@ -27,20 +27,34 @@ def main() -> None:
     train = read_section(params, "train", TrainSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     keep_only(paths.ACCUM, set(map(str, settings.settings)))
-    runs = [read_json(paths.accum_run(number), f"accum_run@{number}") for number in sorted(settings.settings)]
+    runs = [
+        read_json(paths.accum_run(number), f"accum_run@{number}")
+        for number in sorted(settings.settings)
+    ]
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
     measured_on = conditions(pick_device(runtime.device), runtime.threads)
-    results = accum.run([accum.make_task(number, settings, model, train, runtime) for number in by_number])
+    results = accum.run(
+        [accum.make_task(number, settings, model, train, runtime) for number in by_number]
+    )
     timed, not_timed = measure.split_failures("accum_sweep", results)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
     write_results("accum_sweep", merged, loss=lowest)
     for axis, rows in sweep.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
-    memory = {number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number)) for number in by_number}
-    costs, missing = sweep.costs({number: found or {} for number, found in memory.items()}, timed, accum.TIMES)
-    known = {"settings": costs, "not_measured": failed + not_timed + missing, "measured": sweep.MEASURED}
+    memory = {
+        number: read_times(f"accum_run_{number}", "accum_run", paths.accum_run(number))
+        for number in by_number
+    }
+    costs, missing = sweep.costs(
+        {number: found or {} for number, found in memory.items()}, timed, accum.TIMES
+    )
+    known = {
+        "settings": costs,
+        "not_measured": failed + not_timed + missing,
+        "measured": sweep.MEASURED,
+    }
     stage_time("accum_sweep", start, measured_on, known)
     for answer in merged["answers"]:
         print(answer)

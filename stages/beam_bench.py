@@ -17,8 +17,8 @@ from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.presets.sections import stage_params
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 
@@ -39,8 +39,12 @@ def main() -> None:
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     prompts = beam.story_prompts(evaluation, settings, tokenizer.sos_id)
     judged = []
-    if read_json(paths.figures("download"), "download")["source"] == "storybook":  # whose generator can tell
-        judged = beam.story_prompts(evaluation, dataclasses.replace(settings, prompts=beam.JUDGED), tokenizer.sos_id)
+    if (
+        read_json(paths.figures("download"), "download")["source"] == "storybook"
+    ):  # whose generator can tell
+        judged = beam.story_prompts(
+            evaluation, dataclasses.replace(settings, prompts=beam.JUDGED), tokenizer.sos_id
+        )
     print(f"conditions: {in_words(measured_on)}", flush=True)
 
     tasks = beam.make_tasks(
@@ -48,15 +52,22 @@ def main() -> None:
         model=paths.MODELS, tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
     )  # fmt: skip
     measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
-    found = {result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty) for result in measured}
+    found = {
+        result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty)
+        for result in measured
+    }
     stated = beam.conditions(settings, decode)
     methods = {}
     greedy = next((result for result in measured if result["setting"] == "greedy"), None)
     for result in measured:
-        figures = beam.quality(result, found[result["setting"]]) | beam.judge(result, tasks[0], tokenizer)
+        figures = beam.quality(result, found[result["setting"]]) | beam.judge(
+            result, tasks[0], tokenizer
+        )
         compared = beam.against_greedy(result, greedy, decode.seed) if greedy else {}
         methods[result["setting"]] = stated | figures | compared
-    side_by_side = [[row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows]
+    side_by_side = [
+        [row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows
+    ]
     write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
@@ -67,11 +78,18 @@ def main() -> None:
     widths = {task.name: task.width or 1 for task in tasks}
     plotted = [
         (name, widths[name], series, row[figure])
-        for figure, series in (("tokens_per_s", "one prompt"), ("batch_tokens_per_s", "all prompts at once"))
+        for figure, series in (
+            ("tokens_per_s", "one prompt"),
+            ("batch_tokens_per_s", "all prompts at once"),
+        )
         for name, row in speeds.items()
     ]
     tables = {paths.plot("beam_bench_time"): [("method", "width", "series", "value"), *plotted]}
-    known = {"methods": speeds, "not_measured": failed + missing, "measured": beam.measured(settings)}
+    known = {
+        "methods": speeds,
+        "not_measured": failed + missing,
+        "measured": beam.measured(settings),
+    }
     stage_time("beam_bench", start, measured_on, known, tables)
 
 

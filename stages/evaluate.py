@@ -13,22 +13,22 @@ from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.bench.both_ways import samples_both_ways
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.attention_maps import map_arrays, opening_sentences, write_arrays
+from tinylm.evaluate.baselines import baselines, count_ngrams
+from tinylm.evaluate.continuations import EvaluateSettings, evaluation_prompts, sample_stories
+from tinylm.evaluate.heads import heads_over_training, measure_heads
+from tinylm.evaluate.memorised import measure_memorised
+from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
+from tinylm.evaluate.sense_methods import judge_methods, over_training
+from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
 from tinylm.presets.sections import stage_params
-from tinylm.scoring.attention_maps import map_arrays, opening_sentences, write_arrays
-from tinylm.scoring.baselines import baselines, count_ngrams
-from tinylm.scoring.continuations import EvaluateSettings, evaluation_prompts, sample_stories
-from tinylm.scoring.heads import heads_over_training, measure_heads
-from tinylm.scoring.memorised import measure_memorised
-from tinylm.scoring.minimal_pairs import judge_pairs, untrained_like
-from tinylm.scoring.sense_methods import judge_methods, over_training
-from tinylm.scoring.split_score import headline, score_split
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def _say(part: int, what: str) -> None:
@@ -52,17 +52,26 @@ def main() -> None:
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     scored = split.figures
     _say(2, f"n-grams of {len(train):,} train stories")
-    ngrams, unigrams = (count_ngrams(train, config["layout"], order) for order in (settings.ngram_order, 1))
+    ngrams, unigrams = (
+        count_ngrams(train, config["layout"], order) for order in (settings.ngram_order, 1)
+    )
     corpus = read_json(paths.figures("download"), "download")
-    log_prob = None if scored["unknown_share"] else corpus["splits"]["evaluation"].get("log_prob_nats")
+    log_prob = (
+        None if scored["unknown_share"] else corpus["splits"]["evaluation"].get("log_prob_nats")
+    )
     scored["baselines"] = baselines(evaluation, config["layout"], ngrams, unigrams, log_prob)
 
-    _say(3, f"{len(prompts)} continuations: how good, how far from train stories, and whether they make sense")
+    _say(
+        3,
+        f"{len(prompts)} continuations: how good, how far from train stories, and whether they make sense",
+    )
     scored["samples"], tables, rows = sample_stories(model, tokenizer, prompts, settings, decode)
     scored["cache"], both_ways = samples_both_ways(model, tokenizer, prompts, settings, decode)
     scored["memorised"], tables["memorised"] = measure_memorised(rows, tokenizer, train, settings)
     if corpus["source"] == "storybook" and settings.prompts == "starts":  # whose generator can tell
-        scored["sense"], tables["sense"] = judge_methods(model, tokenizer, prompts, rows, ngrams, settings, decode)
+        scored["sense"], tables["sense"] = judge_methods(
+            model, tokenizer, prompts, rows, ngrams, settings, decode
+        )
         written = read_json(paths.MODEL_SAMPLES, "train")
         scored["sense"]["training"] = over_training(written, settings.bootstrap, settings.seed)
 
@@ -70,17 +79,28 @@ def main() -> None:
     kept, vectors = [*load_moments(paths.MODELS, device)], load_matrix(paths.EMBEDDING)
     moments = [(0.0, untrained_like(model, vectors, settings.seed)), *kept, (None, model)]
     scored["pairs"], tables["pairs"] = judge_pairs(
-        model, tokenizer, train, ngrams=ngrams, unigrams=unigrams, moments=moments, seed=settings.seed
+        model,
+        tokenizer,
+        train,
+        ngrams=ngrams,
+        unigrams=unigrams,
+        moments=moments,
+        seed=settings.seed,
     )
 
-    _say(5, "attention: maps, what each head attends to, now and in training, and the loss without it")
+    _say(
+        5,
+        "attention: maps, what each head attends to, now and in training, and the loss without it",
+    )
     discard(*(paths.evaluated(name) for name in ("moments.npz", "greedy.csv", "sense.csv")))
     drawn = opening_sentences(evaluation, settings.attention_sentences, model.settings.context)
     for name, arrays in map_arrays(model, kept, tokenizer.tokens, drawn).items():
         write_arrays(paths.evaluated(f"{name}.npz"), arrays)
     heads = measure_heads(model, tokenizer, evaluation, vectors, settings)
     scored["heads"] = heads.figures
-    tables["heads_training"] = heads_over_training(moments, tokenizer, evaluation, vectors, settings)
+    tables["heads_training"] = heads_over_training(
+        moments, tokenizer, evaluation, vectors, settings
+    )
     for name, rows in (tables | heads.tables() | {"stories": split.stories}).items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
             pd.DataFrame(rows).to_csv(handle, index=False, float_format="%.5f")
@@ -90,10 +110,17 @@ def main() -> None:
     if "sense" in scored:
         shown["sense"] = (scored["sense"]["methods"]["decode"]["words"] or {}).get("value")
     write_results("evaluate", scored, **shown, bleu4=scored["samples"]["bleu4"]["value"])
-    write_json(paths.seed_score("train"), headline(scored), sealed=True)  # beside those of further seeds
+    write_json(
+        paths.seed_score("train"), headline(scored), sealed=True
+    )  # beside those of further seeds
     stage_time("evaluate", start, conditions(device, runtime.threads), {"cache": both_ways})
-    once, ngram = (figures["perplexity"] for figures in (scored.get("once", scored), scored["baselines"]["kneser_ney"]))
-    print(f"evaluation perplexity {once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}")
+    once, ngram = (
+        figures["perplexity"]
+        for figures in (scored.get("once", scored), scored["baselines"]["kneser_ney"])
+    )
+    print(
+        f"evaluation perplexity {once:.3f}; Kneser-Ney of order {settings.ngram_order}: {ngram:.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@ from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.times import show_times
 from tinylm.presets.sections import stage_params
-from tinylm.reporting.current import LAB, is_current, mark_current
-from tinylm.reporting.settings import ReportSettings
-from tinylm.reporting.sources import STAGES, as_number, read_run
+from tinylm.report.current import LAB, is_current, mark_current
+from tinylm.report.settings import ReportSettings
+from tinylm.report.sources import STAGES, as_number, read_run
 
 TIMED = {
     "beam_bench": [paths.plot("beam_bench_time")],
@@ -27,8 +27,14 @@ TIMED = {
 def closing(figures: Any) -> str:
     """What a run ends with: its first figure, if stage evaluate measured it, and where to look."""
     perplexity = as_number(figures.get("perplexity")) if isinstance(figures, dict) else None
-    elsewhere = ".dvc" in Path.cwd().parts  # an experiment in a folder of its own, which DVC removes
-    look = "dvc exp apply NAME and dvc repro report draw it" if elsewhere else f"open {paths.REPORT_PAGE}"
+    elsewhere = (
+        ".dvc" in Path.cwd().parts
+    )  # an experiment in a folder of its own, which DVC removes
+    look = (
+        "dvc exp apply NAME and dvc repro report draw it"
+        if elsewhere
+        else f"open {paths.REPORT_PAGE}"
+    )
     return f"{'' if perplexity is None else f'evaluation perplexity {perplexity:.2f}; '}{look}"
 
 
@@ -45,8 +51,8 @@ def main() -> None:
 
     # seconds of imports, for those who need them
     from tinylm.lab.making import write_lab
-    from tinylm.reporting.reference_sections import with_library
-    from tinylm.reporting.writing import write_report
+    from tinylm.report.reference_sections import with_library
+    from tinylm.report.writing import write_report
 
     print("report: pictures, page and paper", flush=True)
     run = with_library(read_run(".", params), ".")

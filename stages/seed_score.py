@@ -7,20 +7,22 @@ from tinylm.base.config import InputError, read_section
 from tinylm.base.files import require, write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
+from tinylm.evaluate.continuations import EvaluateSettings
+from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.presets.sections import stage_params
-from tinylm.scoring.continuations import EvaluateSettings
-from tinylm.scoring.split_score import headline, score_split
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
     if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
         given = " ".join(sys.argv[1:]) or "nothing"
-        raise InputError(f"stages.seed_score: argument {given}; allowed: one seed, a whole number >= 0")
+        raise InputError(
+            f"stages.seed_score: argument {given}; allowed: one seed, a whole number >= 0"
+        )
     seed = int(sys.argv[1])
     params = stage_params()
     settings = read_section(params, "evaluate", EvaluateSettings)

@@ -15,29 +15,35 @@ from tinylm.host.times import write_times
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.curves import run_figures
-from tinylm.training.distributed import Group
-from tinylm.training.loop import train
-from tinylm.training.preparation import TOKENIZER, prepare
-from tinylm.training.ranks import in_ranks
-from tinylm.training.settings import TrainSettings
+from tinylm.train.curves import run_figures
+from tinylm.train.distributed import Group
+from tinylm.train.loop import train
+from tinylm.train.preparation import TOKENIZER, prepare
+from tinylm.train.ranks import in_ranks
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def chosen(arguments: list[str], first: int) -> int:
     """The one argument as a seed other than stage train's. Raises InputError."""
     if len(arguments) != 1 or not arguments[0].isdecimal():
         given = " ".join(arguments) or "nothing"
-        raise InputError(f"stages.seed_train: argument {given}; allowed: one seed, a whole number >= 0")
+        raise InputError(
+            f"stages.seed_train: argument {given}; allowed: one seed, a whole number >= 0"
+        )
     if int(arguments[0]) == first:
-        raise InputError(f"{PARAMS_FILE}: seeds.more names {first}; allowed: seeds other than train.seed = {first}")
+        raise InputError(
+            f"{PARAMS_FILE}: seeds.more names {first}; allowed: seeds other than train.seed = {first}"
+        )
     return int(arguments[0])
 
 
 def main() -> None:
     params = stage_params()
     settings = read_section(params, "train", TrainSettings)
-    settings = dataclasses.replace(settings, seed=chosen(sys.argv[1:], settings.seed), keep_epochs=())
+    settings = dataclasses.replace(
+        settings, seed=chosen(sys.argv[1:], settings.seed), keep_epochs=()
+    )
     in_ranks(settings.processes, lambda group: fit(group, params, settings))
 
 
@@ -60,7 +66,9 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     made, every_s, snapshots = ready.made, runtime.log_every_s, ready.snapshots
     with contextlib.ExitStack() as held:
         if group.is_rank0:
-            held.enter_context(exclusive_lock(f"{paths.RUNS}/seed_{seed}.lock", f"training with seed {seed}"))
+            held.enter_context(
+                exclusive_lock(f"{paths.RUNS}/seed_{seed}.lock", f"training with seed {seed}")
+            )
         run = made.model, made.batches, made.held_out, ready.train
         result = train(*run, log_every_s=every_s, snapshots=snapshots, group=group)
         if not group.is_rank0:
@@ -72,7 +80,9 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         timing = {**result.timing(), "conditions": ready.measured_on}
         write_times(f"seed_{seed}", "seed_train", f"{folder}/run.json", timing)
         snapshots.finish()
-    print(f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens")
+    print(
+        f"seed {seed}: held-out perplexity {figures['held_out_perplexity']:.3f} after {figures['tokens']:,} tokens"
+    )
 
 
 if __name__ == "__main__":

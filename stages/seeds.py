@@ -55,7 +55,11 @@ def main() -> None:
     write_results("seeds", merged, perplexity=mean, **({} if spread is None else {"sd": spread}))
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
     stage_time("seeds", start, conditions(None, runtime.threads), {"settings": costs})
-    over = f" ± {spread:.3f} over {len(by_seed)} seeds" if spread is not None else f", seed {first} alone"
+    over = (
+        f" ± {spread:.3f} over {len(by_seed)} seeds"
+        if spread is not None
+        else f", seed {first} alone"
+    )
     print(f"evaluation perplexity {mean:.3f}{over}")
 
 

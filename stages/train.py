@@ -10,7 +10,7 @@ from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_sums
 from tinylm.base.printable import visible
 from tinylm.base.results import write_results
-from tinylm.cost.describe import describe, summary
+from tinylm.bench.describe import describe, summary
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.host.command import guard
@@ -22,15 +22,18 @@ from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.curves import run_figures, write_curves, write_samples
-from tinylm.training.distributed import Group
-from tinylm.training.loop import train
-from tinylm.training.preparation import TOKENIZER, prepare
-from tinylm.training.ranks import in_ranks
-from tinylm.training.settings import TrainSettings
+from tinylm.train.curves import run_figures, write_curves, write_samples
+from tinylm.train.distributed import Group
+from tinylm.train.loop import train
+from tinylm.train.preparation import TOKENIZER, prepare
+from tinylm.train.ranks import in_ranks
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.tokenizer import open_tokenizer
 
-SAMPLES, LENGTH = 20, 60  # texts at a time, of which one is shown and all are graded where that can be done
+SAMPLES, LENGTH = (
+    20,
+    60,
+)  # texts at a time, of which one is shown and all are graded where that can be done
 SAMPLING = DecodeSettings(temperature=0.7, top_k=40)  # fixed
 
 
@@ -46,24 +49,35 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
     runtime = read_section(params, "runtime", RuntimeSettings)
     if group.is_rank0:
         check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
-    tokenizer, model_settings = open_tokenizer(TOKENIZER), read_section(params, "model", ModelSettings)
+    tokenizer, model_settings = (
+        open_tokenizer(TOKENIZER),
+        read_section(params, "model", ModelSettings),
+    )
     encode_prompt(tokenizer, settings.sample_prompt, f"{PARAMS_FILE}: train.sample_prompt")
-    ready = prepare(group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, "stages/train.py")
+    ready = prepare(
+        group, tokenizer, model_settings, settings, runtime, paths.TRAIN_RUN, "stages/train.py"
+    )
     model, batches, settings = ready.made.model, ready.made.batches, ready.train
     print(ready.said())
     print(format_description(describe(model)))
 
     def sample(_: int, tokens: int) -> list[str]:
-        texts = generate_text(model, tokenizer, SAMPLES * [settings.sample_prompt], SAMPLING, max_new_tokens=LENGTH)
+        texts = generate_text(
+            model, tokenizer, SAMPLES * [settings.sample_prompt], SAMPLING, max_new_tokens=LENGTH
+        )
         print(f"sample after {tokens:,} tokens: {visible(texts[0])}")
         return texts
 
-    logged = {f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()}
+    logged = {
+        f"{name}.{key}": value for name in ("model", "train") for key, value in params[name].items()
+    }
     with contextlib.ExitStack() as held:
         logger = None
         if group.is_rank0:
             held.enter_context(exclusive_lock(paths.TRAIN_LOCK, "training"))
-            logger = held.enter_context(open_logger(runtime.logger, paths.RUNS, runtime.log_every_s, logged))
+            logger = held.enter_context(
+                open_logger(runtime.logger, paths.RUNS, runtime.log_every_s, logged)
+            )
         result = train(
             model,
             batches,
@@ -85,7 +99,12 @@ def fit(group: Group, params: dict[str, Any], settings: TrainSettings) -> None:
         figures = summary(model, settings.optimizer) | run_figures(result, batches)
         chosen = {key: getattr(settings, key) for key in ("seed", "precision", "compile")}
         figures = chosen | figures
-        write_results("train", figures, held_out=figures["held_out_perplexity"], parameters=figures["parameters"])
+        write_results(
+            "train",
+            figures,
+            held_out=figures["held_out_perplexity"],
+            parameters=figures["parameters"],
+        )
         stage_time("train", start - result.earlier_s, ready.measured_on, result.timing())
         ready.snapshots.finish()
 

@@ -8,18 +8,18 @@ from tinylm.base import paths
 from tinylm.base.config import read_section
 from tinylm.base.files import write_sums
 from tinylm.base.results import write_results
+from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.embedding.matrix import embedding_matrix
+from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import guard
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
 from tinylm.presets.sections import stage_params
-from tinylm.text.encoding import cut_stream, write_stores
-from tinylm.text.stories import SPLITS, DataSettings, read_stories
-from tinylm.text.tokens.matrix_file import save_matrix
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.token_store import TokenStore, coverage
-from tinylm.text.vectors.matrix import embedding_matrix
-from tinylm.text.vectors.settings import EmbeddingSettings
+from tinylm.vocab.encoding import cut_stream, write_stores
+from tinylm.vocab.matrix_file import save_matrix
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import TokenStore, coverage
 
 STORIES, TOKENS, VOCAB = Path(paths.STORIES), Path(paths.TOKENS), Path(paths.VOCAB)
 
@@ -35,11 +35,15 @@ def main() -> None:
     def texts():
         return (story["text"] for story in read_stories(STORIES, "train"))
 
-    tokenizer, seen = write_stores(vocab, STORIES, TOKENS, runtime.workers or cores(), runtime.log_every_s)
+    tokenizer, seen = write_stores(
+        vocab, STORIES, TOKENS, runtime.workers or cores(), runtime.log_every_s
+    )
     tokenizer.save(VOCAB / "tokenizer.json")
     split_by = {"by": data.held_out}
     if data.held_out == "tokens":
-        split_by = cut_stream(TOKENS, data.held_out_share, data.overlap, vectors=embedding.source == "skipgram")
+        split_by = cut_stream(
+            TOKENS, data.held_out_share, data.overlap, vectors=embedding.source == "skipgram"
+        )
     stores = {split: TokenStore(TOKENS, split) for split in SPLITS}
     marks = tokenizer.specials - {tokenizer.unk_id}
     known = {split: coverage(store, tokenizer.unk_id, marks) for split, store in stores.items()}
@@ -59,9 +63,13 @@ def main() -> None:
     }
     write_results("vocab", metrics, size=len(tokenizer))
     stage_time("vocab", start, conditions(None, runtime.threads))
-    print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}")
+    print(
+        f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {known['evaluation']['unknown_share']:.2%}"
+    )
     if "covered" in covered:
-        print(f"of {covered['words']:,} words, {covered['covered']:,} have a vector ({covered['coverage']:.1%})")
+        print(
+            f"of {covered['words']:,} words, {covered['covered']:,} have a vector ({covered['coverage']:.1%})"
+        )
     for warning in covered["warnings"]:
         print(f"warning: {warning}")
 

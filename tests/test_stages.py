@@ -34,7 +34,12 @@ def empty(tmp_path, monkeypatch):
 def test_every_stage_writes_its_outputs(pipeline):
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
     assert {command.split()[0] for command in ORDER} == set(stages)
-    named = [e for stage in stages.values() for kind in ("outs", "metrics", "plots") for e in stage.get(kind, [])]
+    named = [
+        e
+        for stage in stages.values()
+        for kind in ("outs", "metrics", "plots")
+        for e in stage.get(kind, [])
+    ]
     paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in named]
     paths = [path.replace("${item.accumulation}", number) for path in paths for number in "12"]
     paths = [path.replace("${item.seed}", "2") for path in paths]
@@ -49,11 +54,15 @@ def test_download_and_vocab_count_the_same_stories(pipeline):
     vocab = read(pipeline / "data/figures/vocab.json")
     assert vocab["size"] <= len(words) + 4
     for name, split in splits.items():
-        assert vocab["tokens"][name] == split["words"] + 2 * split["stories"]  # <sos> and <eos> of each
+        assert (
+            vocab["tokens"][name] == split["words"] + 2 * split["stories"]
+        )  # <sos> and <eos> of each
 
 
 def test_train_and_evaluate_agree_on_what_the_model_learned(pipeline):
-    train, evaluate = (read(pipeline / f"data/figures/{name}.json") for name in ("train", "evaluate"))
+    train, evaluate = (
+        read(pipeline / f"data/figures/{name}.json") for name in ("train", "evaluate")
+    )
     size = read(pipeline / "data/figures/vocab.json")["size"]
     assert train["held_out_loss_last"] < math.log(size) + 0.5
     assert train["tokens"] <= SMALL["train"]["tokens"]
@@ -69,7 +78,10 @@ def test_evaluate_keeps_the_loss_of_each_story(pipeline):
     scored = read(pipeline / "data/figures/evaluate.json")
     with open(pipeline / "data/evaluate/stories.csv", encoding="utf-8", newline="") as handle:
         stories = list(csv.DictReader(handle))
-    assert len(stories) == read(pipeline / "data/figures/download.json")["splits"]["evaluation"]["stories"]
+    assert (
+        len(stories)
+        == read(pipeline / "data/figures/download.json")["splits"]["evaluation"]["stories"]
+    )
     nats, bits = (sum(float(row[key]) for row in stories) for key in ("nats", "bits"))
     tokens, n_bytes = (sum(int(row[key]) for row in stories) for key in ("tokens", "bytes"))
     assert (tokens, n_bytes) == (scored["tokens"], scored["bytes"])
@@ -77,7 +89,9 @@ def test_evaluate_keeps_the_loss_of_each_story(pipeline):
     assert bits / n_bytes == pytest.approx(scored["bits_per_byte"], rel=1e-6)
     raw, raw_bytes = (sum(float(row[key]) for row in stories) for key in ("raw_bits", "raw_bytes"))
     assert raw / raw_bytes == pytest.approx(scored["raw_bits_per_byte"], rel=1e-6)
-    assert raw_bytes == read(pipeline / "data/figures/download.json")["splits"]["evaluation"]["bytes"]
+    assert (
+        raw_bytes == read(pipeline / "data/figures/download.json")["splits"]["evaluation"]["bytes"]
+    )
     with open(pipeline / "data/evaluate/samples.csv", encoding="utf-8", newline="") as handle:
         samples = list(csv.DictReader(handle))
     assert len(samples) == SMALL["evaluate"]["stories"]
@@ -113,19 +127,29 @@ def test_metrics_in_git_hold_no_time(pipeline):
 
     for path in (pipeline / "metrics").glob("*.json"):
         found = keys(read(path))
-        measured = {key for key in found if key.endswith(("_s", "_mib")) or key in ("seconds", "conditions", "date")}
+        measured = {
+            key
+            for key in found
+            if key.endswith(("_s", "_mib")) or key in ("seconds", "conditions", "date")
+        }
         assert bool(measured) == path.stem.endswith("_time"), f"{path.name}: {measured}"
 
 
 def test_the_table_of_metrics_fits_a_screen(pipeline):
     """`dvc metrics show`: a column for each name of any stage, four spaces between them, numbers of five digits."""
-    shown = {path.name: read(path) for path in (pipeline / "metrics").glob("*.json") if "_time" not in path.name}
+    shown = {
+        path.name: read(path)
+        for path in (pipeline / "metrics").glob("*.json")
+        if "_time" not in path.name
+    }
     widths: dict[str, int] = {"sense": 5}  # of storybook runs
     for figures in shown.values():
         for name, value in figures.items():
             widths[name] = max(widths.get(name, 0), len(name), len(f"{value:.5g}"))
     assert "sd" in widths
-    assert len("metrics/") + max(map(len, shown)) + sum(4 + width for width in widths.values()) <= 160
+    assert (
+        len("metrics/") + max(map(len, shown)) + sum(4 + width for width in widths.values()) <= 160
+    )
 
 
 def test_plots_are_long_tables(pipeline):
@@ -134,7 +158,9 @@ def test_plots_are_long_tables(pipeline):
             rows = list(csv.reader(handle))
         assert rows[0][-2:] == ["series", "value"], path.name
         assert len(rows) > 1, path.name
-        assert all(len(row) == len(rows[0]) and math.isfinite(float(row[-1])) for row in rows[1:]), path.name
+        assert all(
+            len(row) == len(rows[0]) and math.isfinite(float(row[-1])) for row in rows[1:]
+        ), path.name
 
 
 def test_the_report_shows_everything(pipeline):
@@ -203,7 +229,9 @@ def test_rules_between_values(empty, capsys):
 def test_accum_run_wants_one_of_its_settings(empty, capsys, arguments):
     assert run(f"accum_run {arguments}") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: stages.accum_run: argument {arguments or 'nothing'}; allowed: one of ")
+    assert line.startswith(
+        f"error: stages.accum_run: argument {arguments or 'nothing'}; allowed: one of "
+    )
     assert "accum_sweep.settings" in line
     assert "[1, 2]" in line
 
@@ -237,7 +265,10 @@ def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_
         for folder in (pipeline / "models", pipeline / "data/seeds/2", tmp_path / "models")
     )
     assert first != second == other
-    alone, both = read(tmp_path / "data/figures/seeds.json"), read(pipeline / "data/figures/seeds.json")
+    alone, both = (
+        read(tmp_path / "data/figures/seeds.json"),
+        read(pipeline / "data/figures/seeds.json"),
+    )
     assert (alone["n"], both["n"]) == (1, 2)
     assert "sd" not in alone["perplexity"]
     assert alone["by_seed"]["2"] == both["by_seed"]["2"]
@@ -245,7 +276,10 @@ def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_
     assert both["perplexity"]["sd"] > 0
     trained = read(pipeline / "data/figures/train.json")
     assert both["by_seed"]["1"]["held_out_loss"] == pytest.approx(trained["held_out_loss_last"])
-    assert both["by_seed"]["1"]["perplexity"] == read(pipeline / "data/figures/evaluate.json")["perplexity"]
+    assert (
+        both["by_seed"]["1"]["perplexity"]
+        == read(pipeline / "data/figures/evaluate.json")["perplexity"]
+    )
 
 
 def test_what_the_samples_share_with_train_is_measured(pipeline):
@@ -254,7 +288,9 @@ def test_what_the_samples_share_with_train_is_measured(pipeline):
         rows = list(csv.DictReader(handle))
     assert len(rows) == 2 * SMALL["evaluate"]["stories"]
     references = [int(row["longest_run"]) for row in rows if row["text"] == "reference"]
-    assert found["references"]["longest_run"]["value"] == pytest.approx(sum(references) / len(references))
+    assert found["references"]["longest_run"]["value"] == pytest.approx(
+        sum(references) / len(references)
+    )
     assert min(references) >= 2  # the stories are made of few sentences
 
 
@@ -293,17 +329,21 @@ def test_outputs_behind_a_link_are_refused_before_any_work(empty, capsys):
     (empty / "elsewhere").mkdir()
     Path("data").symlink_to("elsewhere")
     assert run("download") == 2
-    assert capsys.readouterr().err.startswith("error: data is a link to elsewhere; allowed: a folder")
+    assert capsys.readouterr().err.startswith(
+        "error: data is a link to elsewhere; allowed: a folder"
+    )
     assert not list(Path("elsewhere").iterdir())
 
 
 def test_a_run_is_known_by_the_borders_of_its_stories_too():
     """A vocabulary without marks gives other stories the same ids: their borders must part the runs."""
-    from tinylm.training.preparation import DATA
+    from tinylm.train.preparation import DATA
 
-    assert {f"data/tokens/{split}.{kind}" for split in ("train", "held_out") for kind in ("ids", "offsets")} <= set(
-        DATA
-    )
+    assert {
+        f"data/tokens/{split}.{kind}"
+        for split in ("train", "held_out")
+        for kind in ("ids", "offsets")
+    } <= set(DATA)
 
 
 def test_ranks_are_asked_for_kernels_of_one_kind(pipeline, monkeypatch):
@@ -311,10 +351,10 @@ def test_ranks_are_asked_for_kernels_of_one_kind(pipeline, monkeypatch):
     from tinylm.base.config import read_section
     from tinylm.host.runtime import RuntimeSettings
     from tinylm.model.settings import ModelSettings
-    from tinylm.text.tokens.tokenizer import open_tokenizer
-    from tinylm.training import preparation
-    from tinylm.training.distributed import Group
-    from tinylm.training.settings import TrainSettings
+    from tinylm.train import preparation
+    from tinylm.train.distributed import Group
+    from tinylm.train.settings import TrainSettings
+    from tinylm.vocab.tokenizer import open_tokenizer
 
     class Asked(Group):
         def check_same(self, parts):
@@ -327,9 +367,15 @@ def test_ranks_are_asked_for_kernels_of_one_kind(pipeline, monkeypatch):
     for why in ("", "no C++ compiler found"):
         monkeypatch.setattr(preparation, "why_not_native", lambda *_, why=why: why)
         ready = preparation.prepare(
-            Asked(), open_tokenizer(preparation.TOKENIZER), *sections, "runs/train", "stages/train.py"
+            Asked(),
+            open_tokenizer(preparation.TOKENIZER),
+            *sections,
+            "runs/train",
+            "stages/train.py",
         )
         assert ready.measured_on["kernels"] == ("torch" if why else "native")
-        assert ("kernels: torch's (no C++ compiler found)" if why else "kernels: native") in ready.said()
+        assert (
+            "kernels: torch's (no C++ compiler found)" if why else "kernels: native"
+        ) in ready.said()
     (other,) = [key for key in asked[0] if asked[0][key] != asked[1][key]]
     assert "kernels" in other

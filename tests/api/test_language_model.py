@@ -17,10 +17,10 @@ import torch
 import tinylm
 from tests.support.random_run import CONTEXT, make_run
 from tinylm.base.config import InputError
-from tinylm.beam.search import beam_search
 from tinylm.cli import main
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.texts import banned_ids
-from tinylm.scoring.continuations import token_log_probs
+from tinylm.evaluate.continuations import token_log_probs
 
 ROOT = Path(__file__).parents[2]
 PROMPT = "the cat sat"
@@ -48,7 +48,10 @@ def ids_of(lm, text):
     [
         ({}, []),
         ({"temperature": 0.7, "seed": 3}, ["--temperature", "0.7", "--seed", "3"]),
-        ({"temperature": 0, "repetition_penalty": 1.3}, ["--greedy", "--repetition-penalty", "1.3"]),
+        (
+            {"temperature": 0, "repetition_penalty": 1.3},
+            ["--greedy", "--repetition-penalty", "1.3"],
+        ),
     ],
 )
 def test_a_text_is_the_command_s(lm, capsys, changes, options):
@@ -77,7 +80,9 @@ def test_a_stream_computes_only_what_is_asked_for_and_leaves_gradients_on(lm, mo
     steps = []
     real = tinylm.api.language_model.Sampling.step
     monkeypatch.setattr(
-        tinylm.api.language_model.Sampling, "step", lambda *given, **named: steps.append(0) or real(*given, **named)
+        tinylm.api.language_model.Sampling,
+        "step",
+        lambda *given, **named: steps.append(0) or real(*given, **named),
     )
     lm.model.train()
     stream = lm.stream(PROMPT, max_tokens=30)
@@ -93,12 +98,16 @@ def test_a_stream_computes_only_what_is_asked_for_and_leaves_gradients_on(lm, mo
 
 def test_several_texts_side_by_side(lm):
     texts = lm.generate([PROMPT, "the dog", ""], max_tokens=12, temperature=0)
-    assert texts == [lm.generate(prompt, max_tokens=12, temperature=0) for prompt in (PROMPT, "the dog", "")]
+    assert texts == [
+        lm.generate(prompt, max_tokens=12, temperature=0) for prompt in (PROMPT, "the dog", "")
+    ]
 
 
 def test_log_probabilities_are_the_model_s_own(lm):
     text = lm.generate(PROMPT, max_tokens=12, temperature=0.3, log_probs=True)
-    expected = token_log_probs(lm.model, [*text.prompt_ids, *text.new_ids], len(text.prompt_ids), "half")
+    expected = token_log_probs(
+        lm.model, [*text.prompt_ids, *text.new_ids], len(text.prompt_ids), "half"
+    )
     assert text.log_probs == pytest.approx(expected.tolist(), abs=1e-5)
     assert text.log_prob == pytest.approx(expected.sum(), abs=1e-4)
 
@@ -111,7 +120,9 @@ def test_beams_are_those_of_the_search_best_first(lm):
     )  # fmt: skip
     assert [text.new_ids for text in texts] == [one.ids for one in found]
     assert [text.score for text in texts] == [one.score for one in found]
-    assert [text.log_prob for text in texts] == pytest.approx([one.log_prob for one in found], abs=1e-4)
+    assert [text.log_prob for text in texts] == pytest.approx(
+        [one.log_prob for one in found], abs=1e-4
+    )
     assert len(lm.beams(PROMPT, 4, n_best=2, max_tokens=9)) == 2
     assert [len(best) for best in lm.beams([PROMPT, "the"], 3, max_tokens=2)] == [3, 3]
 
@@ -120,7 +131,9 @@ def test_next_words_are_the_likeliest_and_the_rest_makes_one(lm):
     words = lm.next_words(PROMPT, 5)
     with torch.no_grad():
         expected = lm.model(torch.tensor([ids_of(lm, PROMPT)]))[0, -1].double().softmax(-1)
-    assert [word.probability for word in words] == pytest.approx(expected.topk(5).values.tolist(), abs=1e-6)
+    assert [word.probability for word in words] == pytest.approx(
+        expected.topk(5).values.tolist(), abs=1e-6
+    )
     assert words[0].word == lm.tokenizer.tokens[int(expected.argmax())]
     assert sum(word.probability for word in words) + words.rest == pytest.approx(1.0)
     assert len(lm.next_words(PROMPT, 10**6)) == lm.model.vocab_size
@@ -132,7 +145,10 @@ def test_log_prob_adds_up_word_by_word(lm):
     parts = lm.log_prob("the"), lm.log_prob("cat", given="the"), lm.log_prob("sat", given="the cat")
     assert whole == pytest.approx(math.fsum(parts), abs=1e-5)
     assert lm.log_prob("cat", given="the") == pytest.approx(
-        math.log(next(word.probability for word in lm.next_words("the", 10**6) if word.word == "cat")), abs=1e-5
+        math.log(
+            next(word.probability for word in lm.next_words("the", 10**6) if word.word == "cat")
+        ),
+        abs=1e-5,
     )
 
 
@@ -155,7 +171,9 @@ def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     assert seen.weights.shape == (2, 3, 4, 4)
     np.testing.assert_allclose(seen.weights.sum(-1), 1.0, atol=1e-5)
     assert seen.next == lm.next_words(PROMPT, 1)[0]
-    assert [axes.get_title(loc="left") for axes in seen.plot(layer=2, head=1).axes] == ["layer 2, head 1"]
+    assert [axes.get_title(loc="left") for axes in seen.plot(layer=2, head=1).axes] == [
+        "layer 2, head 1"
+    ]
     assert len(seen.plot().axes) == 6
     with pytest.warns(UserWarning, match=f"the first {CONTEXT} are shown"):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT
@@ -186,10 +204,16 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
         (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer 3; allowed: 1 to 2"),
         (lambda lm: tinylm.load("nowhere"), "nowhere"),
         (lambda lm: tinylm.load(epoch="x"), "epoch 'x'; allowed: a number"),
-        (lambda lm: lm.generate(PROMPT, max_tokens=2.5), "max_tokens 2.5; allowed: 0 to .*, a whole number"),
+        (
+            lambda lm: lm.generate(PROMPT, max_tokens=2.5),
+            "max_tokens 2.5; allowed: 0 to .*, a whole number",
+        ),
         (lambda lm: lm.generate(None), "prompt is of type NoneType; allowed: a text, or a list"),
         (lambda lm: lm.generate([PROMPT, 3]), "prompt 2 is of type int; allowed: one text"),
-        (lambda lm: lm.generate([PROMPT], on_text=print), "prompt with on_text is of type list; allowed: one text"),
+        (
+            lambda lm: lm.generate([PROMPT], on_text=print),
+            "prompt with on_text is of type list; allowed: one text",
+        ),
         (lambda lm: lm.stream([PROMPT]), "prompt is of type list; allowed: one text"),
         (lambda lm: lm.beams(PROMPT, 2.5), "width 2.5; allowed: 1 to"),
         (lambda lm: lm.next_words([PROMPT]), "prompt is of type list; allowed: one text"),
@@ -197,11 +221,17 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
         (lambda lm: lm.perplexity([PROMPT, 1]), "text is of type int; allowed: one text"),
         (lambda lm: lm.perplexity(3), "texts is of type int; allowed: a text, or several"),
         (lambda lm: lm.perplexity(b"once"), "texts is of type bytes; allowed: a text, or several"),
-        (lambda lm: lm.generate(PROMPT, max_tokens=True), "max_tokens True; allowed: 0 to .*, a whole number"),
+        (
+            lambda lm: lm.generate(PROMPT, max_tokens=True),
+            "max_tokens True; allowed: 0 to .*, a whole number",
+        ),
         (lambda lm: lm.generate(PROMPT, on_text=3), "on_text is of type int; allowed: a function"),
         (lambda lm: tinylm.load(3), "folder is of type int; allowed: a path"),
         (lambda lm: tinylm.load("models", 3), "vocab is of type int; allowed: a path"),
-        (lambda lm: tinylm.load("models", None, 10**400), "epoch 1000.*; allowed: a number above 0"),
+        (
+            lambda lm: tinylm.load("models", None, 10**400),
+            "epoch 1000.*; allowed: a number above 0",
+        ),
         (lambda lm: lm.attention(PROMPT, -1), "max_tokens -1; allowed: 1 or more"),
     ],
 )
@@ -254,7 +284,9 @@ def test_importing_it_loads_neither_torch_nor_dvc(tmp_path):
 def test_the_page_s_code_runs(page, folder, tmp_path, monkeypatch, capsys):
     shutil.copytree(folder, tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
     blocks = [block for block in blocks if "transformers" not in block]
     assert blocks
     with warnings.catch_warnings():

@@ -10,10 +10,10 @@ from tests.support.report import report_settings
 from tinylm.api.language_model import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.files import write_sums
-from tinylm.reporting.attention_sections import own_sentences
-from tinylm.reporting.blocks import Fold, Heading, Table
-from tinylm.reporting.quality_sections import own_texts
-from tinylm.reporting.sources import Run
+from tinylm.report.attention_sections import own_sentences
+from tinylm.report.blocks import Fold, Heading, Table
+from tinylm.report.quality_sections import own_texts
+from tinylm.report.sources import Run
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
 SENTENCES = ("the dog sat down", "the cat said hello to the dog and the dog sat down " * 3)
@@ -40,7 +40,9 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
     rows = run.rows("own_texts")
     assert [row["prompt"] for row in rows] == list(PROMPTS)
     tokenizer = load("models").tokenizer
-    assert [row["continuation"] for row in rows] == [tokenizer.decode(text.new_ids) for text in expected]
+    assert [row["continuation"] for row in rows] == [
+        tokenizer.decode(text.new_ids) for text in expected
+    ]
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
     paragraph, table = own_texts(run)
     assert "at most 9 new tokens" in paragraph.text

@@ -6,7 +6,7 @@ from tinylm.base import closure
 
 FILES = {
     "stages/train.py": "import tinylm.model.lm\nfrom tinylm.host import command\nfrom tinylm.bench.beam import f",
-    "stages/report.py": "from tinylm.text.tokens import words, bytes",
+    "stages/report.py": "from tinylm.vocab import words, bytes",
     "tinylm/model/lm.py": "def f():\n    from tinylm.kernels import library\nfrom tinylm.presets import sections",
     "tinylm/model/norms.py": "",
     "tinylm/model/losses.py": "",
@@ -15,13 +15,13 @@ FILES = {
     "tinylm/kernels/.hidden": "",
     "tinylm/bench/beam.py": "import torch, tinylm.missing",
     "tinylm/bench/kv.py": "",
-    "tinylm/host/command.py": "import tinylm.text.tokens.words",
+    "tinylm/host/command.py": "import tinylm.vocab.words",
     "tinylm/presets/sections.py": "",
-    "tinylm/text/tokens/words.py": "",
-    "tinylm/text/tokens/bytes.py": "",
-    "tinylm/text/tokens/table.yaml": "",
-    "tinylm/text/tokens/__init__.py": "",
-    "tinylm/text/tokens/batches.py": "",
+    "tinylm/vocab/words.py": "",
+    "tinylm/vocab/bytes.py": "",
+    "tinylm/vocab/table.yaml": "",
+    "tinylm/vocab/__init__.py": "",
+    "tinylm/vocab/batches.py": "",
 }
 
 
@@ -37,16 +37,21 @@ def tree(tmp_path, monkeypatch):
 
 
 def test_a_script_needs_what_it_imports_anywhere_and_the_data_beside_it():
-    needed = ["tinylm/bench/beam.py", "tinylm/kernels/library.py", "tinylm/kernels/loss.cpp", "tinylm/model/lm.py"]
+    needed = [
+        "tinylm/bench/beam.py",
+        "tinylm/kernels/library.py",
+        "tinylm/kernels/loss.cpp",
+        "tinylm/model/lm.py",
+    ]
     assert closure.closure("stages/train.py") == ["stages/train.py", *needed]
     report = closure.closure("stages/report.py")
-    assert report[1:] == [f"tinylm/text/tokens/{name}" for name in ("bytes.py", "table.yaml", "words.py")]
+    assert report[1:] == [f"tinylm/vocab/{name}" for name in ("bytes.py", "table.yaml", "words.py")]
 
 
 def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_serves_its_own():
     train = ["stages/train.py", "tinylm/bench/beam.py", "tinylm/kernels", "tinylm/model"]
     assert closure.stage_code("stages/train.py") == train
-    assert closure.stage_code("stages/report.py") == ["stages/report.py", "tinylm/text/tokens"]
+    assert closure.stage_code("stages/report.py") == ["stages/report.py", "tinylm/vocab"]
     (closure.ROOT / "tinylm/bench/kv.py").unlink()
     assert "tinylm/bench" in closure.stage_code("stages/train.py")
     (closure.ROOT / "tinylm/model/positions.py").write_text("")
@@ -63,7 +68,7 @@ def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_
         ("tinylm/bench/kv.py", False),
         ("tinylm/host/command.py", False),
         ("tinylm/presets/sections.py", False),
-        ("tinylm/text/tokens/words.py", False),
+        ("tinylm/vocab/words.py", False),
         ("stages/report.py", False),
     ],
 )
@@ -105,7 +110,10 @@ def files(folder: str, *names: object) -> list[str]:
     [
         (files("leaf", 0), files("leaf", 0)),
         (files("leaf", 0, 1), ["tinylm/leaf"]),  # a third
-        (files("tree", *range(7), "below/a"), [*files("tree", *range(7)), "tinylm/tree/below"]),  # eight of ten
+        (
+            files("tree", *range(7), "below/a"),
+            [*files("tree", *range(7)), "tinylm/tree/below"],
+        ),  # eight of ten
         (files("tree", *range(7), "below/a", "below/b"), ["tinylm/tree"]),  # nine of ten
         (files("bench", 0, 1), files("bench", 0, 1)),
         (files("bench", 0, 1, 2), ["tinylm/bench"]),

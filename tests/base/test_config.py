@@ -23,7 +23,9 @@ def test_values_are_those_of_yaml_1_2_as_dvc_reads_them():
 
 
 def test_the_preset_is_what_dvc_reads():
-    assert str(load_params(PRESET)) == str(YAML(typ="safe", pure=True).load(PRESET.read_text("utf-8")))
+    assert str(load_params(PRESET)) == str(
+        YAML(typ="safe", pure=True).load(PRESET.read_text("utf-8"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,10 @@ def test_the_preset_is_what_dvc_reads():
             "p, line 2: not YAML: expected ',' or ']', but got '<stream end>'; a flow sequence begins in line 1",
         ),
         ("a: 'x\nb: 2\n", "p, line 3: not YAML: .* a quoted scalar begins in line 1"),
-        ("a: 1\n b: 2\n", "p, line 2: not YAML: a ':' where none can stand; is one missing in the line before"),
+        (
+            "a: 1\n b: 2\n",
+            "p, line 2: not YAML: a ':' where none can stand; is one missing in the line before",
+        ),
         ("a: *missing\n", "p, line 1: not YAML: found undefined alias"),
         ("a: 1\n---\nb: 2\n", "p, line 2: not YAML"),
         ("a: \x00\n", "p: not YAML: unacceptable character #x0000"),
@@ -53,7 +58,10 @@ def test_the_preset_is_what_dvc_reads():
         ("a: " + "9" * 5000 + "\n", "p, line 1: not YAML: '9+[.]+9+' is no int"),
         ("a: =\n", "p, line 1: not YAML: could not determine a constructor"),
         ("a: <<\n", "p, line 1: not YAML: could not determine a constructor"),
-        ("a: !!python/object/apply:os.getcwd []\n", "p, line 1: not YAML: could not determine a constructor"),
+        (
+            "a: !!python/object/apply:os.getcwd []\n",
+            "p, line 1: not YAML: could not determine a constructor",
+        ),
         ("a: " + "[" * 600 + "\n", "p: nested too deeply"),
         (MERGES, "p, line 6: not YAML: more than 10000 keys in one mapping"),
     ],
@@ -102,7 +110,15 @@ class Settings:
         return ["layers = 7; allowed: not seven"] if self.layers == 7 else []
 
 
-GOOD = {"layers": 3, "width": None, "rate": 1e-3, "bias": False, "norm": "pre", "sizes": [4, 2], "title": "x"}
+GOOD = {
+    "layers": 3,
+    "width": None,
+    "rate": 1e-3,
+    "bias": False,
+    "norm": "pre",
+    "sizes": [4, 2],
+    "title": "x",
+}
 
 
 def read(**changes):
@@ -111,7 +127,9 @@ def read(**changes):
 
 def test_good_values_come_through_with_their_types():
     settings = read(width=5, rate=1)
-    assert settings == Settings(layers=3, width=5, rate=1.0, bias=False, norm="pre", sizes=(4, 2), title="x")
+    assert settings == Settings(
+        layers=3, width=5, rate=1.0, bias=False, norm="pre", sizes=(4, 2), title="x"
+    )
     assert type(settings.rate) is float
     assert read().width is None
 
@@ -163,7 +181,9 @@ def test_a_whole_number_past_every_float_is_refused_and_shown_short():
 
 
 def test_an_unknown_key_is_named_with_the_nearest_one():
-    with pytest.raises(InputError, match=r"^params.yaml: model\.layer is unknown; did you mean 'layers'\?$"):
+    with pytest.raises(
+        InputError, match=r"^params.yaml: model\.layer is unknown; did you mean 'layers'\?$"
+    ):
         read(layer=3)
     with pytest.raises(InputError, match=r"^params.yaml: model\.7 is unknown$"):
         read_section({"model": GOOD | {7: 1}}, "model", Settings)

@@ -131,7 +131,11 @@ def test_discard_removes_what_is_there(tmp_path):
 
 def test_json_keeps_the_order_and_has_no_nan(tmp_path):
     path = tmp_path / "a.json"
-    value = {"z": math.nan, "a": [math.inf, np.float32(0.5), np.int64(3)], "m": {1: (-math.inf, True, None, "é")}}
+    value = {
+        "z": math.nan,
+        "a": [math.inf, np.float32(0.5), np.int64(3)],
+        "m": {1: (-math.inf, True, None, "é")},
+    }
     write_json(path, value)
     assert path.read_text("utf-8").endswith("}\n")
     assert "é" in path.read_text("utf-8")
@@ -187,7 +191,9 @@ def test_a_changed_byte_is_found_and_the_remedy_named(tmp_path):
 
 def test_sha256_of_a_known_text(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
-    assert sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (
+        sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
 
 
 def test_reserve_takes_the_space(tmp_path):
@@ -235,9 +241,13 @@ def test_a_second_process_is_refused_and_told_the_first_ones_id(tmp_path):
     lock = tmp_path / "runs" / "lock"
     root = Path(files.__file__).parents[2]
     command = [sys.executable, "-c", HOLDER, str(lock)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as holder:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(InputError, match=rf"^train is already running here \(pid {holder.pid}, since 2"):
+        with pytest.raises(
+            InputError, match=rf"^train is already running here \(pid {holder.pid}, since 2"
+        ):
             exclusive_lock(lock, "train").__enter__()
         holder.kill()  # no clean-up by the holder: the kernel frees the lock
         holder.wait()
@@ -276,8 +286,13 @@ def test_a_folder_keeps_who_may_read_the_one_that_it_replaces(tmp_path):
 
 def test_a_folder_that_may_not_be_written_is_not_replaced(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "a")  # root may write everywhere
-    with pytest.raises(PermissionError, match=str(tmp_path / "a")), atomic_folder(tmp_path / "a") as new:
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: path != tmp_path / "a"
+    )  # root may write everywhere
+    with (
+        pytest.raises(PermissionError, match=str(tmp_path / "a")),
+        atomic_folder(tmp_path / "a") as new,
+    ):
         (new / "x").touch()
     assert not list((tmp_path / "a").iterdir())
 
@@ -313,7 +328,9 @@ def test_a_folder_that_cannot_be_renamed_leaves_the_old_one(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("call", ["mkdir", "rename"])
-def test_a_folder_that_may_not_be_written_is_named_as_it_will_be_called(tmp_path, monkeypatch, call):
+def test_a_folder_that_may_not_be_written_is_named_as_it_will_be_called(
+    tmp_path, monkeypatch, call
+):
     def refuse(first, *_):
         raise PermissionError(errno.EACCES, "no permission", first)
 
@@ -323,9 +340,13 @@ def test_a_folder_that_may_not_be_written_is_named_as_it_will_be_called(tmp_path
     assert caught.value.filename == str(tmp_path / "made")
 
 
-def test_a_file_whose_folder_may_not_be_written_is_named_as_it_will_be_called(tmp_path, monkeypatch):
+def test_a_file_whose_folder_may_not_be_written_is_named_as_it_will_be_called(
+    tmp_path, monkeypatch
+):
     def refuse(source, _):
-        raise PermissionError(errno.EACCES, "no permission", source)  # a path, not a text, as `os` gives it
+        raise PermissionError(
+            errno.EACCES, "no permission", source
+        )  # a path, not a text, as `os` gives it
 
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(PermissionError) as caught:
@@ -367,7 +388,9 @@ print(os.umask(0))
 def test_neither_umask_nor_locale_changes_the_bytes(tmp_path):
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", APART, str(Path(files.__file__).parents[2])]
-    said = subprocess.run(command, cwd=tmp_path, env=plain, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        command, cwd=tmp_path, env=plain, check=True, capture_output=True, text=True
+    ).stdout
     assert (tmp_path / "a").read_bytes() == b"\xc3\xa9"
     assert ((tmp_path / "a").stat().st_mode & 0o777, int(said)) == (0o640, 0o027)
 
@@ -393,7 +416,9 @@ def fails(number: int, name: str | None = None):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_named_with_the_file_and_the_bytes_that_are_free(tmp_path, monkeypatch, number):
+def test_a_full_disk_is_named_with_the_file_and_the_bytes_that_are_free(
+    tmp_path, monkeypatch, number
+):
     free = type("Disk", (), {"f_bavail": 25, "f_frsize": 4000})
     asked = []
     monkeypatch.setattr(os, "statvfs", lambda path: asked.append(path) or free)
@@ -410,7 +435,9 @@ def test_a_full_disk_is_named_with_the_file_and_the_bytes_that_are_free(tmp_path
     assert caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(("number", "ours"), [(errno.EIO, True), (errno.EFBIG, True), (errno.EPERM, False)])
+@pytest.mark.parametrize(
+    ("number", "ours"), [(errno.EIO, True), (errno.EFBIG, True), (errno.EPERM, False)]
+)
 def test_an_error_of_the_disk_names_the_final_file(tmp_path, monkeypatch, number, ours):
     """The temporary name means nothing to a reader; an error that names another file keeps it."""
     target = tmp_path / "a.json"
@@ -429,15 +456,23 @@ def test_an_error_of_the_disk_names_the_final_file(tmp_path, monkeypatch, number
 
 
 def test_numpys_error_and_one_within_an_unfinished_folder_name_what_was_to_be_there(tmp_path):
-    with pytest.raises(OSError, match="9 requested and 4 written") as caught, files.atomic_path(tmp_path / "a.gguf"):
+    with (
+        pytest.raises(OSError, match="9 requested and 4 written") as caught,
+        files.atomic_path(tmp_path / "a.gguf"),
+    ):
         raise OSError("9 requested and 4 written")
     assert caught.value.filename == str(tmp_path / "a.gguf")
-    with pytest.raises(OSError, match="large") as caught, files.atomic_folder(tmp_path / "export") as folder:
+    with (
+        pytest.raises(OSError, match="large") as caught,
+        files.atomic_folder(tmp_path / "export") as folder,
+    ):
         raise OSError(errno.EFBIG, "too large", str(folder / "sub" / "b"))
     assert caught.value.filename == str(tmp_path / "export" / "sub" / "b")
 
 
-def test_space_is_reserved_from_the_first_byte_and_only_where_the_size_is_known(tmp_path, monkeypatch):
+def test_space_is_reserved_from_the_first_byte_and_only_where_the_size_is_known(
+    tmp_path, monkeypatch
+):
     asked = []
     monkeypatch.setattr(os, "posix_fallocate", lambda _, start, size: asked.append((start, size)))
     files.write_bytes(tmp_path / "a", b"")
@@ -462,7 +497,9 @@ def test_a_renamed_folder_is_synced(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")) or fsync(handle)
+        os,
+        "fsync",
+        lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")) or fsync(handle),
     )
     (tmp_path / "old").mkdir()
     files.rename_folder(tmp_path / "old", tmp_path / "new")
@@ -502,7 +539,10 @@ def test_a_folder_that_cannot_be_named_for_the_first_time_leaves_nothing(tmp_pat
 
 
 def test_numbers_of_numpy_are_plain_in_json(tmp_path):
-    write_json(tmp_path / "a.json", [np.bool_(True), np.float64(0.25), np.float32("nan"), 1, 2.5, (np.int8(3), [])])
+    write_json(
+        tmp_path / "a.json",
+        [np.bool_(True), np.float64(0.25), np.float32("nan"), 1, 2.5, (np.int8(3), [])],
+    )
     assert (tmp_path / "a.json").read_text(
         "utf-8"
     ) == "[\n  true,\n  0.25,\n  null,\n  1,\n  2.5,\n  [\n    3,\n    []\n  ]\n]\n"
@@ -547,7 +587,9 @@ def test_sums_name_every_file(tmp_path):
     files.write_sums(str(tmp_path))
     sums = json.loads((tmp_path / "sha256.json").read_text("utf-8"))
     assert list(sums) == ["a.bin", "b.json", "sha256_of_the_rest"]
-    assert read_json(tmp_path / files.SUMS) == {name: sha256(tmp_path / name) for name in ("a.bin", "b.json")}
+    assert read_json(tmp_path / files.SUMS) == {
+        name: sha256(tmp_path / name) for name in ("a.bin", "b.json")
+    }
 
 
 def test_a_file_that_its_folders_sums_do_not_know_is_found(tmp_path):

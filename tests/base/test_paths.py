@@ -40,6 +40,10 @@ def test_what_must_not_be_written_over_is_refused(name, said):
 
 def test_other_files_are_named_by_where_they_are(folder):
     assert output_file("output", "new/page.html") == folder / "new/page.html"
-    assert output_file("output", "own/file") == output_file("output", "to_file") == folder / "own/file"
+    assert (
+        output_file("output", "own/file") == output_file("output", "to_file") == folder / "own/file"
+    )
     Path("params.yaml").unlink()
-    assert output_file("output", "models/page.html") == folder / "models/page.html"  # no pipeline's folder
+    assert (
+        output_file("output", "models/page.html") == folder / "models/page.html"
+    )  # no pipeline's folder

@@ -37,6 +37,8 @@ def test_a_derived_seed_is_the_same_on_every_machine():
 
 
 def test_derived_seeds_differ_for_every_seed_name_and_number():
-    seeds = [derive_seed(s, name, n) for s in range(20) for name in ("a", "b", "") for n in range(20)]
+    seeds = [
+        derive_seed(s, name, n) for s in range(20) for name in ("a", "b", "") for n in range(20)
+    ]
     assert len(set(seeds)) == len(seeds)
     assert derive_seed(1, "ab") != derive_seed(1, "a", "b")

@@ -9,22 +9,35 @@ import numpy as np
 import pytest
 
 import tinylm.presets
+from tests.model.conftest import exact, ids, new_model, new_settings  # noqa: F401
 from tinylm.base.config import load_params, read_section
 from tinylm.base.files import write_json
 from tinylm.model.settings import ModelSettings
-from tinylm.text.tokens.matrix_file import save_matrix
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.token_store import write_store
-from tinylm.text.tokens.words import build_tokenizer
+from tinylm.vocab.matrix_file import save_matrix
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import write_store
+from tinylm.vocab.words import build_tokenizer
 
 WORDS, WIDTH = 31, 12
 PRESET = Path(tinylm.presets.__file__).parent / "storybook.yaml"
 CHANGES = {
     "model": {"layers": 2, "heads": 3, "feed_forward": 16, "context": 16, "dropout": 0.2},
     "train": {"layout": "stories", "validate_every": 5, "precision": "fp32"},
-    "beam_bench": {"widths": [1, 3], "prompts": 3, "prompt_tokens": 2, "new_tokens": 7, "repeats": 1},
+    "beam_bench": {
+        "widths": [1, 3],
+        "prompts": 3,
+        "prompt_tokens": 2,
+        "new_tokens": 7,
+        "repeats": 1,
+    },
     "kv_bench": {"batch": 3, "prompt_tokens": 2, "lengths": [4, 23], "repeats": 1},
-    "accum_sweep": {"settings": [1, 2], "batch_size": 3, "stories": None, "tokens": 300, "held_out_batches": 2},
+    "accum_sweep": {
+        "settings": [1, 2],
+        "batch_size": 3,
+        "stories": None,
+        "tokens": 300,
+        "held_out_batches": 2,
+    },
     "ckpt_bench": {"depths": [1, 3], "batch_size": 3, "repeats": 1},
     "runtime": {"threads": 1, "device": "cpu"},
 }
@@ -52,9 +65,15 @@ def folder(tmp_path, monkeypatch, params):
     counts = Counter({f"word{i}": WORDS - i for i in range(WORDS)})
     tokenizer = build_tokenizer(counts, VocabSettings(tokenizer="words"))
     tokenizer.save("data/vocab/tokenizer.json")
-    save_matrix("data/vocab/embedding.safetensors", rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32))
+    save_matrix(
+        "data/vocab/embedding.safetensors",
+        rng.standard_normal((WORDS + 4, WIDTH)).astype(np.float32),
+    )
     for split, stories in (("train", 60), ("held_out", 11), ("evaluation", 13)):
-        texts = ([0, *rng.integers(4, WORDS + 4, size=rng.integers(5, 24)).tolist(), 1] for _ in range(stories))
+        texts = (
+            [0, *rng.integers(4, WORDS + 4, size=rng.integers(5, 24)).tolist(), 1]
+            for _ in range(stories)
+        )
         write_store("data/tokens", split, texts, len(tokenizer))
     write_json("data/figures/download.json", {"source": "local"})
     write_params(params)
@@ -65,7 +84,8 @@ def folder(tmp_path, monkeypatch, params):
 def inline(monkeypatch):
     """Settings are measured in this process: faster, and what they are given is pickled all the same."""
     monkeypatch.setattr(
-        "tinylm.bench.measure.in_own_process", lambda function, task: function(pickle.loads(pickle.dumps(task)))
+        "tinylm.bench.measure.in_own_process",
+        lambda function, task: function(pickle.loads(pickle.dumps(task))),
     )
 
 

@@ -8,9 +8,9 @@ from tinylm.base.config import InputError, read_section
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed
-from tinylm.text.tokens.batches import TrainBatches
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.training.settings import TrainSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.batches import TrainBatches
+from tinylm.vocab.token_store import TokenStore
 
 
 def run_stage(monkeypatch, number):
@@ -46,7 +46,9 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert one["held_out"][0] == two["held_out"][0]  # the same initial weights
     assert one["tokens"] == two["tokens"] == two["budget_tokens"] <= 300  # the same mini-batches
     assert one["updates"] == 2 * two["updates"]
-    assert [point[:2] for point in two["curve"]] == [[2 * n, n] for n in range(1, two["updates"] + 1)]
+    assert [point[:2] for point in two["curve"]] == [
+        [2 * n, n] for n in range(1, two["updates"] + 1)
+    ]
     assert two["updates"] in [point[1] for point in one["held_out"]]
 
     accum_sweep.main()
@@ -55,7 +57,9 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert update == two["updates"]
     rows = merged["settings"]
     assert rows["1"]["held_out_loss_at_equal_tokens"] == one["held_out"][-1][3]
-    assert rows["1"]["held_out_loss_at_equal_updates"] == next(p[3] for p in one["held_out"] if p[1] == update)
+    assert rows["1"]["held_out_loss_at_equal_updates"] == next(
+        p[3] for p in one["held_out"] if p[1] == update
+    )
     assert rows["2"]["held_out_loss_at_equal_updates"] == rows["2"]["held_out_loss_at_equal_tokens"]
     assert rows["1"]["tokens_at_equal_updates"] < rows["2"]["tokens_at_equal_updates"]
     assert len(merged["answers"]) == 3
@@ -65,7 +69,11 @@ def test_runs_and_their_merge(folder, monkeypatch):
     assert set(one) == {*measure.with_spread(accum.TIMES), "peak_mib", "process_mib"}
     assert 0 < one["low_epoch_s"] <= one["epoch_s"] <= one["high_epoch_s"]
     assert times["not_measured"] == []
-    for name, axis, column in (("micro_steps", "micro_step", 0), ("updates", "update", 1), ("tokens", "tokens", 2)):
+    for name, axis, column in (
+        ("micro_steps", "micro_step", 0),
+        ("updates", "update", 1),
+        ("tokens", "tokens", 2),
+    ):
         table = list(csv.DictReader((folder / f"plots/accum_{name}.csv").open()))
         mine = [int(row[axis]) for row in table if row["series"] == "accumulation 2"]
         assert mine == [point[column] for point in two["curve"]]
@@ -84,14 +92,18 @@ def test_only_the_first_stories_are_trained_on(folder, count):
 def test_a_trial_trains_every_setting_on_the_same_mini_batches(task, monkeypatch):
     seen = {1: [], 2: []}
     for number, updates in seen.items():
-        monkeypatch.setattr(accum.Trainer, "update", lambda self, batches, to=updates: to.append(batches))
+        monkeypatch.setattr(
+            accum.Trainer, "update", lambda self, batches, to=updates: to.append(batches)
+        )
         found = accum.time_task(accum.dataclasses.replace(task, accumulation=number))
         assert found["epoch_s"] > 0 < found["tokens_per_s"]
     kept = {
         number: [batch.inputs.tolist() for update in updates[1:] for batch in update]
         for number, updates in seen.items()
     }
-    assert [len(update) for update in seen[2]] == [2] * (accum.TRIAL_UPDATES + 1)  # one is the warm-up
+    assert [len(update) for update in seen[2]] == [2] * (
+        accum.TRIAL_UPDATES + 1
+    )  # one is the warm-up
     assert kept[1] == kept[2]
 
 
@@ -103,7 +115,9 @@ def test_accumulation_adds_no_memory(task):
         model = accum.fresh_model(task)
         batches = TrainBatches(store, "stories", 6, 16, 2, 1)
         chosen = accum.dataclasses.replace(settings, accumulation=number)
-        peaks.append(accum.update_peak_mib(accum.Trainer(model, batches, chosen), model.embedding.device))
+        peaks.append(
+            accum.update_peak_mib(accum.Trainer(model, batches, chosen), model.embedding.device)
+        )
     assert peaks[1] == pytest.approx(peaks[0], rel=0.05)
 
 
@@ -116,13 +130,20 @@ def test_the_plan_fits_the_budget_and_no_further_update_would(task):
 
 def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     settings = accum.run_settings(accum.dataclasses.replace(task, accumulation=2), 4, 280)
-    assert (settings.accumulation, settings.batch_size, settings.tokens, settings.validate_every) == (2, 3, 280, 4)
+    assert (
+        settings.accumulation,
+        settings.batch_size,
+        settings.tokens,
+        settings.validate_every,
+    ) == (2, 3, 280, 4)
     assert settings.patience is None
     assert settings.lr == task.train.lr
 
 
 def test_the_sweeps_budget_takes_the_place_of_epochs(task):
-    epochs = accum.dataclasses.replace(task.train, tokens=None, epochs=2.0, stop_after=90, keep_epochs=(1.0,))
+    epochs = accum.dataclasses.replace(
+        task.train, tokens=None, epochs=2.0, stop_after=90, keep_epochs=(1.0,)
+    )
     settings = accum.run_settings(accum.dataclasses.replace(task, train=epochs), 4, 280)
     assert settings.budget(100) == (280, 280)
     assert settings.problems() == []
@@ -138,7 +159,9 @@ def test_a_budget_below_one_update_is_bad_input(task):
 
 @pytest.mark.parametrize("arguments", [[], ["3"], ["1", "2"], ["01"], ["x"]])
 def test_an_argument_that_is_no_setting_is_bad_input(arguments):
-    with pytest.raises(InputError, match=r"allowed: one of \[1, 2\], params\.yaml: accum_sweep\.settings"):
+    with pytest.raises(
+        InputError, match=r"allowed: one of \[1, 2\], params\.yaml: accum_sweep\.settings"
+    ):
         accum_run.chosen(arguments, (1, 2))
 
 
@@ -150,7 +173,9 @@ def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, inline, m
     accum_sweep.main()
     assert list(read(folder / "data/figures/accum_sweep.json")["settings"]) == ["1"]
     times = read(folder / "metrics/accum_sweep_time.json")
-    assert times["not_measured"] == [{"setting": "accumulation 2", "figure": "all", "reason": "oom"}]
+    assert times["not_measured"] == [
+        {"setting": "accumulation 2", "figure": "all", "reason": "oom"}
+    ]
 
 
 def test_all_settings_dead_is_a_failure(folder, monkeypatch):
@@ -162,7 +187,9 @@ def test_all_settings_dead_is_a_failure(folder, monkeypatch):
 
 
 def test_a_run_that_is_missing_is_named(folder):
-    with pytest.raises(InputError, match=r"data/accum/1\.json is missing: run dvc repro accum_run@1"):
+    with pytest.raises(
+        InputError, match=r"data/accum/1\.json is missing: run dvc repro accum_run@1"
+    ):
         accum_sweep.main()
 
 

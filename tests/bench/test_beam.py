@@ -12,20 +12,29 @@ from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import new_model, save_model
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.tokenizer import open_tokenizer
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
 
 def settings_of(**given):
-    usual = {"widths": (1,), "prompts": 2, "prompt_tokens": 2, "new_tokens": 6, "cache": True, "stop_at_eos": False}
+    usual = {
+        "widths": (1,),
+        "prompts": 2,
+        "prompt_tokens": 2,
+        "new_tokens": 6,
+        "cache": True,
+        "stop_at_eos": False,
+    }
     return beam.BeamBenchSettings(**usual | {"repeats": 1} | given)
 
 
 @pytest.fixture
 def trained(folder, model_settings):
-    model = new_model(model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors")))
+    model = new_model(
+        model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors"))
+    )
     save_model("models", model, layout="stories")
     return folder
 
@@ -47,9 +56,13 @@ def test_stage_writes_what_was_agreed(trained, inline):
     difference = methods["beam 3"]["log_prob"] - methods["greedy"]["log_prob"]
     assert compared["beam 3"]["difference"]["value"] == pytest.approx(difference / 3, abs=1e-6)
     assert compared["beam 3"]["prompts"] == 3
-    assert all("sense" not in row for row in methods.values())  # nobody knows what makes sense in this corpus
+    assert all(
+        "sense" not in row for row in methods.values()
+    )  # nobody knows what makes sense in this corpus
     assert methods["beam 3"]["score"] >= methods["greedy"]["score"]
-    assert {"bleu4", "log_prob", "log_prob_per_token", "distinct2", "repeated_4grams"} < set(methods["sampling"])
+    assert {"bleu4", "log_prob", "log_prob_per_token", "distinct2", "repeated_4grams"} < set(
+        methods["sampling"]
+    )
     times = json.loads((trained / "metrics/beam_bench_time.json").read_text())
     assert list(times["methods"]) == METHODS
     stated = {"cache": True, "stop_at_eos": False, "texts_stop_at_eos": True}
@@ -62,7 +75,9 @@ def test_stage_writes_what_was_agreed(trained, inline):
     assert len({row["prompt"] for row in rows[:4]}) == 1
     assert float(rows[0]["log_prob"]) < 0
     plotted = list(csv.DictReader((trained / "plots/beam_bench_time.csv").open()))
-    assert [(row["method"], row["width"]) for row in plotted[:4]] == list(zip(METHODS, ["1", "1", "1", "3"]))
+    assert [(row["method"], row["width"]) for row in plotted[:4]] == list(
+        zip(METHODS, ["1", "1", "1", "3"])
+    )
 
 
 @pytest.mark.parametrize("cache", [False, True])
@@ -83,19 +98,30 @@ def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
     beam_bench.main()
     assert {use for use, *_ in asked} == {cache}
     assert {at_end for _, at_end, rows in asked if rows == 1} == {stop}  # timed
-    assert sum(at_end for _, at_end, rows in asked if rows == 3) == len(METHODS) * (1 + stop)  # texts, and timed
+    assert sum(at_end for _, at_end, rows in asked if rows == 3) == len(METHODS) * (
+        1 + stop
+    )  # texts, and timed
     for name in ("data/figures/beam_bench", "metrics/beam_bench_time"):
         written = json.loads((trained / f"{name}.json").read_text())
         for row in written["methods"].values():
-            assert (row["cache"], row["stop_at_eos"], row["texts_stop_at_eos"]) == (cache, stop, True)
-    assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (not cache, stop)
+            assert (row["cache"], row["stop_at_eos"], row["texts_stop_at_eos"]) == (
+                cache,
+                stop,
+                True,
+            )
+    assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (
+        not cache,
+        stop,
+    )
 
 
 def test_stories_of_the_storybook_are_asked_whether_they_make_sense(trained, inline, monkeypatch):
     """More prompts than are timed: each method continues them all, and is compared with greedy decoding on them."""
     write_json("data/figures/download.json", {"source": "storybook"})
     asked = []
-    monkeypatch.setattr(beam, "judge", lambda result, task, _: asked.append((result, task)) or {"sense": "judged"})
+    monkeypatch.setattr(
+        beam, "judge", lambda result, task, _: asked.append((result, task)) or {"sense": "judged"}
+    )
     monkeypatch.setattr(beam, "JUDGED", 4)
     beam_bench.main()
     methods = json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"]
@@ -109,7 +135,9 @@ def test_a_judged_text_is_graded_with_its_prompt(monkeypatch):
         eos_id = 1
 
         def decode(self, ids):
-            return " ".join({2: "once", 3: "upon", 4: "a", 5: "time", 6: "zzz"}[i] for i in ids if i > 1)
+            return " ".join(
+                {2: "once", 3: "upon", 4: "a", 5: "time", 6: "zzz"}[i] for i in ids if i > 1
+            )
 
     task = beam.Task(
         name="greedy", width=None, decode=DecodeSettings(), settings=settings_of(), prompts=[], judged=[[0, 2], [0, 2]],
@@ -122,7 +150,9 @@ def test_a_judged_text_is_graded_with_its_prompt(monkeypatch):
 
 
 def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
-    clock = iter([0.0, 9.0, 0.0, 1.0, 1.0, 2.0, 2.0, 6.0, 6.0, 9.0])  # a warm-up, three prompts, all at once
+    clock = iter(
+        [0.0, 9.0, 0.0, 1.0, 1.0, 2.0, 2.0, 6.0, 6.0, 9.0]
+    )  # a warm-up, three prompts, all at once
 
     def continued(task, decoder, tokenizer, prompts, *, stop_at_eos):
         assert stop_at_eos
@@ -135,7 +165,11 @@ def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
         name="greedy", width=None, decode=None, settings=settings_of(stop_at_eos=True),
         prompts=[[0, 4], [0, 4, 5], [0, 4, 5, 6]], model="", tokenizer="", device="cpu", threads=1,
     )  # fmt: skip
-    assert beam.time_task(task) == {"tokens_per_s": 1.0, "s_per_prompt": 1.0, "batch_tokens_per_s": 2.0}
+    assert beam.time_task(task) == {
+        "tokens_per_s": 1.0,
+        "s_per_prompt": 1.0,
+        "batch_tokens_per_s": 2.0,
+    }
 
 
 def test_each_method_is_timed_in_turn(trained, params, change, monkeypatch):
@@ -149,28 +183,39 @@ def test_each_method_is_timed_in_turn(trained, params, change, monkeypatch):
     change(params, "beam_bench", repeats=2, widths=[2])
     beam_bench.main()
     names = ["sampling", "greedy", "beam 2"]
-    assert asked == [(function, name) for function in ("measure_task", "time_task") for name in names]
+    assert asked == [
+        (function, name) for function in ("measure_task", "time_task") for name in names
+    ]
     row = json.loads((trained / "metrics/beam_bench_time.json").read_text())["methods"]["beam 2"]
     assert row["low_tokens_per_s"] <= row["tokens_per_s"] <= row["high_tokens_per_s"]
 
 
 def test_quality_is_the_same_twice(trained, inline):
     beam_bench.main()
-    first = [(trained / name).read_bytes() for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")]
+    first = [
+        (trained / name).read_bytes()
+        for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
+    ]
     beam_bench.main()
     assert first == [
-        (trained / name).read_bytes() for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
+        (trained / name).read_bytes()
+        for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
     ]
 
 
 def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatch):
     monkeypatch.setattr(
-        measure, "in_own_process", lambda function, task: {"error": "oom"} if task.width == 3 else function(task)
+        measure,
+        "in_own_process",
+        lambda function, task: {"error": "oom"} if task.width == 3 else function(task),
     )
     beam_bench.main()
     times = json.loads((trained / "metrics/beam_bench_time.json").read_text())
     assert times["not_measured"] == [{"setting": "beam 3", "figure": "all", "reason": "oom"}]
-    assert list(json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"]) == METHODS[:3]
+    assert (
+        list(json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"])
+        == METHODS[:3]
+    )
 
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
@@ -181,7 +226,9 @@ def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
     shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
     model, _ = beam.load_model("models", "cpu")
     for task in beam.make_tasks(settings, decode, prompts=prompts, **shared):
-        found = beam.continue_prompts(task, prepare(model, "fp32", "plain"), tokenizer, prompts, stop_at_eos=False)
+        found = beam.continue_prompts(
+            task, prepare(model, "fp32", "plain"), tokenizer, prompts, stop_at_eos=False
+        )
         assert [len(ids) for ids, _ in found] == [6, 6]
 
 
@@ -191,12 +238,17 @@ def test_references_are_the_stories_own_next_tokens(trained):
     stories = [store.story(index).tolist() for index in range(len(store))]
     for prompt in prompts:
         assert (len(prompt.ids), prompt.ids[0]) == (4, 0)
-        assert any(story[: 4 + len(prompt.reference)] == [*prompt.ids, *prompt.reference] for story in stories)
+        assert any(
+            story[: 4 + len(prompt.reference)] == [*prompt.ids, *prompt.reference]
+            for story in stories
+        )
 
 
 def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
     settings = settings_of(widths=(1, 40))
-    with pytest.raises(InputError, match=r"beam_bench\.widths = \[40\]; allowed: at most the vocabulary's 35"):
+    with pytest.raises(
+        InputError, match=r"beam_bench\.widths = \[40\]; allowed: at most the vocabulary's 35"
+    ):
         beam.check_widths(settings, 35)
     change(params, "beam_bench", prompt_tokens=50)
     with pytest.raises(InputError, match=r"beam_bench\.prompt_tokens = 50"):

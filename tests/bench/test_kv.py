@@ -11,21 +11,23 @@ from tinylm.base.files import read_json
 from tinylm.bench import kv, measure
 from tinylm.bench.both_ways import samples_both_ways
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.continuations import evaluation_prompts
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.continuations import evaluation_prompts
-from tinylm.scoring.settings import EvaluateSettings
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 @pytest.fixture(autouse=True)
 def trained(folder, model_settings):
     """A model of stage train, of which it is enough that it is there."""
     torch.manual_seed(1)
-    model = new_model(model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors")))
+    model = new_model(
+        model_settings, torch.from_numpy(load_matrix("data/vocab/embedding.safetensors"))
+    )
     save_model("models", model)
     return model
 
@@ -55,7 +57,10 @@ def test_stage_with_real_processes(folder, params, change):
     change(params, "kv_bench", lengths=[4])
     kv_bench.main()
     times = json.loads((folder / "metrics/kv_bench_time.json").read_text())
-    assert [(row["new_tokens"], row["cache"]) for row in times["settings"]] == [(4, False), (4, True)]
+    assert [(row["new_tokens"], row["cache"]) for row in times["settings"]] == [
+        (4, False),
+        (4, True),
+    ]
     assert [(row["rows"], row["cache"]) for row in times["smaller"]] == [(1, False), (1, True)]
 
 
@@ -93,14 +98,20 @@ def test_a_setting_that_dies_is_recorded_and_the_others_go_on(folder, monkeypatc
     monkeypatch.setattr(measure, "in_own_process", die)
     kv_bench.main()
     times = json.loads((folder / "metrics/kv_bench_time.json").read_text())
-    assert times["not_measured"] == [{"setting": "23 new tokens, 3 rows, no cache", "figure": "all", "reason": "oom"}]
+    assert times["not_measured"] == [
+        {"setting": "23 new tokens, 3 rows, no cache", "figure": "all", "reason": "oom"}
+    ]
     assert len(times["settings"]) == 3
     found = json.loads((folder / "data/figures/kv_bench.json").read_text())["compared"]
     assert found == [{"new_tokens": 4, "rows": 3}, {"new_tokens": 23, "rows": 1}]
 
 
-@pytest.mark.parametrize(("lengths", "ties", "same"), [([(4, 3)], [{"prompt": 1}], False), ([], [], None)])
-def test_whether_the_ids_are_the_same_is_what_was_found(folder, inline, monkeypatch, lengths, ties, same):
+@pytest.mark.parametrize(
+    ("lengths", "ties", "same"), [([(4, 3)], [{"prompt": 1}], False), ([], [], None)]
+)
+def test_whether_the_ids_are_the_same_is_what_was_found(
+    folder, inline, monkeypatch, lengths, ties, same
+):
     monkeypatch.setattr(kv, "compare", lambda *_: (lengths, ties))
     kv_bench.main()
     assert json.loads((folder / "metrics/kv_bench.json").read_text()) == {"same": same}
@@ -108,13 +119,17 @@ def test_whether_the_ids_are_the_same_is_what_was_found(folder, inline, monkeypa
 
 
 def test_other_ids_fail_with_the_place(task):
-    with pytest.raises(CommandFailed, match="2 new tokens, 2 rows, prompt 1, new token 1: 8 with, 7 without"):
+    with pytest.raises(
+        CommandFailed, match="2 new tokens, 2 rows, prompt 1, new token 1: 8 with, 7 without"
+    ):
         kv.compare(results_of([[4, 5], [6, 7]], [[4, 5], [6, 8]]), task)
 
 
 def test_equal_logits_are_a_tie(task, trained):
     with torch.no_grad():
-        trained.embedding[8] = trained.embedding[7]  # tied output: words of equal vectors have equal logits
+        trained.embedding[8] = trained.embedding[
+            7
+        ]  # tied output: words of equal vectors have equal logits
     save_model("models", trained)
     lengths, ties = kv.compare(results_of([[4, 5], [6, 7]], [[4, 5], [6, 8]]), task)
     assert lengths == [(2, 2)]
@@ -123,7 +138,11 @@ def test_equal_logits_are_a_tie(task, trained):
 
 def test_greedy_ignores_how_decode_samples(task):
     chosen = kv.greedy(task.decode)
-    assert (chosen.temperature, chosen.repetition_penalty, chosen.slide) == (0.0, 1.0, task.decode.slide)
+    assert (chosen.temperature, chosen.repetition_penalty, chosen.slide) == (
+        0.0,
+        1.0,
+        task.decode.slide,
+    )
 
 
 @pytest.mark.parametrize(("key", "value"), [("batch", 14), ("prompt_tokens", 15)])
@@ -152,17 +171,25 @@ def test_each_setting_is_timed_in_turn(task, monkeypatch):
     monkeypatch.setattr(measure, "in_own_process", measure_one)
     tasks = [dataclasses.replace(task, cache=cache) for cache in (False, True)]
     found = kv.run(tasks, 16, 3)
-    assert asked == [(name, on) for name in ("measure_task", "time_task", "time_task") for on in (False, True)]
-    spread = [(row["low_tokens_per_s"], row["tokens_per_s"], row["high_tokens_per_s"]) for row in found]
+    assert asked == [
+        (name, on) for name in ("measure_task", "time_task", "time_task") for on in (False, True)
+    ]
+    spread = [
+        (row["low_tokens_per_s"], row["tokens_per_s"], row["high_tokens_per_s"]) for row in found
+    ]
     assert spread == [(1.0, 2.0, 3.0), (10.0, 20.0, 30.0)]
-    assert [row["setting"] for row in found] == [f"23 new tokens, 2 rows, {way}" for way in ("no cache", "cache")]
+    assert [row["setting"] for row in found] == [
+        f"23 new tokens, 2 rows, {way}" for way in ("no cache", "cache")
+    ]
 
 
 def test_smaller_batches_are_measured_at_the_second_length(params):
     settings = read_section(params, "kv_bench", kv.KvBenchSettings)
     shared = {"model": "m", "decode": None, "eos_id": 1, "device": "cpu", "threads": 1}
     for rows, sizes in ((20, [1, 5]), (4, [1]), (1, [])):
-        tasks = kv.make_tasks(dataclasses.replace(settings, lengths=(9, 5, 7)), [[1, 2]] * rows, **shared)
+        tasks = kv.make_tasks(
+            dataclasses.replace(settings, lengths=(9, 5, 7)), [[1, 2]] * rows, **shared
+        )
         found = [(task.new_tokens, len(task.prompts), task.cache) for task in tasks]
         assert found[:6] == [(n, rows, cache) for n in (9, 5, 7) for cache in (False, True)]
         assert found[6:] == [(7, size, cache) for size in sizes for cache in (False, True)]
@@ -170,10 +197,15 @@ def test_smaller_batches_are_measured_at_the_second_length(params):
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_samples_are_the_same_both_ways(folder, params, trained, temperature):
-    tokenizer, store = open_tokenizer("data/vocab/tokenizer.json"), TokenStore("data/tokens", "evaluation")
+    tokenizer, store = (
+        open_tokenizer("data/vocab/tokenizer.json"),
+        TokenStore("data/tokens", "evaluation"),
+    )
     asked = params["evaluate"] | {"stories": 5, "prompt_tokens": 2, "new_tokens": 21}
     settings = read_section({"evaluate": asked}, "evaluate", EvaluateSettings)
-    decode = read_section({"decode": params["decode"] | {"temperature": temperature}}, "decode", DecodeSettings)
+    decode = read_section(
+        {"decode": params["decode"] | {"temperature": temperature}}, "decode", DecodeSettings
+    )
     prompts = evaluation_prompts(store, tokenizer, settings)
     figures, times = samples_both_ways(trained.eval(), tokenizer, prompts, settings, decode)
     assert (figures["texts"], figures["same"]) == (len(prompts), len(prompts))

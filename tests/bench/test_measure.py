@@ -31,7 +31,9 @@ def test_peak_is_what_lives_at_once():
 
 def test_peak_leaves_out_what_was_there_before():
     weights = torch.ones(6 * MIB_FLOATS)
-    assert measure.peak_mib(lambda: torch.empty(2 * MIB_FLOATS) + len(weights), CPU) == pytest.approx(4, abs=0.01)
+    assert measure.peak_mib(
+        lambda: torch.empty(2 * MIB_FLOATS) + len(weights), CPU
+    ) == pytest.approx(4, abs=0.01)
 
 
 def test_peak_counts_the_release_of_what_before_allocated():
@@ -85,7 +87,9 @@ def test_own_process_passes_bad_input_on(tmp_path):
         measure.in_own_process(read_json, str(tmp_path / "absent.json"))
 
 
-@pytest.mark.parametrize("text", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "CUDA out of memory."])
+@pytest.mark.parametrize(
+    "text", ["[enforce fail] DefaultCPUAllocator: can't allocate memory", "CUDA out of memory."]
+)
 def test_torch_allocators_errors_are_oom(text):
     assert is_out_of_memory(RuntimeError(text))
     assert not is_out_of_memory(RuntimeError("size mismatch"))

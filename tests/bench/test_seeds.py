@@ -18,12 +18,16 @@ def test_mean_sd_and_what_a_difference_has_to_exceed():
     found = merged["perplexity"]
     assert found["mean"] == pytest.approx(1.1)
     assert found["sd"] == pytest.approx(0.1)
-    assert found["difference"] == pytest.approx(4.30265 * 2**0.5 * 0.1, rel=1e-5)  # t of 2 degrees of freedom
+    assert found["difference"] == pytest.approx(
+        4.30265 * 2**0.5 * 0.1, rel=1e-5
+    )  # t of 2 degrees of freedom
     assert merged["held_out_loss"]["sd"] == pytest.approx(0.4)
     assert merged["by_seed"]["2"] == figures(1.2)
 
 
-@pytest.mark.parametrize(("n", "t"), [(2, 12.706), (17, 2.120), (18, 2.1098), (31, 2.0423), (121, 1.9799)])
+@pytest.mark.parametrize(
+    ("n", "t"), [(2, 12.706), (17, 2.120), (18, 2.1098), (31, 2.0423), (121, 1.9799)]
+)
 def test_the_factor_follows_the_number_of_seeds(n, t):
     values = {seed: figures(1.0 + seed % 2) for seed in range(n)}
     sd = statistics.stdev(row["perplexity"] for row in values.values())
@@ -31,7 +35,8 @@ def test_the_factor_follows_the_number_of_seeds(n, t):
 
 
 @pytest.mark.parametrize(
-    ("level", "freedom", "t"), [(0.01, 3, 5.8409), (0.001, 1, 636.62), (0.1, 8, 1.85955), (0.05, 1000, 1.9623)]
+    ("level", "freedom", "t"),
+    [(0.01, 3, 5.8409), (0.001, 1, 636.62), (0.1, 8, 1.85955), (0.05, 1000, 1.9623)],
 )
 def test_points_and_tails_of_students_t_are_those_of_the_tables(level, freedom, t):
     assert student_point(level, freedom) == pytest.approx(t, rel=2e-5)
@@ -52,7 +57,10 @@ def test_one_seed_has_no_spread():
     merged = merge({1: figures(2.0)})
     assert merged["n"] == 1
     assert merged["perplexity"] == {"mean": 2.0}
-    assert curves({1: [(0, 0, 5.0), (10, 100, 4.0)]}) == [(0, 0, "seed 1", 5.0), (10, 100, "seed 1", 4.0)]
+    assert curves({1: [(0, 0, 5.0), (10, 100, 4.0)]}) == [
+        (0, 0, "seed 1", 5.0),
+        (10, 100, "seed 1", 4.0),
+    ]
 
 
 def test_a_figure_that_a_seed_lacks_is_left_out():
@@ -63,13 +71,21 @@ def test_a_figure_that_a_seed_lacks_is_left_out():
 
 
 def test_the_band_is_interpolated_over_tokens_up_to_where_the_shortest_run_ends():
-    rows = curves({1: [(0, 0, 5.0), (10, 100, 4.0), (20, 220, 3.0)], 2: [(0, 0, 6.0), (10, 200, 2.0)]})
-    band = {series: [row for row in rows if row[2] == series] for series in ("mean", "lowest", "highest")}
+    rows = curves(
+        {1: [(0, 0, 5.0), (10, 100, 4.0), (20, 220, 3.0)], 2: [(0, 0, 6.0), (10, 200, 2.0)]}
+    )
+    band = {
+        series: [row for row in rows if row[2] == series]
+        for series in ("mean", "lowest", "highest")
+    }
     assert [row[:2] for row in band["mean"]] == [(0, 0), (10, 100), (18, 200)]
     assert [row[3] for row in band["lowest"]] == pytest.approx([5.0, 4.0, 2.0])
     assert [row[3] for row in band["highest"]] == pytest.approx([6.0, 4.0, 3.0 + 20 / 120])
     assert [row[3] for row in band["mean"]] == pytest.approx([5.5, 4.0, (2.0 + 3.0 + 20 / 120) / 2])
-    assert [row for row in rows if row[2] == "seed 2"] == [(0, 0, "seed 2", 6.0), (10, 200, "seed 2", 2.0)]
+    assert [row for row in rows if row[2] == "seed 2"] == [
+        (0, 0, "seed 2", 6.0),
+        (10, 200, "seed 2", 2.0),
+    ]
 
 
 def test_settings():

@@ -12,9 +12,9 @@ from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.benchmarks import flashlm
 from tinylm.host.command import CommandFailed
-from tinylm.text.tokens.bpe import train_bpe
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.token_store import write_store
+from tinylm.vocab.bpe import train_bpe
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import write_store
 
 # The names that the script has and that are asked for: its data, one bias for each token in place of a model.
 SCRIPT = """
@@ -61,7 +61,9 @@ def workspace(tmp_path, monkeypatch):
     script = tmp_path / "clone" / flashlm.SCRIPT
     script.parent.mkdir(parents=True)
     script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
-    return SimpleNamespace(folder=tmp_path / "run", clone=tmp_path / "clone", tokenizer=tokenizer, script=script)
+    return SimpleNamespace(
+        folder=tmp_path / "run", clone=tmp_path / "clone", tokenizer=tokenizer, script=script
+    )
 
 
 def test_its_script_trains_on_our_tokens_and_is_scored_on_ours(workspace):

@@ -18,7 +18,15 @@ from tinylm.base.config import InputError
 from tinylm.benchmarks import company, gpu, growth, loss, planning, record, vectors, watched
 from tinylm.benchmarks.contenders import nanochat, nanogpt
 from tinylm.benchmarks.interleaved import Contender, spread, trials
-from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, clone, count, options_of
+from tinylm.benchmarks.options import (
+    Entry,
+    Options,
+    above_zero,
+    add_options,
+    clone,
+    count,
+    options_of,
+)
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import TINY
 from tinylm.host.command import CommandFailed, Parser
@@ -48,7 +56,9 @@ def target(tmp_path, monkeypatch):
     (tmp_path / "counting.py").write_text(
         "import os\n\n" + "".join(map(str, __import__("inspect").getsourcelines(counting)[0]))
     )
-    monkeypatch.setattr("tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}")
+    monkeypatch.setattr(
+        "tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}"
+    )
     return "counting:counting"
 
 
@@ -57,7 +67,9 @@ def test_a_contender_answers_from_a_process_of_its_own_whatever_it_prints(target
         assert contender.measure(again=1) == {"trials": 5}
         assert contender.measure() == {}  # an empty answer is an answer
         assert contender.measure(again=1) == {"trials": 7}
-        with pytest.raises(CommandFailed, match=r"(?s)peer: its process ended \(3\); it said: .*chatter"):
+        with pytest.raises(
+            CommandFailed, match=r"(?s)peer: its process ended \(3\); it said: .*chatter"
+        ):
             contender.measure(die=True)
 
 
@@ -73,7 +85,9 @@ def test_our_contenders_threads_are_those_of_our_commands(tmp_path, monkeypatch,
     (tmp_path / "asking.py").write_text(
         "import os\n\ndef make(setup):\n    return lambda request: {'spins': os.environ.get('GOMP_SPINCOUNT')}\n"
     )
-    monkeypatch.setattr("tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}")
+    monkeypatch.setattr(
+        "tinylm.benchmarks.interleaved.ROOT", f"{tmp_path}{os.pathsep}{watched.ROOT}"
+    )
     with Contender("one", "asking:make", {}, own=own) as contender:
         assert contender.measure() == {"spins": "1000" if own else None}
 
@@ -113,7 +127,9 @@ def test_trials_are_interleaved_and_counted(monkeypatch, capsys):
     assert told[0] == "measuring:  17% of 6 trials, a"
     assert told[-1] == "measuring: 100% of 6 trials, 0 s left, b"
     assert "".join(order) == "ababab"
-    assert found == {name: [{"n": n, "asked": 7} for n in each] for name, each in (("a", (3, 5)), ("b", (4, 6)))}
+    assert found == {
+        name: [{"n": n, "asked": 7} for n in each] for name, each in (("a", (3, 5)), ("b", (4, 6)))
+    }
 
 
 def test_spread():
@@ -142,7 +158,9 @@ def test_a_line_replaces_its_own_results_and_no_others(tmp_path):
     path = tmp_path / "results.json"
     record.keep(path, "training", [Row("old", "s", ONE)], {"cpu": "a"})
     record.keep(path, "vectors", [Row("other", "s", ONE)], {"cpu": "a"})
-    found = record.keep(path, "training", [record.against("new", "s", ONE, ONE, "peer", must=1.0)], {"cpu": "b"})
+    found = record.keep(
+        path, "training", [record.against("new", "s", ONE, ONE, "peer", must=1.0)], {"cpu": "b"}
+    )
     assert [row["what"] for line in found.values() for row in line["rows"]] == ["new", "other"]
     assert json.loads(path.read_text()) == found
     page = tmp_path / "page.md"
@@ -163,7 +181,9 @@ def test_a_part_of_a_line_replaces_itself_alone(tmp_path):
     path = tmp_path / "results.json"
     record.keep(path, "loss", [Row("whole", "s", ONE)], {})
     record.keep(path, "loss", [Row("two", "s", ONE, part=2.0), Row("half", "s", ONE, part=0.5)], {})
-    found = record.keep(path, "loss", [Row("one", "s", ONE, part=1.0), Row("half anew", "s", ONE, part=0.5)], {})
+    found = record.keep(
+        path, "loss", [Row("one", "s", ONE, part=1.0), Row("half anew", "s", ONE, part=0.5)], {}
+    )
     assert [row["what"] for row in found["loss"]["rows"]] == ["half anew", "one", "two"]
 
 
@@ -217,7 +237,9 @@ def test_a_recipe_that_is_none_is_refused(tmp_path, monkeypatch, text, said):
         (["--write", "."], "--write . is a folder"),
     ],
 )
-def test_what_planning_cannot_use_is_named_before_its_table(tmp_path, monkeypatch, capsys, words, said):
+def test_what_planning_cannot_use_is_named_before_its_table(
+    tmp_path, monkeypatch, capsys, words, said
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["planning", *words])
     with pytest.raises(InputError, match=said):
@@ -291,7 +313,9 @@ def test_fit_finds_the_exponent():
 
 
 def test_an_axis_chooses_its_own_threads(monkeypatch, tmp_path):
-    monkeypatch.setattr("tinylm.benchmarks.options.Contender", lambda name, target, setup, *_, **__: setup)
+    monkeypatch.setattr(
+        "tinylm.benchmarks.options.Contender", lambda name, target, setup, *_, **__: setup
+    )
     made = Options(threads=4, work=tmp_path).contender
     assert made("cores", Entry("growth:train", {"threads": 1})) == {"threads": 1}
     assert made("width", Entry("growth:train", {})) == {"threads": 4}
@@ -307,8 +331,17 @@ def test_growth_runs_and_draws(name, options, tmp_path):
 
 
 def test_growth_as_a_table():
-    points = [{"x": 1000, "seconds": ONE, "limit_s": 0.5}, {"x": 2000, "seconds": ONE, "limit_s": 1.5}]
-    width = {"title": "Width", "x": "D", "points": points, "exponent": 1.5, "conditions": {"cpu": "a"}}
+    points = [
+        {"x": 1000, "seconds": ONE, "limit_s": 0.5},
+        {"x": 2000, "seconds": ONE, "limit_s": 1.5},
+    ]
+    width = {
+        "title": "Width",
+        "x": "D",
+        "points": points,
+        "exponent": 1.5,
+        "conditions": {"cpu": "a"},
+    }
     data = width | {"title": "Data", "points": [points[0] | {"limit_s": None}]}
     text = growth.table({"data": data, "width": width})
     assert text.index("| Width | D: 1,000 / 2,000 | 2 / 2 | 25% / 75% | 1.50 |") < text.index(
@@ -335,7 +368,11 @@ def test_the_plan_counts():
 
 def test_the_gpu_script_runs_on_a_cpu_tiny_and_keeps_a_row_a_device(tmp_path, monkeypatch, capsys):
     path = tmp_path / "gpu.json"
-    path.write_text(json.dumps([{"conditions": {"device": "a card"}}, {"conditions": {"device": "cpu"}, "old": 1}]))
+    path.write_text(
+        json.dumps(
+            [{"conditions": {"device": "a card"}}, {"conditions": {"device": "cpu"}, "old": 1}]
+        )
+    )
     monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--results", str(path)])
     gpu.main()
     kept = json.loads(path.read_text())
@@ -369,11 +406,15 @@ def test_tiny_results_stay_away_from_the_real_ones(tmp_path, results):
     tiny = options_of(parser.parse_args(["--size", "tiny", "--work", str(tmp_path)]))
     assert tiny.results == tmp_path / "results-tiny.json"
     assert options_of(parser.parse_args([])).results == results
-    assert options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name == "own.json"
+    assert (
+        options_of(parser.parse_args(["--size", "tiny", "--results", "own.json"])).results.name
+        == "own.json"
+    )
 
 
 @pytest.mark.parametrize(
-    ("results", "held"), [("own.json", '{"mine": [1]}'), ("own.json", "[1]"), ("own.json", "no JSON"), ("page.md", "")]
+    ("results", "held"),
+    [("own.json", '{"mine": [1]}'), ("own.json", "[1]"), ("own.json", "no JSON"), ("page.md", "")],
 )
 def test_foreign_files_are_no_results(tmp_path, monkeypatch, results, held):
     monkeypatch.chdir(tmp_path)
@@ -390,7 +431,10 @@ def test_foreign_files_are_no_results(tmp_path, monkeypatch, results, held):
     [
         (["--threads", "1e14"], r"^--threads 100000000000000; allowed: 1 to 1024"),
         (["--work", "params.yaml"], r"^--work params\.yaml: a file; allowed: a folder"),
-        (["--turns", "0"], r": 0; allowed: a whole number >= 1; python -m x --help lists what is allowed$"),
+        (
+            ["--turns", "0"],
+            r": 0; allowed: a whole number >= 1; python -m x --help lists what is allowed$",
+        ),
         (["--no-such", "3"], r"^python -m x: unrecognized arguments: --no-such 3; "),
     ],
 )

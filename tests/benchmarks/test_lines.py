@@ -12,18 +12,29 @@ from tinylm.benchmarks.lines import LINES, line, run_line
 from tinylm.benchmarks.loss import Plan
 from tinylm.host.command import CommandFailed
 
-APART = {"start", "repro", "lab"}  # the first two start commands; lab needs a finished run: tests/test_stages.py
+APART = {
+    "start",
+    "repro",
+    "lab",
+}  # the first two start commands; lab needs a finished run: tests/test_stages.py
 
 
 def plan_of(**given):
-    usual = {"horizons": (200,), "grid": {"lr": (2e-3,), "dropout": (0.1,)}, "seeds": (1,), "shares": (0.25, 0.5, 1.0)}
+    usual = {
+        "horizons": (200,),
+        "grid": {"lr": (2e-3,), "dropout": (0.1,)},
+        "seeds": (1,),
+        "shares": (0.25, 0.5, 1.0),
+    }
     return Plan(**usual | {"modes": ("bf16",)} | given)
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """ckpt_bench measures in this process."""
-    monkeypatch.setattr("tinylm.bench.measure.in_own_process", lambda function, task: function(task))
+    monkeypatch.setattr(
+        "tinylm.bench.measure.in_own_process", lambda function, task: function(task)
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in LINES if name not in APART])
@@ -35,7 +46,10 @@ def test_a_line_runs(name, options, alone):
     assert kept["rows"]
     for row in kept["rows"]:
         assert row["what"]
-        assert row["ours"] is None or 0 < row["ours"]["low"] <= row["ours"]["median"] <= row["ours"]["high"]
+        assert (
+            row["ours"] is None
+            or 0 < row["ours"]["low"] <= row["ours"]["median"] <= row["ours"]["high"]
+        )
 
 
 def test_the_start_of_generate_is_timed(options, monkeypatch):
@@ -48,7 +62,9 @@ def test_the_start_of_generate_is_timed(options, monkeypatch):
 
 def test_a_generate_that_says_nothing_is_an_error(options, monkeypatch):
     monkeypatch.setattr(
-        commands, "generate_command", lambda made: [sys.executable, "-c", "raise SystemExit('no model')"]
+        commands,
+        "generate_command",
+        lambda made: [sys.executable, "-c", "raise SystemExit('no model')"],
     )
     with pytest.raises(CommandFailed, match="no model"):
         commands.start(options)
@@ -57,7 +73,9 @@ def test_a_generate_that_says_nothing_is_an_error(options, monkeypatch):
 def test_the_pipelines_line(options, monkeypatch):
     run = []
     monkeypatch.setattr(commands, "clone", lambda folder: folder)
-    monkeypatch.setattr(commands, "run_command", lambda *command, folder: run.append(command) or (7.0, 0.0))
+    monkeypatch.setattr(
+        commands, "run_command", lambda *command, folder: run.append(command) or (7.0, 0.0)
+    )
     whole, again = commands.repro(replace(options, size="full", trials=2))
     assert run == [("dvc", "repro")] * 3
     assert (whole.reached(), again.reached()) == ("must", "no")
@@ -83,7 +101,11 @@ def test_the_race_runs_both_in_turn_and_is_kept(options, monkeypatch):
     assert row.reached() == "must"
     assert "lr 0.001" in row.what  # the lower held-out loss, not the first one tried
     races = [(side, tokens, seed) for side, tokens, seed, race in asked if race]
-    assert races == [(side, tokens, seed) for seed in (1, 2) for side, tokens in (("tinylm", 100), ("nanoGPT", 200))]
+    assert races == [
+        (side, tokens, seed)
+        for seed in (1, 2)
+        for side, tokens in (("tinylm", 100), ("nanoGPT", 200))
+    ]
     before = len(asked)
     loss.measure(options, "storybook", plan)
     assert len(asked) == before  # all of it was kept
@@ -99,14 +121,18 @@ def test_a_share_that_only_the_first_seed_reaches_is_followed_by_the_next(option
         return {"seconds": 1.0, "held_out": 1.0, "evaluation": 3.0 if enough else 3.1}
 
     monkeypatch.setattr(loss.Runs, "run", made_up)
-    (row,) = loss.measure(options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.1, 0.25, 0.5, 1.0)))
+    (row,) = loss.measure(
+        options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.1, 0.25, 0.5, 1.0))
+    )
     races = [(side, tokens, seed) for side, tokens, seed, race in asked if race]
     assert races == [
         ("tinylm", 50, 1), ("nanoGPT", 200, 1), ("tinylm", 50, 2), ("nanoGPT", 200, 2),
         ("tinylm", 100, 1), ("tinylm", 100, 2),
     ]  # fmt: skip
     assert row.note.startswith("ours 3.000 after 0.0001 M")
-    (row,) = loss.measure(options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.25,)))
+    (row,) = loss.measure(
+        options, "storybook", plan_of(seeds=(1, 2), recipes=({},), shares=(0.25,))
+    )
     assert (row.ours, row.note) == (None, "not reached")
 
 
@@ -119,7 +145,11 @@ def test_of_the_recipes_that_reach_the_loss_the_quickest_is_raced(options, monke
         source = task["embedding"]["source"]
         need = {"skipgram": 50, "random": 100, "file": 1000}[source]
         seconds = task["tokens"] / 100 + (8.0 if source == "skipgram" else 0.0)
-        return {"seconds": seconds, "held_out": 1.0, "evaluation": 3.0 if task["tokens"] >= need else 4.0}
+        return {
+            "seconds": seconds,
+            "held_out": 1.0,
+            "evaluation": 3.0 if task["tokens"] >= need else 4.0,
+        }
 
     monkeypatch.setattr(loss.Runs, "run", made_up)
     recipes = tuple({"embedding": {"source": source}} for source in ("skipgram", "random", "file"))
@@ -133,7 +163,11 @@ def test_a_loss_that_is_not_reached_is_said(options, monkeypatch):
     monkeypatch.setattr(
         loss.Runs,
         "run",
-        lambda runs, name, task: {"seconds": 1.0, "held_out": 1.0, "evaluation": float(task["side"] == "tinylm")},
+        lambda runs, name, task: {
+            "seconds": 1.0,
+            "held_out": 1.0,
+            "evaluation": float(task["side"] == "tinylm"),
+        },
     )
     (row,) = loss.measure(options, "storybook", plan_of(recipes=({},)))
     assert (row.ours, row.reached(), row.note) == (None, "no", "not reached")
@@ -157,16 +191,30 @@ def test_llama_cpp_is_compared_at_equal_precision_on_one_core_and_on_all():
     }  # fmt: skip
     rows = {row.what: row for row in decoding.equal_precision("sampling", rate)}
     one, both, int8, _ = rows.values()
-    assert (one.what, one.figure, one.reached()) == ("sampling, one core: tinylm fp32", 3.0, "stretch")
-    assert (both.what, both.figure, both.peer_name) == ("sampling (tinylm fp32)", 2.5, "llama.cpp f32, 2 cores")
-    assert (int8.what, int8.figure, int8.reached()) == ("sampling, one core (tinylm int8)", 2.0, "must")
+    assert (one.what, one.figure, one.reached()) == (
+        "sampling, one core: tinylm fp32",
+        3.0,
+        "stretch",
+    )
+    assert (both.what, both.figure, both.peer_name) == (
+        "sampling (tinylm fp32)",
+        2.5,
+        "llama.cpp f32, 2 cores",
+    )
+    assert (int8.what, int8.figure, int8.reached()) == (
+        "sampling, one core (tinylm int8)",
+        2.0,
+        "must",
+    )
     assert decoding.equal_precision("sampling", {"tinylm fp32": at(40.0)}) == []
 
 
 def test_llama_cpp_decodes_what_we_do(options):
     pytest.importorskip("llama_cpp")
     entries = decoding.llama_cpp(options, 20) | decoding.entries(options, [1])
-    chosen = {name: entries[name] for name in entries if name.endswith("1 core") or name == "tinylm fp32"}
+    chosen = {
+        name: entries[name] for name in entries if name.endswith("1 core") or name == "tinylm fp32"
+    }
     with options.contenders(chosen) as contenders:
         ours = contenders["tinylm fp32"].measure(method="greedy")["ids"]
         theirs = contenders["llama.cpp f32, 1 core"]

@@ -18,13 +18,27 @@ from tinylm.presets.write import FOLDER, names, preset_text
 
 ROOT = Path(__file__).parents[2]
 BASE = load_params(FOLDER / "storybook.yaml")
-for _section, _values in {  # what the limits below are counted from, whatever the preset is tuned to
+for (
+    _section,
+    _values,
+) in {  # what the limits below are counted from, whatever the preset is tuned to
     "data": {"train_stories": 20000, "evaluation_stories": 500},
     "embedding": {"width": 128},
     "model": {"layers": 4, "heads": 8, "feed_forward": 512, "context": 192, "head_width": None},
-    "train": {"batch_size": 32, "accumulation": 1, "tokens": 1_500_000, "validate_every": 50, "patience": None},
+    "train": {
+        "batch_size": 32,
+        "accumulation": 1,
+        "tokens": 1_500_000,
+        "validate_every": 50,
+        "patience": None,
+    },
     "decode": {"top_k": 50},
-    "evaluate": {"stories": 50, "prompt_tokens": 5, "attention_sentences": 3, "tendency_sentences": 200},
+    "evaluate": {
+        "stories": 50,
+        "prompt_tokens": 5,
+        "attention_sentences": 3,
+        "tendency_sentences": 200,
+    },
     "beam_bench": {"widths": [1, 5, 10], "prompts": 10, "prompt_tokens": 5},
     "kv_bench": {"batch": 20, "prompt_tokens": 5, "lengths": [32, 64, 256]},
     "accum_sweep": {"settings": [1, 2, 4, 8], "batch_size": 16, "tokens": 160_000},
@@ -80,7 +94,9 @@ def test_sections_are_those_of_params():
 @pytest.mark.parametrize("name", names())
 def test_the_sections_of_a_preset_fit_together(name):
     read, findings = read_sections(parse_yaml(preset_text(name), name))
-    assert [finding.problem for finding in [*findings, *check_rules(read, None)] if finding.problem] == []
+    assert [
+        finding.problem for finding in [*findings, *check_rules(read, None)] if finding.problem
+    ] == []
 
 
 def test_a_folder_in_order_has_no_problem(capsys):
@@ -96,7 +112,11 @@ def test_a_folder_in_order_has_no_problem(capsys):
 
 
 def test_the_table_is_aligned_and_names_problems(capsys, monkeypatch):
-    findings = [Finding("a", "long value"), Finding("longer", "v", "x is wrong"), Finding("b", "", note="slow")]
+    findings = [
+        Finding("a", "long value"),
+        Finding("longer", "v", "x is wrong"),
+        Finding("b", "", note="slow"),
+    ]
     assert check.table(findings).splitlines() == [
         "a       long value  ok",
         "longer  v           problem: x is wrong",
@@ -129,7 +149,9 @@ def test_errors_of_all_sections_are_shown_at_once(capsys):
     assert out.count("problem: ") == 6
 
 
-@pytest.mark.parametrize("content", [b"", b"train: [\n", b"\xff\xfe", b"a: 1\na: 2\n", b"a:\n\tb: 1\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"train: [\n", b"\xff\xfe", b"a: 1\na: 2\n", b"a:\n\tb: 1\n"]
+)
 def test_params_that_cannot_be_read_do_not_hide_the_machine(content, capsys):
     Path("params.yaml").write_bytes(content)
     assert main(["check"]) == 2
@@ -144,29 +166,58 @@ def test_missing_params_name_the_command_that_writes_them():
     assert problems() == ["params.yaml is missing; `tinylm preset storybook` writes one"]
 
 
-STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32, "train.accumulation": 2}
+STREAM = {
+    "train.layout": "stream",
+    "model.context": 64,
+    "train.batch_size": 32,
+    "train.accumulation": 2,
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"model.heads": 129}, "model.heads = 129; allowed: at most the embedding's width 128, or a head_width"),
+        (
+            {"model.heads": 129},
+            "model.heads = 129; allowed: at most the embedding's width 128, or a head_width",
+        ),
         ({"evaluate.prompt_tokens": 191}, "evaluate.prompt_tokens = 191; allowed: at most 190"),
         ({"beam_bench.prompt_tokens": 191}, "beam_bench.prompt_tokens = 191; allowed: at most 190"),
         ({"kv_bench.prompt_tokens": 191}, "kv_bench.prompt_tokens = 191; allowed: at most 190"),
-        ({"vocab.max_size": 50, "beam_bench.widths": [1, 55]}, "beam_bench.widths = 55; allowed: at most the vocabul"),
+        (
+            {"vocab.max_size": 50, "beam_bench.widths": [1, 55]},
+            "beam_bench.widths = 55; allowed: at most the vocabul",
+        ),
         ({"vocab.max_size": 45}, "decode.top_k = 50; allowed: at most the vocabulary's 49, or 0"),
-        (STREAM | {"train.tokens": 4095}, "train.tokens = 4095; allowed: at least 4096, one update"),
+        (
+            STREAM | {"train.tokens": 4095},
+            "train.tokens = 4095; allowed: at least 4096, one update",
+        ),
         (
             STREAM | {"train.tokens": 4096 * 49, "train.patience": 3},
             "train.validate_every = 50; allowed with a patience: at most the 49 updates",
         ),
-        (STREAM | {"accum_sweep.tokens": 8191}, "accum_sweep.tokens = 8191; allowed: at least 8192, one update"),
-        ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences = 200; allowed: at most data.evaluation_stor"),
-        ({"beam_bench.prompts": 501, "evaluate.stories": 502}, "evaluate.stories = 502, beam_bench.prompts = 501; al"),
-        ({"kv_bench.batch": 501}, "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500"),
+        (
+            STREAM | {"accum_sweep.tokens": 8191},
+            "accum_sweep.tokens = 8191; allowed: at least 8192, one update",
+        ),
+        (
+            {"data.evaluation_stories": 199},
+            "evaluate.tendency_sentences = 200; allowed: at most data.evaluation_stor",
+        ),
+        (
+            {"beam_bench.prompts": 501, "evaluate.stories": 502},
+            "evaluate.stories = 502, beam_bench.prompts = 501; al",
+        ),
+        (
+            {"kv_bench.batch": 501},
+            "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500",
+        ),
         ({"seeds.more": [2, 1]}, "seeds.more names 1; allowed: seeds other than train.seed"),
-        ({"data.path": "nowhere"}, "params.yaml: data.path = 'nowhere'; allowed with source: storybook: tinylm/text/s"),
+        (
+            {"data.path": "nowhere"},
+            "params.yaml: data.path = 'nowhere'; allowed with source: storybook: tinylm/text/s",
+        ),
         (
             {"data.path": "nowhere", "data.source": "local"},
             "params.yaml: data.path = 'nowhere': no such file or folder",
@@ -176,7 +227,10 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
             "params.yaml: data.path = '../shared/tinystories': no such file or folder; set it, or "
             "tinylm preset NAME --hub, with data from the Hugging Face hub",
         ),
-        ({"embedding.path": "nowhere"}, "params.yaml: embedding.path = 'nowhere': no such file or folder"),
+        (
+            {"embedding.path": "nowhere"},
+            "params.yaml: embedding.path = 'nowhere': no such file or folder",
+        ),
         (
             {"embedding.path": "~/a.vec"},
             "params.yaml: embedding.path = '~/a.vec': no such file or folder; '~' stands for nothing in params.yaml",
@@ -185,7 +239,10 @@ STREAM = {"train.layout": "stream", "model.context": 64, "train.batch_size": 32,
             {"embedding.path": ".git", "embedding.source": "file"},
             "embedding.path = '.git': no regular file; allowed: .vec",
         ),
-        ({"embedding.source": "file"}, f"{BASE['embedding']['path']}: not a supported format of vectors"),
+        (
+            {"embedding.source": "file"},
+            f"{BASE['embedding']['path']}: not a supported format of vectors",
+        ),
     ],
 )
 def test_a_planted_problem_is_the_only_one_found(changes, named):
@@ -198,7 +255,11 @@ def test_a_planted_problem_is_the_only_one_found(changes, named):
     "changes",
     [
         {"model.heads": 129, "model.head_width": 3},
-        {"evaluate.prompt_tokens": 190, "beam_bench.prompt_tokens": 190, "kv_bench.prompt_tokens": 190},
+        {
+            "evaluate.prompt_tokens": 190,
+            "beam_bench.prompt_tokens": 190,
+            "kv_bench.prompt_tokens": 190,
+        },
         {"vocab.max_size": 46},
         {"vocab.max_size": 6, "decode.top_k": 0},
         STREAM | {"train.tokens": 4096, "train.warmup": 0.0},
@@ -219,8 +280,13 @@ def test_rules_between_sections_pass_over_one_that_cannot_be_read():
     params = {**BASE, "model": {}}
     read, findings = read_sections(params)
     assert "model" not in read
-    assert any(finding.problem.startswith("params.yaml: model.layers is missing") for finding in findings)
-    assert {finding.what for finding in check_rules(read, 100)} >= {"beam widths", "evaluation stories"}
+    assert any(
+        finding.problem.startswith("params.yaml: model.layers is missing") for finding in findings
+    )
+    assert {finding.what for finding in check_rules(read, 100)} >= {
+        "beam widths",
+        "evaluation stories",
+    }
     assert check_rules({}, None) == []
 
 
@@ -228,7 +294,14 @@ def test_the_width_of_a_vector_file_must_be_the_embeddings():
     Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n", encoding="utf-8")
     plant({"embedding.source": "file", "embedding.path": "v.vec"})
     assert problems() == ["v.vec, line 1: vectors of width 3; embedding.width = 128"]
-    plant({"embedding.source": "file", "embedding.path": "v.vec", "embedding.width": 3, "model.heads": 3})
+    plant(
+        {
+            "embedding.source": "file",
+            "embedding.path": "v.vec",
+            "embedding.width": 3,
+            "model.heads": 3,
+        }
+    )
     assert problems() == []
 
 
@@ -322,8 +395,10 @@ def test_an_old_python_a_missing_dvc_and_locked_folders(monkeypatch):
 
 def test_a_file_that_may_not_be_read(monkeypatch):
     real = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: "storybook" not in str(path) and real(path, mode))
-    assert problems() == ["params.yaml: data.path = 'tinylm/text/storybook': no permission to read it"]
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: "storybook" not in str(path) and real(path, mode)
+    )
+    assert problems() == ["params.yaml: data.path = 'tinylm/storybook': no permission to read it"]
 
 
 @pytest.mark.parametrize("name", ["data", "metrics"])
@@ -338,7 +413,9 @@ def test_a_link_in_the_place_of_an_output_folder(name, folder, monkeypatch):
 
 def test_a_logger_that_is_not_installed(monkeypatch):
     real = machine.importlib.util.find_spec
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None if name == "wandb" else real(name))
+    monkeypatch.setattr(
+        machine.importlib.util, "find_spec", lambda name: None if name == "wandb" else real(name)
+    )
     plant({"runtime.logger": "wandb"})
     assert problems() == ["not installed; pip install wandb, or none"]
 
@@ -351,7 +428,9 @@ def test_quiet_prints_notes_and_one_line_and_tries_only_what_changed(capsys, mon
     assert re.match(r"checked: \d+ points, no problem", checked)
     monkeypatch.setattr(check, "find", lambda: pytest.fail("tried again"))
     assert main(["check", "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith("checked: params.yaml and the data are as they were when nothing was ")
+    assert capsys.readouterr().out.startswith(
+        "checked: params.yaml and the data are as they were when nothing was "
+    )
 
 
 @pytest.mark.parametrize("change", ["params", "data", "vectors"])
@@ -364,7 +443,9 @@ def test_quiet_tries_again_what_changed(change, monkeypatch):
     else:
         os.utime(BASE["embedding"]["path"], (1, 1))
     asked = []
-    monkeypatch.setattr(check, "find", lambda: asked.append(1) or [Finding("data", "", "a line is wrong")])
+    monkeypatch.setattr(
+        check, "find", lambda: asked.append(1) or [Finding("data", "", "a line is wrong")]
+    )
     assert main(["check", "--quiet"]) == 2
     assert asked
 
@@ -374,8 +455,13 @@ def test_quiet_gives_each_problem_a_line_and_forgets_none(capsys):
     for _ in range(2):
         assert main(["check", "--quiet"]) == 2
         sweep, seeds = capsys.readouterr().err.splitlines()
-        assert sweep.startswith("error: params.yaml: accum_sweep.settings = 4; allowed: a list of whole numbers")
-        assert seeds == "error: params.yaml: seeds.more = 2; allowed: a list of whole numbers, each >= 0"
+        assert sweep.startswith(
+            "error: params.yaml: accum_sweep.settings = 4; allowed: a list of whole numbers"
+        )
+        assert (
+            seeds
+            == "error: params.yaml: seeds.more = 2; allowed: a list of whole numbers, each >= 0"
+        )
 
 
 def test_exit_code_of_the_process():
@@ -391,8 +477,14 @@ def test_exit_code_of_the_process():
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"model.embedding": "frozen"}, "model.embedding = frozen: the random vectors stay as they are drawn"),
-        ({"model.init": "torch"}, "embedding.std = 0.02: PyTorch's own vectors, as model.init = torch has it, have 1"),
+        (
+            {"model.embedding": "frozen"},
+            "model.embedding = frozen: the random vectors stay as they are drawn",
+        ),
+        (
+            {"model.init": "torch"},
+            "embedding.std = 0.02: PyTorch's own vectors, as model.init = torch has it, have 1",
+        ),
         ({"model.init": "torch", "embedding.std": 1.0}, None),
         ({}, None),
     ],
@@ -405,7 +497,13 @@ def test_random_vectors_that_are_unlike_their_model_get_a_note(changes, named):
 
 @pytest.mark.parametrize(
     ("tokenizer", "max_size", "size"),
-    [("words", 100, 104), ("words", None, None), ("bpe", 300, 300), ("longest_match", 70, 70), ("gpt2", 100, 50_257)],
+    [
+        ("words", 100, 104),
+        ("words", None, None),
+        ("bpe", 300, 300),
+        ("longest_match", 70, 70),
+        ("gpt2", 100, 50_257),
+    ],
 )
 def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size, size):
     plant({"vocab.tokenizer": tokenizer, "vocab.max_size": max_size})
@@ -422,7 +520,9 @@ def test_a_user_without_a_home_folder_is_told_before_dvc_looks_for_it(monkeypatc
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(machine.Path, "home", home)
-    (found,) = (finding for finding in machine.check_machine({}, None) if finding.what == "home folder")
+    (found,) = (
+        finding for finding in machine.check_machine({}, None) if finding.what == "home folder"
+    )
     assert "HOME is not set" in found.problem
 
 

@@ -25,9 +25,9 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import load_model
 from tinylm.presets.write import BASE, preset_values
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +111,10 @@ def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
 
 def test_a_prompt_without_quotes_is_noted(run_folder, capsys):
     assert main(["generate", "the", "dog", "said", "--max-tokens", "1"]) == 0
-    assert capsys.readouterr().err == "note: 3 prompts of one word each; a prompt of several words needs quotes\n"
+    assert (
+        capsys.readouterr().err
+        == "note: 3 prompts of one word each; a prompt of several words needs quotes\n"
+    )
     for words in (["the", "dog"], ["the dog", "a", "cat"]):
         assert main(["generate", *words, "--max-tokens", "1"]) == 0
         assert "note" not in capsys.readouterr().err
@@ -144,10 +147,14 @@ def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
         ([], "auto", "plain"),  # which a compiled step may take for bf16
     ],
 )
-def test_the_fast_step_is_the_default_where_the_ids_stay(run_folder, capsys, monkeypatch, options, precision, step):
+def test_the_fast_step_is_the_default_where_the_ids_stay(
+    run_folder, capsys, monkeypatch, options, precision, step
+):
     text = Path("params.yaml").read_text("utf-8")
     assert "precision: fp32" in text
-    Path("params.yaml").write_text(text.replace("precision: fp32", f"precision: {precision}"), "utf-8")
+    Path("params.yaml").write_text(
+        text.replace("precision: fp32", f"precision: {precision}"), "utf-8"
+    )
     asked = []
 
     def decoder_of(model, settings, wait=True):
@@ -193,7 +200,17 @@ def test_log_probs_of_each_token(run_folder, capsys):
 
 
 def test_beams_print_the_n_best_with_scores(run_folder, capsys):
-    options = ["--beams", "4", "--n-best", "3", "--length-penalty", "0.5", "--max-tokens", "6", "--log-probs"]
+    options = [
+        "--beams",
+        "4",
+        "--n-best",
+        "3",
+        "--length-penalty",
+        "0.5",
+        "--max-tokens",
+        "6",
+        "--log-probs",
+    ]
     assert main(["generate", "the cat", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     starts = [number for number, line in enumerate(lines) if ". score " in line]
@@ -205,7 +222,10 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         assert total == pytest.approx(sum(value for _, value in rows), abs=1e-3)
         assert scores[-1] == pytest.approx(total / len(rows) ** 0.5, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
-    assert main(["generate", "the cat", "--beams", "1", "--length-penalty", "0", "--max-tokens", "6"]) == 0
+    assert (
+        main(["generate", "the cat", "--beams", "1", "--length-penalty", "0", "--max-tokens", "6"])
+        == 0
+    )
     assert capsys.readouterr().out == sampled(["the cat"], 6, temperature=0.0)[0][0] + "\n"
 
 
@@ -217,7 +237,10 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["the", "--beams", "2", "--n-best", "3"], "--n-best 3; allowed: 1 to the beams' 2"),
         (["the", "--n-best", "3"], "--n-best goes only with --beams"),
         (["the", "--length-penalty", "1"], "--length-penalty goes only with --beams"),
-        (["the", "--greedy", "--temperature-end", "3"], "--temperature-end does not go with --greedy"),
+        (
+            ["the", "--greedy", "--temperature-end", "3"],
+            "--temperature-end does not go with --greedy",
+        ),
         (["the", "--beams", "2", "--top-k", "3"], "--top-k does not go with --beams"),
         (["the", "--max-tokens", "-1"], "--max-tokens -1; allowed: 0 to"),
         (["the", "--max-tokens", "99999999"], "--max-tokens 99999999; allowed: 0 to"),
@@ -244,9 +267,18 @@ def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
     ("words", "named"),
     [
         (["speak"], "tinylm: argument COMMAND: invalid choice: 'speak'"),
-        (["generate", "a", "--greedy", "--beams", "2"], "tinylm generate: argument --beams: not allowed with"),
-        (["generate", "--temp"], "tinylm generate: unrecognized arguments: --temp; tinylm generate --help lists"),
-        (["generate", "a", "--top-k", "1.5"], "tinylm generate: argument --top-k: invalid int value: '1.5'"),
+        (
+            ["generate", "a", "--greedy", "--beams", "2"],
+            "tinylm generate: argument --beams: not allowed with",
+        ),
+        (
+            ["generate", "--temp"],
+            "tinylm generate: unrecognized arguments: --temp; tinylm generate --help lists",
+        ),
+        (
+            ["generate", "a", "--top-k", "1.5"],
+            "tinylm generate: argument --top-k: invalid int value: '1.5'",
+        ),
         (["generate", "--\x1b[2J"], "unrecognized arguments: --⟨U+001B⟩[2J"),
     ],
 )
@@ -276,7 +308,9 @@ def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monke
     (run_folder / "docs").mkdir()
     monkeypatch.chdir(run_folder / "docs")
     assert main(["check"]) == 2
-    assert f"tinylm check works in the pipeline's folder: cd {run_folder}" in capsys.readouterr().err
+    assert (
+        f"tinylm check works in the pipeline's folder: cd {run_folder}" in capsys.readouterr().err
+    )
     assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
@@ -402,7 +436,9 @@ def test_a_reader_that_goes_away_is_no_error(run_folder):
         gone.wait()
         command = [sys.executable, "-m", "tinylm.cli", "--help"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        found = subprocess.run(command, stdout=gone.stdin, stderr=subprocess.PIPE, env=environment, check=False)
+        found = subprocess.run(
+            command, stdout=gone.stdin, stderr=subprocess.PIPE, env=environment, check=False
+        )
         with contextlib.suppress(BrokenPipeError):
             gone.stdin.close()
     assert (found.returncode, found.stderr) == (0, b"")
@@ -411,14 +447,22 @@ def test_a_reader_that_goes_away_is_no_error(run_folder):
 def test_exit_codes_of_the_process(run_folder):
     assert python("generate", "the cat", "--max-tokens", "0") == (0, b"the cat\n", b"")
     code, out, err = python("generate", "the cat", "--models", "nowhere")
-    assert (code, out, err) == (2, b"", b"error: nowhere/config.json is missing: run dvc repro train\n")
+    assert (code, out, err) == (
+        2,
+        b"",
+        b"error: nowhere/config.json is missing: run dvc repro train\n",
+    )
     assert python("speak")[0] == 2
 
 
 def test_help_answers_without_heavy_imports():
     code = "import sys; from tinylm.cli.arguments import make_parser; make_parser(); print(sorted(sys.modules))"
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT)},
     )
     loaded = found.stdout
     assert "'tinylm.cli.arguments'" in loaded
@@ -431,7 +475,9 @@ def test_help_names_every_command(capsys):
         main(["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert [line.split()[0] for line in text.partition("commands:\n")[2].splitlines()[: len(PURPOSES)]] == [*PURPOSES]
+    assert [
+        line.split()[0] for line in text.partition("commands:\n")[2].splitlines()[: len(PURPOSES)]
+    ] == [*PURPOSES]
 
 
 @pytest.mark.parametrize("name", PURPOSES)
@@ -444,7 +490,11 @@ def test_help_of_a_command_has_examples(name, capsys):
 
 @pytest.mark.parametrize(
     ("options", "size", "panels"),
-    [([], "6 heads", 6), (["--layer", "2"], "3 heads", 3), (["--layer", "2", "--head", "3"], "1 head", 1)],
+    [
+        ([], "6 heads", 6),
+        (["--layer", "2"], "3 heads", 3),
+        (["--layer", "2", "--head", "3"], "1 head", 1),
+    ],
 )
 def test_attention_draws_the_chosen_heads(run_folder, capsys, options, size, panels):
     assert main(["attention", "the cat sat", "-o", "maps/a.svg", *options]) == 0
@@ -466,7 +516,9 @@ def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
 def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
     model, _ = parts()
     for epoch, factor in (("0.5", 1.0), ("0.25", 0.0)):  # the model's own weights, and none at all
-        tensors = {name: (factor * tensor).contiguous() for name, tensor in model.state_dict().items()}
+        tensors = {
+            name: (factor * tensor).contiguous() for name, tensor in model.state_dict().items()
+        }
         write_bytes(f"models/moments/{epoch}.safetensors", save(tensors))
     pictures = []
     for options in ([], ["--epoch", "0.5"], ["--epoch", "0.25"]):
@@ -520,8 +572,10 @@ def test_describe_counts_the_model_of_params(run_folder, capsys):
 
 
 @pytest.mark.parametrize(("in_bf16", "named"), [(True, "bf16"), (False, "fp32")])
-def test_describe_counts_in_the_precision_that_auto_stands_for(run_folder, capsys, monkeypatch, in_bf16, named):
-    monkeypatch.setattr("tinylm.training.precision.multiplies_in_bf16", lambda _: in_bf16)
+def test_describe_counts_in_the_precision_that_auto_stands_for(
+    run_folder, capsys, monkeypatch, in_bf16, named
+):
+    monkeypatch.setattr("tinylm.train.precision.multiplies_in_bf16", lambda _: in_bf16)
     texts = []
     for precision in ("auto", named):
         params = load_params()
@@ -541,7 +595,10 @@ def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["--vocab", "nowhere.json"], "nowhere.json is missing: run dvc repro vocab, or give --vocab-size"),
+        (
+            ["--vocab", "nowhere.json"],
+            "nowhere.json is missing: run dvc repro vocab, or give --vocab-size",
+        ),
         (["--vocab-size", "0"], "--vocab-size 0; allowed: 1"),
         (["--width", "0"], "--width 0; allowed: 1 to"),
         (["--width", "1"], "; allowed: at most the embedding's width 1"),
@@ -558,6 +615,8 @@ def test_git_s_own_variables_name_no_other_repository(run_folder):
     """As in a git hook, or in git rebase --exec."""
     code = "import os, tinylm.cli; print(sorted(name for name in os.environ if name.startswith('GIT_')))"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "GIT_DIR": "/nonexistent", "GIT_INDEX_FILE": "x"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
     assert "GIT_DIR" not in done.stdout
     assert "GIT_INDEX_FILE" not in done.stdout

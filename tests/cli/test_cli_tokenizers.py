@@ -17,8 +17,8 @@ from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import make_tokenizer
 
 TEXTS = ["The 😀 cat sat on the mat.\nThe cat ran, é!", "THE DOG ran; the dog's cat sat. 日本"]
 SIZES = {"bpe": 270, "longest_match": 60}
@@ -89,7 +89,9 @@ def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
     writer.end()
     assert "".join(pieces) == "a😀c日"
     pieces.clear()
-    writer = _Writer(tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1], pieces.append)
+    writer = _Writer(
+        tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1], pieces.append
+    )
     assert pieces == ["a😀c"]
     writer.end()
     assert pieces == ["a😀c", "\ufffd"]
@@ -98,7 +100,9 @@ def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
 @pytest.mark.parametrize("prompts", [["a"], ["a", "c"]])
 @pytest.mark.parametrize("options", [[], ["--beams", "3"]])
 @pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
-def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, monkeypatch, prompts, options):
+def test_control_characters_do_not_reach_the_terminal(
+    tokenizer, capsys, monkeypatch, prompts, options
+):
     hostile = [prompt + "\x1b]0;x\x07\u202e é" for prompt in prompts]
     assert main(["generate", *hostile, "--max-tokens", "0", *options]) == 0
     shown = [prompt + "⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é" for prompt in prompts]

@@ -14,9 +14,9 @@ MOVED = "the folder was moved or copied: rm -r .venv, then make setup"
 def clone(tmp_path):
     """What make looks at in a clone that was set up, in a folder whose name has a space."""
     folder = tmp_path / "my clone"
-    (folder / "tinylm/reporting").mkdir(parents=True)
+    (folder / "tinylm/report").mkdir(parents=True)
     shutil.copy(ROOT / "Makefile", folder)
-    for name in ("pyproject.toml", "constraints.txt", "tinylm/reporting/offline_page.py"):
+    for name in ("pyproject.toml", "constraints.txt", "tinylm/report/offline_page.py"):
         (folder / name).touch()
     environment(folder / ".venv")
     return folder
@@ -25,12 +25,16 @@ def clone(tmp_path):
 def environment(folder: Path) -> None:
     """What `python -m venv` writes about itself, and the mark of a set-up that is done."""
     folder.mkdir()
-    (folder / "pyvenv.cfg").write_text(f"home = /usr/bin\ncommand = /usr/bin/python3 -m venv {folder}\n", "utf-8")
+    (folder / "pyvenv.cfg").write_text(
+        f"home = /usr/bin\ncommand = /usr/bin/python3 -m venv {folder}\n", "utf-8"
+    )
     (folder / ".ready").touch()
 
 
 def make_setup(folder: Path) -> tuple[int, str]:
-    found = subprocess.run(["make", "setup"], cwd=folder, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["make", "setup"], cwd=folder, capture_output=True, text=True, check=False
+    )
     return found.returncode, found.stderr
 
 

@@ -8,7 +8,7 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.cli import main, recount
 from tinylm.host.command import CommandFailed
-from tinylm.text.tokens.settings import VocabSettings
+from tinylm.vocab.settings import VocabSettings
 
 ROOT = Path(__file__).parents[2]
 SHAKESPEARE = ROOT.parent / "shared/tinyshakespeare/input.txt"
@@ -31,7 +31,9 @@ def test_words_in_capitals_have_merges_only_where_these_are_counted():
     """Eight characters and the merges bc, a + bc."""
     vocab = VocabSettings(tokenizer="longest_match", max_size=10, min_count=1)
     found = recount.windows(["xbc xbc abc abc", "abc ABC"], vocab, context=1)
-    assert found["merge_order_windows_as_written"] == found["merge_order_windows"] + 2  # ABC keeps its three letters
+    assert (
+        found["merge_order_windows_as_written"] == found["merge_order_windows"] + 2
+    )  # ABC keeps its three letters
     assert found["windows"] == found["merge_order_windows_as_written"]
 
 
@@ -74,7 +76,9 @@ def _alone(monkeypatch, **systems):
                                                               for name, checked in systems.items()})  # fmt: skip
 
 
-def test_what_is_as_printed_passes_and_what_is_not_fails_with_its_name(tmp_path, monkeypatch, capsys):
+def test_what_is_as_printed_passes_and_what_is_not_fails_with_its_name(
+    tmp_path, monkeypatch, capsys
+):
     path = tmp_path / "samples.csv"
     path.write_text(SAMPLES, encoding="utf-8")
     _alone(monkeypatch, B={"sample_perplexity": 3.0, "unigram_precision": 0.86})

@@ -58,11 +58,31 @@ def test_a_corpus_that_every_stage_can_use_is_counted_as_a_whole():
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [
-        ("a.csv", b"id,story\n1,One day.\n", "a.csv, line 1: no column 'text' (data.column); columns: id, story"),
-        ("a.txt", b"", "a.txt: too few different stories with text for three splits, 0; allowed: at least 3"),
-        ("a.txt", b"One day.\nTwo days.\nThree days.\nFour days.\n", "a.txt: too few different stories with text"),
-        ("a.txt", "caf\u00e9\n\nb\n\nc\n\nd\n".encode("latin-1"), "a.txt, line 1, byte 4: 0xe9 is not UTF-8"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": 1}\n', "a.jsonl, line 2: column 'text' holds int '1'; allowed: text"),
+        (
+            "a.csv",
+            b"id,story\n1,One day.\n",
+            "a.csv, line 1: no column 'text' (data.column); columns: id, story",
+        ),
+        (
+            "a.txt",
+            b"",
+            "a.txt: too few different stories with text for three splits, 0; allowed: at least 3",
+        ),
+        (
+            "a.txt",
+            b"One day.\nTwo days.\nThree days.\nFour days.\n",
+            "a.txt: too few different stories with text",
+        ),
+        (
+            "a.txt",
+            "caf\u00e9\n\nb\n\nc\n\nd\n".encode("latin-1"),
+            "a.txt, line 1, byte 4: 0xe9 is not UTF-8",
+        ),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n{"text": 1}\n',
+            "a.jsonl, line 2: column 'text' holds int '1'; allowed: text",
+        ),
         ("a.xlsx", b"PK", "a.xlsx: not a supported format; allowed: .parquet, .jsonl"),
     ],
 )
@@ -83,7 +103,8 @@ def test_five_stories_are_too_few_for_the_benches():
     found = problems()
     assert (
         "params.yaml: kv_bench.batch = 2; allowed: at most 1, as many evaluation stories are whole and have more "
-        "than 5 words; or set apart more of the text (data.evaluation_stories, data.held_out_share)" in found
+        "than 5 words; or set apart more of the text (data.evaluation_stories, data.held_out_share)"
+        in found
     )
 
 
@@ -91,20 +112,35 @@ def test_five_stories_are_too_few_for_the_benches():
     ("changes", "named"),
     [
         ({"train.tokens": 10}, "params.yaml: train.tokens = 10; allowed: at least "),
-        ({"train.keep_epochs": [50.0]}, "params.yaml: train.keep_epochs holds 50; allowed: at most "),
+        (
+            {"train.keep_epochs": [50.0]},
+            "params.yaml: train.keep_epochs holds 50; allowed: at most ",
+        ),
         ({"accum_sweep.tokens": 30}, "params.yaml: accum_sweep.tokens = 30; allowed: at least "),
         ({"kv_bench.batch": 90}, "params.yaml: kv_bench.batch = 90; allowed: at most "),
-        ({"evaluate.prompt_tokens": 29}, "params.yaml: evaluate.prompt_tokens = 29; allowed: fewer than the words of"),
-        ({"beam_bench.prompt_tokens": 29}, "params.yaml: beam_bench.prompt_tokens = 29; allowed: less than the words"),
+        (
+            {"evaluate.prompt_tokens": 29},
+            "params.yaml: evaluate.prompt_tokens = 29; allowed: fewer than the words of",
+        ),
+        (
+            {"beam_bench.prompt_tokens": 29},
+            "params.yaml: beam_bench.prompt_tokens = 29; allowed: less than the words",
+        ),
         ({"vocab.min_count": 9999}, "vocab.min_count = 9999: no word is left; allowed: at most "),
-        ({"vocab.tokenizer": "longest_match", "vocab.max_size": 5}, "vocab.max_size = 5; allowed with tokenizer: lo"),
+        (
+            {"vocab.tokenizer": "longest_match", "vocab.max_size": 5},
+            "vocab.max_size = 5; allowed with tokenizer: lo",
+        ),
         ({"vocab.tokenizer": "gpt2", "vocab.path": "no"}, "vocab.path = 'no': "),
         (
             {"vocab.tokenizer": "longest_match", "vocab.max_size": 100, "train.sample_prompt": ""},
             "params.yaml: train.sample_prompt is empty, and this vocabulary has no token that opens a text",
         ),
         ({"decode.top_k": 999}, "decode.top_k = 999; allowed: at most the vocabulary's "),
-        ({"beam_bench.widths": [1, 999]}, "beam_bench.widths = 999; allowed: at most the vocabulary's "),
+        (
+            {"beam_bench.widths": [1, 999]},
+            "beam_bench.widths = 999; allowed: at most the vocabulary's ",
+        ),
         (
             {"data.held_out": "tokens", "data.overlap": 999_999},
             "params.yaml: data.held_out_share = 0.1, data.overlap =",
@@ -122,7 +158,11 @@ def test_a_demand_that_a_later_stage_would_refuse(changes, named):
 )
 def test_words_of_the_sample_prompt_that_the_vocabulary_lacks_get_a_note(prompt, note):
     plant()
-    (found,) = [one for one in tried({"train.sample_prompt": prompt}).findings if one.what == "train.sample_prompt"]
+    (found,) = [
+        one
+        for one in tried({"train.sample_prompt": prompt}).findings
+        if one.what == "train.sample_prompt"
+    ]
     assert (found.problem, found.note) == ("", note)
 
 
@@ -158,14 +198,20 @@ def test_an_evaluation_split_is_read_as_far_as_it_is_needed(folder, monkeypatch)
     asked = {"data.path": "d", "data.evaluation_stories": None}
     assert problems({**asked, "kv_bench.batch": len(STORIES)}) == []
     (found,) = problems({**asked, "kv_bench.batch": len(STORIES) + 1})
-    assert found.startswith(f"params.yaml: kv_bench.batch = {len(STORIES) + 1}; allowed: at most {len(STORIES)}, ")
+    assert found.startswith(
+        f"params.yaml: kv_bench.batch = {len(STORIES) + 1}; allowed: at most {len(STORIES)}, "
+    )
     monkeypatch.setattr(rehearsal, "EVALUATION_STORIES", 5)
     assert problems({**asked, "kv_bench.batch": 2, "beam_bench.prompts": 7}) == []
 
 
 def test_the_storybook_is_tried_in_part_and_the_hub_not_at_all(monkeypatch):
     monkeypatch.setattr(rehearsal, "STORYBOOK_STORIES", 20)
-    storybook = {"data.source": "storybook", "data.path": "tinylm/text/storybook", "data.train_stories": 900}
+    storybook = {
+        "data.source": "storybook",
+        "data.path": "tinylm/storybook",
+        "data.train_stories": 900,
+    }
     book = {**storybook, "data.evaluation_stories": 20, "evaluate.tendency_sentences": 3}
     values = {finding.what: finding.value for finding in tried(book).findings}
     assert values["stories"].endswith("only the beginning was read")

@@ -41,7 +41,9 @@ def samples(texts, ids=range(0, COUNT, 4)):
 def make_run():
     """A run whose stories are `text 0`, `text 1`, ..., in tokens of one vocabulary."""
 
-    def make(name, params=(), metrics=None, texts=None, vocabulary="v", told="the dog ran home", **moved):
+    def make(
+        name, params=(), metrics=None, texts=None, vocabulary="v", told="the dog ran home", **moved
+    ):
         texts = [f"text {i}" for i in range(COUNT)] if texts is None else texts
         nats, tokens = losses(count=len(texts), **moved)
         stories = Stories(
@@ -52,9 +54,20 @@ def make_run():
             *(nats * 1.5, tokens * 5),
             *(nats * 2, tokens * 6),
         )
-        found = {"evaluate": {"perplexity": float(np.exp(nats.sum() / tokens.sum()))}, **(metrics or {})}
+        found = {
+            "evaluate": {"perplexity": float(np.exp(nats.sum() / tokens.sum()))},
+            **(metrics or {}),
+        }
         rows = samples(told, range(0, len(texts), 4))
-        return Run(name, f"{name:0<40}", PARAMS | dict(params), found, stories, rows, {"tinylm/model": "m1"})
+        return Run(
+            name,
+            f"{name:0<40}",
+            PARAMS | dict(params),
+            found,
+            stories,
+            rows,
+            {"tinylm/model": "m1"},
+        )
 
     return make
 
@@ -70,7 +83,10 @@ def table(rows):
 LOCK = {
     "train": {
         "cmd": "python -m stages.train",
-        "deps": [{"path": "tinylm/model", "md5": "m1.dir"}, {"path": "data/tokens", "md5": "t1.dir"}],
+        "deps": [
+            {"path": "tinylm/model", "md5": "m1.dir"},
+            {"path": "data/tokens", "md5": "t1.dir"},
+        ],
         "params": {"params.yaml": {"train": {"lr": 0.003, "seed": 1}}},
         "outs": [{"path": "models", "md5": "w1.dir"}],
     },
@@ -81,7 +97,15 @@ LOCK = {
     },
 }
 STORY_ROWS = [
-    {"story": i, "text_id": f"t{i}", "tokens_id": f"v{i}", "nats": 2.5 * i, "tokens": i, "bits": "", "bytes": 9}
+    {
+        "story": i,
+        "text_id": f"t{i}",
+        "tokens_id": f"v{i}",
+        "nats": 2.5 * i,
+        "tokens": i,
+        "bits": "",
+        "bytes": 9,
+    }
     for i in range(1, 4)
 ]
 SAMPLE_ROWS = [{"story": 1, "prompt": "a", "reference": "b", "continuation": "c, d\ne"}]

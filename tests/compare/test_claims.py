@@ -50,7 +50,10 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
         comparison = compare(sweep(rng))
         assert comparison.comparisons == SETTINGS
         found = [
-            f.difference for against in comparison.against if against.differs == "settings" for f in against.findings
+            f.difference
+            for against in comparison.against
+            if against.differs == "settings"
+            for f in against.findings
         ]
         false += bool(claims(comparison))
         by_stories += any(abs(one.value) > 1.96 * one.error for one in found)
@@ -74,7 +77,9 @@ def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
         for _ in range(SWEEPS):
             told = claims(compare(sweep(rng, others, count, stories, effect)))
             found[count] += told.get("1-0") == WORSE
-    print(f"\n{effect} nats per token, {stories} stories, {seeds} seeds: found in {found} of {SWEEPS}")
+    print(
+        f"\n{effect} nats per token, {stories} stories, {seeds} seeds: found in {found} of {SWEEPS}"
+    )
     assert found[seeds] >= 0.8 * SWEEPS
     assert found[seeds // 2] < 0.8 * SWEEPS
 

@@ -9,13 +9,18 @@ from tinylm.cli.arguments import main
 @pytest.fixture
 def revisions(monkeypatch, revision):
     """What DVC would open: a, b with another learning rate, and one experiment."""
-    found = {"a": revision("a"), "b": revision("b", **{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"})}
+    found = {
+        "a": revision("a"),
+        "b": revision("b", **{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"}),
+    }
     asked = []
 
     @contextlib.contextmanager
     def opened(names, experiments=False):
         asked.append((list(names), experiments))
-        yield [found.get(name, found["a"]) for name in names] + ([found["b"]] if experiments and asked[0] else [])
+        yield [found.get(name, found["a"]) for name in names] + (
+            [found["b"]] if experiments and asked[0] else []
+        )
 
     monkeypatch.setattr("tinylm.compare.revisions.opened", opened)
     return asked
@@ -32,7 +37,9 @@ def test_two_revisions_as_a_table_a_page_and_json(revisions, capsys, folder):
     assert revisions == [(["a", "b"], False)]
     text = capsys.readouterr().out
     assert "train.lr" in text
-    assert json.loads((folder / "out/found.json").read_text())["parameters"] == {"train.lr": {"a": 0.003, "b": 0.01}}
+    assert json.loads((folder / "out/found.json").read_text())["parameters"] == {
+        "train.lr": {"a": 0.003, "b": 0.01}
+    }
     assert "<h1>b against a</h1>" in (folder / "out/page.html").read_text()
 
 
@@ -52,7 +59,9 @@ def test_files_are_refused_before_anything_is_compared(revisions, capsys, folder
     assert (folder / "params.yaml").read_text() == "train: {}\n"
 
 
-@pytest.mark.parametrize(("words", "expected"), [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))])
+@pytest.mark.parametrize(
+    ("words", "expected"), [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))]
+)
 def test_all_experiments_against_the_current_commit_or_another(revisions, words, expected):
     assert main(["compare", *words]) == 0
     assert revisions == [expected]
@@ -76,6 +85,9 @@ def test_what_cannot_be_compared_is_one_line(revisions, capsys, words, told):
 
 
 def test_a_commit_without_experiments_is_told(monkeypatch, revision, capsys):
-    monkeypatch.setattr("tinylm.compare.revisions.opened", lambda *_, **__: contextlib.nullcontext([revision("HEAD")]))
+    monkeypatch.setattr(
+        "tinylm.compare.revisions.opened",
+        lambda *_, **__: contextlib.nullcontext([revision("HEAD")]),
+    )
     assert main(["compare", "--all"]) == 2
     assert "HEAD has no finished experiment" in capsys.readouterr().err

@@ -6,7 +6,11 @@ import pytest
 from tinylm.compare.comparison import compare, what_differs
 from tinylm.compare.sections import FIGURES
 
-SEEDS = {"n": 3, "perplexity": {"mean": 8.0, "sd": 0.1}, "bits_per_byte": {"mean": 1.0, "sd": 0.005}}
+SEEDS = {
+    "n": 3,
+    "perplexity": {"mean": 8.0, "sd": 0.1},
+    "bits_per_byte": {"mean": 1.0, "sd": 0.005},
+}
 ONE_SEED = "no difference claimed: better over these texts, but another seed alone might do as much"
 
 
@@ -15,7 +19,10 @@ def findings(comparison, place=0):
 
 
 def test_a_learning_rate_that_helps_is_seen_to_help(make_run):
-    first, second = make_run("a"), make_run("b", {"train.lr": 0.01}, shift=-0.1, noise=0.01, told="the dog sat down")
+    first, second = (
+        make_run("a"),
+        make_run("b", {"train.lr": 0.01}, shift=-0.1, noise=0.01, told="the dog sat down"),
+    )
     comparison = compare([first, second])
     assert comparison.parameters == {"train.lr": {"a": 0.003, "b": 0.01}}
     found = findings(comparison)
@@ -33,7 +40,12 @@ def seeded(make_run, name, params=(), seeds=(1, 2, 3), spread=0.01, **moved):
     """Runs of one setting with these seeds, a little apart."""
     shift = moved.pop("shift", 0.0)
     return [
-        make_run(f"{name}{seed}", {"train.seed": seed, **dict(params)}, shift=shift + spread * (seed % 3), **moved)
+        make_run(
+            f"{name}{seed}",
+            {"train.seed": seed, **dict(params)},
+            shift=shift + spread * (seed % 3),
+            **moved,
+        )
         for seed in seeds
     ]
 
@@ -49,29 +61,51 @@ def test_bleu_is_better_where_it_is_higher(make_run):
 def test_settings_are_compared_seed_by_seed_and_a_claim_wants_what_seeds_do_not_give(make_run):
     base = seeded(make_run, "a")
     alike = [
-        make_run(f"b{s}", {"train.lr": 1, "train.seed": s}, shift=0.01 * (s % 3) - 0.02 + s / 1e3) for s in (1, 2, 3)
+        make_run(f"b{s}", {"train.lr": 1, "train.seed": s}, shift=0.01 * (s % 3) - 0.02 + s / 1e3)
+        for s in (1, 2, 3)
     ]
     apart = seeded(make_run, "c", {"train.lr": 2}, seeds=(7, 8, 9), shift=-0.1)
     comparison = compare([base[0], *alike, *base[1:], *apart])
-    assert [against.name for against in comparison.against] == ["b1", "a2", "a3", "c7"]  # others' seeds stand for none
+    assert [against.name for against in comparison.against] == [
+        "b1",
+        "a2",
+        "a3",
+        "c7",
+    ]  # others' seeds stand for none
     paired, *_, unpaired = (findings(comparison, place)["perplexity"] for place in range(4))
     assert (paired.difference.seeds.paired, paired.difference.seeds.freedom) == (True, 2)
-    assert paired.difference.seeds.error < 0.2 * unpaired.difference.seeds.error  # the same spread, seed by seed
+    assert (
+        paired.difference.seeds.error < 0.2 * unpaired.difference.seeds.error
+    )  # the same spread, seed by seed
     assert (unpaired.difference.seeds.paired, unpaired.difference.seeds.counts) == (False, (3, 3))
     assert paired.verdict.kind == "better"
-    assert paired.verdict.says == f"better; p = {paired.p:.2g} after 4 comparisons"  # two losses, two BLEUs
+    assert (
+        paired.verdict.says == f"better; p = {paired.p:.2g} after 4 comparisons"
+    )  # two losses, two BLEUs
     assert comparison.against[0].seeds == ([1, 2, 3], [1, 2, 3])
     wide = findings(
-        compare([*seeded(make_run, "a", spread=0.2), *seeded(make_run, "c", {"train.lr": 2}, (7, 8, 9), 0.2)])
+        compare(
+            [
+                *seeded(make_run, "a", spread=0.2),
+                *seeded(make_run, "c", {"train.lr": 2}, (7, 8, 9), 0.2),
+            ]
+        )
     )
     assert wide["perplexity"].verdict.kind == "seeds only"
 
 
 def test_more_settings_make_the_same_difference_less_sure(make_run):
-    base, changed = seeded(make_run, "a"), seeded(make_run, "b", {"train.lr": 0.5}, shift=-0.003, noise=0.01)
+    base, changed = (
+        seeded(make_run, "a"),
+        seeded(make_run, "b", {"train.lr": 0.5}, shift=-0.003, noise=0.01),
+    )
     alone = findings(compare([*base, *changed]), 2)["perplexity"]
-    others = [seeded(make_run, f"r{lr}", {"train.lr": lr}, noise=0.01, seed=lr) for lr in range(1, 9)]
-    among = findings(compare([*base, *changed, *(run for runs in others for run in runs)]), 2)["perplexity"]
+    others = [
+        seeded(make_run, f"r{lr}", {"train.lr": lr}, noise=0.01, seed=lr) for lr in range(1, 9)
+    ]
+    among = findings(compare([*base, *changed, *(run for runs in others for run in runs)]), 2)[
+        "perplexity"
+    ]
     assert among.difference == alone.difference
     assert alone.p < among.p / 8
     assert among.verdict.says.startswith("no difference claimed: p = ")
@@ -97,7 +131,10 @@ def test_runs_that_differ_in_a_seed_alone_are_not_said_to_differ(make_run, seed)
 
 
 def test_runs_that_differ_in_nothing_that_decides_are_not_said_to_differ(make_run):
-    first, second = make_run("a"), make_run("b", {"runtime.threads": 8, "kv_bench.batch": 3}, shift=-0.2)
+    first, second = (
+        make_run("a"),
+        make_run("b", {"runtime.threads": 8, "kv_bench.batch": 3}, shift=-0.2),
+    )
     comparison = compare([first, second])
     assert comparison.parameters == {}
     assert comparison.no_effect == ["runtime.threads", "kv_bench.batch"]
@@ -125,17 +162,26 @@ def test_what_stage_seeds_recorded_is_the_yardstick_of_single_runs(make_run):
     large = make_run("b", {"train.lr": 0.01}, metrics={"seeds": SEEDS}, shift=-0.3)
     found = findings(compare([make_run("a"), small]))
     assert found["perplexity"].verdict.kind == "unclear"
-    assert found["perplexity"].verdict.says == f"no difference claimed: p = {found['perplexity'].p:.2g}"
+    assert (
+        found["perplexity"].verdict.says
+        == f"no difference claimed: p = {found['perplexity'].p:.2g}"
+    )
     assert found["perplexity"].noise.difference == pytest.approx(4.3027 * 2**0.5 * 0.1, rel=1e-4)
     assert found["bleu4"].noise is None
     found = findings(compare([make_run("a"), large]))
     assert found["perplexity"].verdict.kind == found["bits_per_byte"].verdict.kind == "better"
     # perplexity and bits per byte are one hypothesis, which the less sure of them decides
-    assert found["perplexity"].p == found["bits_per_byte"].p == max(f.difference.p for f in found.values() if f.p)
+    assert (
+        found["perplexity"].p
+        == found["bits_per_byte"].p
+        == max(f.difference.p for f in found.values() if f.p)
+    )
 
 
 def test_other_vocabularies_are_compared_by_bits_per_byte_alone(make_run):
-    found = findings(compare([make_run("a"), make_run("b", {"train.lr": 1}, vocabulary="w", shift=-0.1)]))
+    found = findings(
+        compare([make_run("a"), make_run("b", {"train.lr": 1}, vocabulary="w", shift=-0.1)])
+    )
     assert "perplexity" not in found
     assert found["bits_per_byte"].difference.paired
     assert found["bits_per_byte"].verdict.says == ONE_SEED
@@ -152,12 +198,18 @@ def test_other_texts_are_compared_unpaired(make_run):
 def test_bits_that_are_not_known_are_not_compared(make_run):
     second = make_run("b", {"train.lr": 1})
     bits = np.where(np.arange(40) == 3, np.nan, second.stories.bits)
-    unknown = dataclasses.replace(second, stories=dataclasses.replace(second.stories, bits=bits, raw_bits=bits))
+    unknown = dataclasses.replace(
+        second, stories=dataclasses.replace(second.stories, bits=bits, raw_bits=bits)
+    )
     assert list(findings(compare([make_run("a"), unknown]))) == ["perplexity", "bleu4"]
 
 
 def test_several_runs_are_each_held_against_the_first(make_run):
-    runs = [make_run("a"), make_run("b", {"train.lr": 1}, shift=-0.1), make_run("c", {"train.lr": 2}, shift=0.1)]
+    runs = [
+        make_run("a"),
+        make_run("b", {"train.lr": 1}, shift=-0.1),
+        make_run("c", {"train.lr": 2}, shift=0.1),
+    ]
     comparison = compare(runs)
     assert [against.name for against in comparison.against] == ["b", "c"]
     said = [findings(comparison, place)["perplexity"].verdict.says for place in (0, 1)]
@@ -181,7 +233,10 @@ def test_the_stories_that_changed_most_come_first_with_both_continuations(make_r
     assert [one.story for one in changed[:2]] == [20, 8]
     assert changed[0].change == pytest.approx(90 / first.stories.tokens[20])
     assert changed[1].change < 0
-    assert (changed[0].first_continuation, changed[0].second_continuation) == ("the dog ran home", "a cat sat")
+    assert (changed[0].first_continuation, changed[0].second_continuation) == (
+        "the dog ran home",
+        "a cat sat",
+    )
     assert (changed[0].prompt, changed[0].unit) == ("prompt 20", "nats per token")
 
 
@@ -195,15 +250,23 @@ def test_stories_of_other_vocabularies_change_in_bits_a_byte(make_run):
 @pytest.mark.parametrize(("count", "kind"), [(1, "unclear"), (4, "unclear"), (5, "one seed")])
 def test_few_stories_show_no_difference(make_run, count, kind):
     texts = [f"text {i}" for i in range(count)]
-    first, second = make_run("a", texts=texts), make_run("b", {"train.lr": 0.01}, texts=texts, shift=-0.5)
-    found = {finding.metric: finding.verdict for finding in compare([first, second]).against[0].findings}
+    first, second = (
+        make_run("a", texts=texts),
+        make_run("b", {"train.lr": 0.01}, texts=texts, shift=-0.5),
+    )
+    found = {
+        finding.metric: finding.verdict for finding in compare([first, second]).against[0].findings
+    }
     assert found["perplexity"].kind == kind
 
 
 def test_losses_that_are_not_finite_show_no_difference(make_run):
     with np.errstate(over="ignore", invalid="ignore"):
         first, second = make_run("a"), make_run("b", {"train.lr": 9.0}, shift=1e6)
-        found = {finding.metric: finding.verdict for finding in compare([second, first]).against[0].findings}
+        found = {
+            finding.metric: finding.verdict
+            for finding in compare([second, first]).against[0].findings
+        }
     assert found["perplexity"].says == "no difference claimed: a figure is not finite"
 
 
@@ -214,5 +277,7 @@ def test_equal_runs_have_no_story_that_changed(make_run):
 
 
 def test_figures_of_another_schema_are_absent(make_run):
-    run = make_run("a", metrics={"train": {"train_loss": "low", "tokens": [1]}, "evaluate": {"perplexity": {}}})
+    run = make_run(
+        "a", metrics={"train": {"train_loss": "low", "tokens": [1]}, "evaluate": {"perplexity": {}}}
+    )
     assert {figure.of(run)[0] for figure in FIGURES} == {None}

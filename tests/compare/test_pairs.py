@@ -20,7 +20,9 @@ def test_stories_are_found_by_their_text_wherever_they_stand(make_run):
     second = make_run("b", texts=["twice", "z", "new", "twice", "x", "twice"])
     pairs = pair_up(first, second)
     assert pairs.stories.tolist() == [[0, 4], [2, 0], [3, 3], [4, 1]]
-    assert pairs.notes[:1] == ["the evaluation texts differ: compared over the 4 stories of 5 and 6 that both hold"]
+    assert pairs.notes[:1] == [
+        "the evaluation texts differ: compared over the 4 stories of 5 and 6 that both hold"
+    ]
 
 
 def test_no_common_story_leaves_bits_per_byte(make_run):

@@ -36,8 +36,14 @@ def lock(folder, stages):
 def trained(tmp_path):
     write(tmp_path, "models/model.safetensors", "weights")
     write(tmp_path, "models/moments/1.safetensors", "earlier weights")
-    write(tmp_path, "models/moments.json", "DVC sorts by text: moments.json before moments/1.safetensors")
-    lock(tmp_path, {"train": {"outs": [{"path": "models", "md5": folder_md5(tmp_path / "models")}]}})
+    write(
+        tmp_path,
+        "models/moments.json",
+        "DVC sorts by text: moments.json before moments/1.safetensors",
+    )
+    lock(
+        tmp_path, {"train": {"outs": [{"path": "models", "md5": folder_md5(tmp_path / "models")}]}}
+    )
     return tmp_path
 
 
@@ -71,7 +77,12 @@ def sweep(folder, settings):
     stages = {
         f"run@{number}": {
             "params": {"params.yaml": {"train": {"lr": 2 if number == 4 else 1}}},
-            "outs": [{"path": f"data/{number}.json", "md5": hashlib.md5(str(number).encode()).hexdigest()}],
+            "outs": [
+                {
+                    "path": f"data/{number}.json",
+                    "md5": hashlib.md5(str(number).encode()).hexdigest(),
+                }
+            ],
         }
         for number in (1, 2, 4)
     }

@@ -83,7 +83,9 @@ def test_branches_experiments_and_the_workspace_have_their_own_files(here):
 
 
 def test_commits_by_any_name_that_git_knows(here):
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     with opened(["HEAD", commit[:8], "branch~1"]) as revisions:
         assert {revision.commit for revision in revisions} == {commit}
 
@@ -101,11 +103,16 @@ def test_aliases_that_multiply_are_never_handed_to_dvc(here, monkeypatch):
     rows = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     (here / "params.yaml").write_text("\n".join([*rows, "train: {lr: *a11}", ""]))
-    made = subprocess.run(["git", "stash", "create"], capture_output=True, text=True, check=True).stdout.strip()
+    made = subprocess.run(
+        ["git", "stash", "create"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     monkeypatch.setattr("dvc.api.DVCFileSystem", lambda *_, **__: pytest.fail("handed to DVC"))
     try:
         for name in ("workspace", made):
-            with pytest.raises(InputError, match=rf"revision '{name}': params.yaml: more than 100000 values when its"):
+            with pytest.raises(
+                InputError,
+                match=rf"revision '{name}': params.yaml: more than 100000 values when its",
+            ):
                 opened([name]).__enter__()
     finally:
         (here / "params.yaml").write_text("train: {lr: 9}\n")
@@ -122,13 +129,19 @@ def test_files_that_a_revision_does_not_have(here):
 def test_what_the_cache_lacks_is_told_apart_from_what_was_never_made(here, tmp_path, kind):
     cache = here / ".dvc/cache"
     shutil.rmtree(here / "site", ignore_errors=True)  # where DVC remembers lists that it has read
-    lost = [path for path in cache.rglob("*") if path.is_file() and (kind != "the file" or path.suffix != ".dir")]
+    lost = [
+        path
+        for path in cache.rglob("*")
+        if path.is_file() and (kind != "the file" or path.suffix != ".dir")
+    ]
     for path in lost:
         shutil.move(path, tmp_path / path.name)
     try:
         with opened(["branch"]) as (branch,), pytest.raises(Absent) as told:
             branch.read("data/evaluate/stories.csv")
-        assert str(told.value).startswith("data/evaluate/stories.csv: DVC's cache lacks it; dvc fetch")
+        assert str(told.value).startswith(
+            "data/evaluate/stories.csv: DVC's cache lacks it; dvc fetch"
+        )
         with opened(["branch"]) as (branch,):
             assert rate(branch, "params.yaml") == "2"
     finally:
@@ -136,9 +149,14 @@ def test_what_the_cache_lacks_is_told_apart_from_what_was_never_made(here, tmp_p
             shutil.move(tmp_path / path.name, path)
 
 
-@pytest.mark.parametrize("name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"])
+@pytest.mark.parametrize(
+    "name", ["nobody", "", "refs/heads/none", "--all", "HEAD^{tree}", "HEAD:params.yaml"]
+)
 def test_names_that_lead_nowhere(here, name):
-    with pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"), opened([name]):
+    with (
+        pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"),
+        opened([name]),
+    ):
         pass
 
 
@@ -150,7 +168,9 @@ def test_outside_of_a_repository(tmp_path, monkeypatch):
 
 def test_a_clone_of_another_user_is_named_with_what_to_type(here, monkeypatch):
     def refuse(*_, **__):
-        raise RuntimeError(f"repository path '{here}' is not owned by current user")  # as git's libraries say it
+        raise RuntimeError(
+            f"repository path '{here}' is not owned by current user"
+        )  # as git's libraries say it
 
     monkeypatch.setattr("dvc.api.DVCFileSystem", refuse)
     said = f"another user; type: git config --global --add safe.directory {re.escape(str(here))}"

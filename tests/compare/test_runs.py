@@ -28,7 +28,9 @@ def test_a_whole_revision_is_read(revision):
     assert run.stories.text_ids == ["t1", "t2", "t3"]
     assert run.stories.nats.tolist() == [2.5, 5.0, 7.5]
     assert np.isnan(run.stories.bits).all()
-    assert run.samples == [{"story": "1", "prompt": "a", "reference": "b", "continuation": "c, d\ne"}]
+    assert run.samples == [
+        {"story": "1", "prompt": "a", "reference": "b", "continuation": "c, d\ne"}
+    ]
     assert run.notes == []
 
 
@@ -54,7 +56,9 @@ def test_what_is_missing_is_told_and_the_rest_read(revision, path, told):
 
 @pytest.mark.parametrize("value", [[1, 2], "much", {"a": 1}, True])
 def test_a_perplexity_that_is_no_number_is_told_and_compared_with_nothing(revision, value):
-    strange = read_run(revision("old", **{"metrics/evaluate.json": {"perplexity": value, "bits_per_byte": 1.5}}))
+    strange = read_run(
+        revision("old", **{"metrics/evaluate.json": {"perplexity": value, "bits_per_byte": 1.5}})
+    )
     assert strange.notes == ["metrics/evaluate.json: perplexity is no number"]
     found = to_text(sections(compare([strange, read_run(revision("new"))])))
     assert "old: metrics/evaluate.json: perplexity is no number." in found
@@ -67,7 +71,10 @@ def test_no_parameters_are_no_run(revision):
 
 def test_seeds_need_not_be_there(revision):
     assert read_run(revision()).notes == []
-    for more, told in ([2, 3], ["stage seeds is not of these parameters: dvc.lock does not have it"]), ([], []):
+    for more, told in (
+        ([2, 3], ["stage seeds is not of these parameters: dvc.lock does not have it"]),
+        ([], []),
+    ):
         params = f"train:\n  lr: 3e-3\n  seed: 1\nseeds:\n  more: {more}\n"
         run = read_run(revision(**{"metrics/seeds.json": {"n": 3}, "params.yaml": params}))
         assert run.notes == told  # nobody misses what nobody asked for
@@ -91,14 +98,19 @@ def test_an_evaluation_of_another_model_is_told(revision, lock):
 def test_an_evaluation_of_another_model_is_compared_with_nothing(revision, lock):
     """As after `dvc repro train`: the figures that lie there are those of the model before."""
     lock["stages"]["evaluate"]["deps"][0]["md5"] = "w0.dir"
-    pairs = {"metrics/evaluate.json": PAIRS, "data/evaluate/pairs.csv": "phenomenon,right,wrong,model\nx,a,b,1\n"}
+    pairs = {
+        "metrics/evaluate.json": PAIRS,
+        "data/evaluate/pairs.csv": "phenomenon,right,wrong,model\nx,a,b,1\n",
+    }
     assert read_run(revision("old", **pairs)).pairs
     run = read_run(revision("new", **pairs, **{"dvc.lock": lock}))
     assert list(run.metrics) == ["train"]
     assert (run.stories, run.samples, run.pairs) == (None, [], {})
     found = compare([read_run(revision("old", **pairs)), run])
     assert found.against[0].findings == []
-    assert "new: stage evaluate is not of these parameters: models was another." in to_text(sections(found))
+    assert "new: stage evaluate is not of these parameters: models was another." in to_text(
+        sections(found)
+    )
 
 
 def test_metrics_that_no_stage_wrote_are_told(revision, lock):
@@ -138,7 +150,9 @@ def test_samples_that_do_not_name_their_story_and_texts_are_told(revision, text)
 
 def test_a_text_as_long_as_a_book_is_read(revision):
     row = f"1,a,{'b' * 200_000},c"
-    run = read_run(revision(**{"data/evaluate/samples.csv": f"story,prompt,reference,continuation\n{row}\n"}))
+    run = read_run(
+        revision(**{"data/evaluate/samples.csv": f"story,prompt,reference,continuation\n{row}\n"})
+    )
     assert len(run.samples[0]["reference"]) == 200_000
 
 
@@ -165,7 +179,11 @@ PAIRS = {"pairs": {"all": {"model": 0.5}}, "perplexity": 2.5}
     ("text", "expected", "notes"),
     [
         ("phenomenon,right,wrong,model\na,x y,y x,0.5\na,b,c,-2\nb,b,c,0.0\n", [1.0, 0.0, 0.5], []),
-        ("phenomenon,right,wrong\na,x y,y x\n", [], ["data/evaluate/pairs.csv: no table of minimal pairs"]),
+        (
+            "phenomenon,right,wrong\na,x y,y x\n",
+            [],
+            ["data/evaluate/pairs.csv: no table of minimal pairs"],
+        ),
         (None, [], ["data/evaluate/pairs.csv: not here"]),
     ],
 )

@@ -9,7 +9,10 @@ PARAMETERS = np.geomspace(1e5, 1e7, 8)
 
 
 def rows(sizes, losses, axis="parameters"):
-    return [{"name": f"r{i}", axis: float(x), "loss": float(y)} for i, (x, y) in enumerate(zip(sizes, losses))]
+    return [
+        {"name": f"r{i}", axis: float(x), "loss": float(y)}
+        for i, (x, y) in enumerate(zip(sizes, losses))
+    ]
 
 
 def test_a_power_law_with_a_floor_is_found_again():
@@ -67,11 +70,19 @@ def test_of_runs_alike_in_size_the_best_counts_and_a_percent_apart_is_alike():
 def test_a_run_that_a_cheaper_one_beats_is_not_on_the_frontier_of_compute():
     found = fit(rows([1e12, 2e12, 4e12, 8e12], [3.0, 2.6, 2.7, 2.2], "compute"))
     assert found.laws["compute"].names == ["r0", "r1", "r3"]
-    assert fit(rows([1e6, 2e6, 4e6, 8e6], [3.0, 2.6, 2.7, 2.2])).laws["parameters"].names == ["r0", "r1", "r2", "r3"]
+    assert fit(rows([1e6, 2e6, 4e6, 8e6], [3.0, 2.6, 2.7, 2.2])).laws["parameters"].names == [
+        "r0",
+        "r1",
+        "r2",
+        "r3",
+    ]
 
 
 def test_axes_that_the_runs_do_not_spread_over_say_so():
-    sweep = [{"name": f"lr {i}", "parameters": 1000, "tokens": 5000 * (i + 1), "loss": 3.0 - i / 10} for i in range(3)]
+    sweep = [
+        {"name": f"lr {i}", "parameters": 1000, "tokens": 5000 * (i + 1), "loss": 3.0 - i / 10}
+        for i in range(3)
+    ]
     found = fit([*sweep, {"name": "broken", "parameters": 7, "tokens": None, "loss": None}])
     assert list(found.laws) == ["tokens"]
     assert found.missing == {

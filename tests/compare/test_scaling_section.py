@@ -1,8 +1,14 @@
 import pytest
 
 from tinylm.compare.scaling import Fit, fit
-from tinylm.compare.scaling_section import draw_law, scaling_blocks, scaling_gallery, scaling_pngs, scaling_svgs
-from tinylm.reporting.blocks import Paragraph, Table
+from tinylm.compare.scaling_section import (
+    draw_law,
+    scaling_blocks,
+    scaling_gallery,
+    scaling_pngs,
+    scaling_svgs,
+)
+from tinylm.report.blocks import Paragraph, Table
 
 
 @pytest.fixture(scope="module")
@@ -10,7 +16,13 @@ def found() -> Fit:
     """Three sizes, each with two budgets."""
     return fit(
         [
-            {"name": f"{n:g} {t:g}", "parameters": n, "tokens": t, "compute": 6 * n * t, "loss": 1 + n**-0.1 + t**-0.2}
+            {
+                "name": f"{n:g} {t:g}",
+                "parameters": n,
+                "tokens": t,
+                "compute": 6 * n * t,
+                "loss": 1 + n**-0.1 + t**-0.2,
+            }
             for n in (1e5, 4e5, 1.6e6)
             for t in (1e6, 9e6)
         ],
@@ -23,7 +35,12 @@ def test_the_table_has_a_row_for_each_axis_with_a_fit_and_says_why_another_has_n
     (table,) = (block for block in blocks if isinstance(block, Table))
     assert [row[:4] for row in table.rows] == [
         ("parameters", "3 of 6", "100,000", "1.60 million"),
-        ("training FLOP", f"{len(found.laws['compute'].names)} of 6", "600 billion", "86.4 trillion"),
+        (
+            "training FLOP",
+            f"{len(found.laws['compute'].names)} of 6",
+            "600 billion",
+            "86.4 trillion",
+        ),
     ]
     assert isinstance(blocks[-1], Paragraph)
     assert blocks[-1].text == "No fit against training tokens: 2 different sizes; a fit needs 3."

@@ -21,15 +21,31 @@ HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
 
 @pytest.fixture
 def pair(make_run):
-    return compare([make_run("main", told=""), make_run("warm-newt", {"train.lr": 0.01}, shift=-0.1)])
+    return compare(
+        [make_run("main", told=""), make_run("warm-newt", {"train.lr": 0.01}, shift=-0.1)]
+    )
 
 
 @pytest.fixture
 def many(make_run):
-    kept = {"train": {"held_out_loss_best": 1.5, "train_loss": 1.25, "parameters": 94208, "tokens": 59940}}
-    runs = [make_run(f"r{i}", {"train.lr": i, "train.seed": i % 2}, dict(kept), shift=-i / 50) for i in range(7)]
+    kept = {
+        "train": {
+            "held_out_loss_best": 1.5,
+            "train_loss": 1.25,
+            "parameters": 94208,
+            "tokens": 59940,
+        }
+    }
+    runs = [
+        make_run(f"r{i}", {"train.lr": i, "train.seed": i % 2}, dict(kept), shift=-i / 50)
+        for i in range(7)
+    ]
     for run in runs:
-        run.metrics["evaluate"] |= {"perplexity_interval": [6.0, 9.0], "bits_per_byte": 0.5, "samples": {"bleu4": 0.1}}
+        run.metrics["evaluate"] |= {
+            "perplexity_interval": [6.0, 9.0],
+            "bits_per_byte": 0.5,
+            "samples": {"bleu4": 0.1},
+        }
     return compare(runs)
 
 
@@ -55,8 +71,9 @@ def test_the_table_shows_parameters_figures_and_what_may_be_said(pair):
 @pytest.mark.parametrize("width", [80, 110, 200])
 def test_lines_keep_to_the_terminals_width(pair, width):
     text = to_text(sections(pair), width)
-    assert "no difference claimed: better over these texts, but another seed alone might do as much" in " ".join(
-        text.split()
+    assert (
+        "no difference claimed: better over these texts, but another seed alone might do as much"
+        in " ".join(text.split())
     )
     assert max(map(len, text.splitlines())) <= width
 
@@ -77,7 +94,9 @@ def test_a_table_too_wide_goes_on_below_with_its_first_column(many):
 
 
 def test_a_revision_without_its_files_is_told(make_run):
-    old = dataclasses.replace(make_run("old"), stories=None, samples=[], notes=["data/evaluate/stories.csv: lost"])
+    old = dataclasses.replace(
+        make_run("old"), stories=None, samples=[], notes=["data/evaluate/stories.csv: lost"]
+    )
     text = to_text(sections(compare([make_run("main"), old])), 120)
     assert "old: data/evaluate/stories.csv: lost." in text
     assert "old: no losses of single stories, so no intervals of differences." in text
@@ -102,7 +121,9 @@ def test_nothing_is_drawn_of_runs_that_are_the_same(make_run):
 
 
 def test_text_of_a_model_is_text_on_the_page_and_in_the_terminal(make_run):
-    comparison = compare([make_run("a", {"train.lr": HOSTILE}, told=HOSTILE), make_run(HOSTILE, {"train.lr": 1})])
+    comparison = compare(
+        [make_run("a", {"train.lr": HOSTILE}, told=HOSTILE), make_run(HOSTILE, {"train.lr": 1})]
+    )
     page = to_html(comparison)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
@@ -119,9 +140,15 @@ def test_json_has_the_figures_unrounded(pair, tmp_path):
     finding = found["against_first"]["warm-newt"]["findings"]["perplexity"]
     difference = pair.against[0].findings[0].difference
     assert finding["difference"] == difference.value == finding["second"] - finding["first"]
-    assert (finding["low"], finding["high"], finding["verdict"]) == (difference.low, difference.high, "one seed")
+    assert (finding["low"], finding["high"], finding["verdict"]) == (
+        difference.low,
+        difference.high,
+        "one seed",
+    )
     assert (finding["seeds_give"], finding["p"], found["comparisons"]) == (None, None, 0)
-    assert found["runs"][0]["figures"]["evaluate.perplexity"]["value"] == pair.runs[0].value("evaluate", "perplexity")
+    assert found["runs"][0]["figures"]["evaluate.perplexity"]["value"] == pair.runs[0].value(
+        "evaluate", "perplexity"
+    )
     changed = found["against_first"]["warm-newt"]["changed_most"]
     assert len(changed) == 5
     assert changed[0]["first_continuation"] == ""
@@ -132,7 +159,8 @@ def asked(run, right):
     share = {"value": right / 40, "low": right / 40 - 0.1, "high": right / 40 + 0.1}
     phenomena = {"word order": {"model": share}, "reflexive pronoun": {"model": None}}
     found = run.metrics | {
-        "evaluate": run.metrics["evaluate"] | {"pairs": {"all": {"model": right / 40}} | {"phenomena": phenomena}}
+        "evaluate": run.metrics["evaluate"]
+        | {"pairs": {"all": {"model": right / 40}} | {"phenomena": phenomena}}
     }
     pairs = {("word order", f"right {i}", f"wrong {i}"): float(i < right) for i in range(40)}
     return dataclasses.replace(run, metrics=found, pairs=pairs)
@@ -140,17 +168,28 @@ def asked(run, right):
 
 def test_minimal_pairs_stand_side_by_side_and_are_compared_pair_by_pair(make_run):
     comparison = compare(
-        [asked(make_run("old"), 22), asked(make_run("new", {"train.lr": 0.1}), 36), make_run("before")]
+        [
+            asked(make_run("old"), 22),
+            asked(make_run("new", {"train.lr": 0.1}), 36),
+            make_run("before"),
+        ]
     )
     finding = comparison.against[0].findings[-1]
-    assert (finding.metric, finding.difference.count, finding.verdict.kind) == ("minimal_pairs", 40, "one seed")
+    assert (finding.metric, finding.difference.count, finding.verdict.kind) == (
+        "minimal_pairs",
+        40,
+        "one seed",
+    )
     assert (finding.difference.first, finding.difference.second) == (0.55, 0.9)
     assert "minimal_pairs" not in [found.metric for found in comparison.against[1].findings]
     text = to_text(sections(comparison), 120)
     assert "55.0 % (45.0 to 65.0)" in text
     assert "reflexive pronoun" not in text
     assert "40 pairs" in text
-    assert as_json(comparison)["against_first"]["new"]["findings"]["minimal_pairs"]["verdict"] == "one seed"
+    assert (
+        as_json(comparison)["against_first"]["new"]["findings"]["minimal_pairs"]["verdict"]
+        == "one seed"
+    )
 
 
 SIZES = (1e5, 2e5, 4e5, 8e5)
@@ -167,7 +206,10 @@ def sized(make_run, size, texts=None):
 
 
 def test_a_sweep_over_sizes_shows_its_scaling(make_run):
-    others = [sized(make_run, 16e5, texts=["another"]), sized(make_run, 32e5, texts=[f"text {i}" for i in range(60)])]
+    others = [
+        sized(make_run, 16e5, texts=["another"]),
+        sized(make_run, 32e5, texts=[f"text {i}" for i in range(60)]),
+    ]
     runs = [*(sized(make_run, size) for size in SIZES), *others]
     scaling = scaling_of(runs)
     assert [row["name"] for row in scaling.law.rows] == ["s100000", "s200000", "s400000", "s800000"]
@@ -209,7 +251,9 @@ def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
         ]
 
     for run in (three := runs((1, 2, 3))):
-        run.metrics["evaluate"] |= {"nats_per_token": run.stories.nats.sum() / run.stories.tokens.sum()}
+        run.metrics["evaluate"] |= {
+            "nats_per_token": run.stories.nats.sum() / run.stories.tokens.sum()
+        }
     found = sweep_of(three, same_tokens=True)
     line = found.lines[""]
     assert (found.key, found.unit, line.places, line.seeds) == (
@@ -218,7 +262,9 @@ def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
         [0.01, 0.1, 0.3],
         [3, 3, 3],
     )
-    assert [high - low for low, high in zip(line.lows, line.highs, strict=True)] == pytest.approx([0.02] * 3)
+    assert [high - low for low, high in zip(line.lows, line.highs, strict=True)] == pytest.approx(
+        [0.02] * 3
+    )
     assert line.means[0] - line.means[2] == pytest.approx(0.29)
     drawing = draw_sweep(found, found.lines)
     assert len(drawing.axes[0].collections) == 1  # the band
@@ -226,8 +272,13 @@ def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
     comparison, scaling = compare(three), scaling_of(three)
     assert comparison.comparisons == 4  # loss and BLEU of two settings
     text = " ".join(to_text(sections(comparison, scaling), 160).split())
-    assert "0.1-1 (3 seeds: 1, 2, 3) against 0.01-1 (3 seeds: 1, 2, 3); intervals over stories and seeds" in text
-    assert "4 comparisons (perplexity and bits per byte of two settings are one): p is Holm's" in text
+    assert (
+        "0.1-1 (3 seeds: 1, 2, 3) against 0.01-1 (3 seeds: 1, 2, 3); intervals over stories and seeds"
+        in text
+    )
+    assert (
+        "4 comparisons (perplexity and bits per byte of two settings are one): p is Holm's" in text
+    )
     page = to_html(comparison, scaling)
     assert "3 seeds for each setting. Lines: means. Bands: lowest to highest." in page
     assert as_json(comparison)["against_first"]["0.1-1"]["findings"]["perplexity"]["paired_by_seed"]
@@ -246,6 +297,12 @@ def test_a_second_number_makes_lines_and_words_alone_no_picture(make_run):
     for run in runs:
         run.metrics["evaluate"] |= {"bits_per_byte": 1.0}
     found = sweep_of(runs, same_tokens=False)
-    assert (list(found.lines), found.unit) == (["model.layers 2", "model.layers 4"], "bits per byte")
-    words = [make_run("a", {"train.optimizer": "muon"}), make_run("b", {"train.optimizer": "adamw"})]
+    assert (list(found.lines), found.unit) == (
+        ["model.layers 2", "model.layers 4"],
+        "bits per byte",
+    )
+    words = [
+        make_run("a", {"train.optimizer": "muon"}),
+        make_run("b", {"train.optimizer": "adamw"}),
+    ]
     assert sweep_of(words, same_tokens=True) is sweep_of([], same_tokens=True) is None

@@ -13,8 +13,8 @@ from tinylm.compare.statistics import (
     shared_seeds,
     unpaired_difference,
 )
-from tinylm.scoring.bleu_counts import corpus_bleu, match_counts
-from tinylm.scoring.diversity import pooled_perplexity
+from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+from tinylm.evaluate.diversity import pooled_perplexity
 
 
 def tables(shift, seed=1, count=200):
@@ -54,7 +54,9 @@ def test_the_interval_matches_the_normal_one_for_a_mean():
     difference = (second - first)[:, 0]
     half = 1.96 * difference.std() / np.sqrt(300)
     assert found.value == pytest.approx(difference.mean())
-    assert [found.low, found.high] == pytest.approx([found.value - half, found.value + half], abs=0.1 * half)
+    assert [found.low, found.high] == pytest.approx(
+        [found.value - half, found.value + half], abs=0.1 * half
+    )
 
 
 def test_an_unpaired_interval_matches_the_normal_one_for_a_mean():
@@ -63,7 +65,9 @@ def test_an_unpaired_interval_matches_the_normal_one_for_a_mean():
     found = unpaired_difference(first, second, lambda means: means[..., 0])
     half = 1.96 * np.sqrt(first.var() / 400 + second.var() / 150)
     assert found.value == pytest.approx(second.mean() - first.mean())
-    assert [found.low, found.high] == pytest.approx([found.value - half, found.value + half], abs=0.12 * half)
+    assert [found.low, found.high] == pytest.approx(
+        [found.value - half, found.value + half], abs=0.12 * half
+    )
     assert found.count == 150
 
 
@@ -76,7 +80,9 @@ def test_equal_tables_differ_by_nothing_in_every_resample():
 
 def test_corpus_bleu_is_paired_over_prompts():
     references = [f"the dog number {i} ran to the house and slept" for i in range(30)]
-    good = [f"the dog number {i} ran to the {'shed' if i % 3 else 'house'} and slept" for i in range(30)]
+    good = [
+        f"the dog number {i} ran to the {'shed' if i % 3 else 'house'} and slept" for i in range(30)
+    ]
     poor = [f"the dog number {i % 7} ran to a shed" for i in range(30)]
     counts = [match_counts(texts, references, "none").astype(float) for texts in (poor, good)]
     found = paired_difference(*counts, corpus_bleu)
@@ -99,8 +105,12 @@ def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
     assert shared_seeds(first, {3: 0.0, 4: 0.0}) == shared_seeds({1: 0.0}, {1: 0.0}) == []
     others = {seed + 10: value for seed, value in second.items()}
     variances = np.var([2, 3, 4], ddof=1), np.var([2.5, 3.4, 4.6], ddof=1)
-    assert seed_error(first, others) == BySeeds(pytest.approx((sum(variances) / 3) ** 0.5), 2, (3, 3), paired=False)
-    assert seed_error(first, {9: 5.0}) == BySeeds(pytest.approx((1 / 3 + 1) ** 0.5), 2, (3, 1), paired=False)
+    assert seed_error(first, others) == BySeeds(
+        pytest.approx((sum(variances) / 3) ** 0.5), 2, (3, 3), paired=False
+    )
+    assert seed_error(first, {9: 5.0}) == BySeeds(
+        pytest.approx((1 / 3 + 1) ** 0.5), 2, (3, 1), paired=False
+    )
     assert seed_error({1: 2.0}, {1: 3.0}) is seed_error(first, {1: float("nan")}) is None
 
 
@@ -110,11 +120,19 @@ def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
     spreads = share * rng.chisquare(seeds - 1, draws) / (seeds - 1)
     values = np.abs(rng.standard_normal(draws))
     claims = sum(
-        value > reach(level, BySeeds(spread**0.5, seeds - 1, (seeds, seeds), paired=True), (1 - share) ** 0.5, 1000)
+        value
+        > reach(
+            level,
+            BySeeds(spread**0.5, seeds - 1, (seeds, seeds), paired=True),
+            (1 - share) ** 0.5,
+            1000,
+        )
         for value, spread in zip(values, spreads, strict=True)
     )
     assert 0.1 * level * draws < claims <= level * draws
     found = dataclasses.replace(paired_difference(*tables(-0.05), pooled_ratio), error=0.01)
     counted = found.over(BySeeds(0.01, seeds - 1, (seeds, seeds), paired=True))
-    assert reach(counted.p, counted.seeds, counted.error, 200) == pytest.approx(abs(counted.value), rel=1e-3)
+    assert reach(counted.p, counted.seeds, counted.error, 200) == pytest.approx(
+        abs(counted.value), rel=1e-3
+    )
     assert counted.holds_zero == (counted.p > level)

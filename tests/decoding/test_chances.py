@@ -25,7 +25,9 @@ def chances(model, ids, chosen, step, steps):
     temperature = chosen.temperature
     if chosen.temperature_end is not None:
         temperature += (chosen.temperature_end - chosen.temperature) * step / (steps - 1)
-    weights = {word: math.exp(z / temperature) for word, z in enumerate(logits) if word not in BANNED}
+    weights = {
+        word: math.exp(z / temperature) for word, z in enumerate(logits) if word not in BANNED
+    }
     order = sorted(weights, key=lambda word: -weights[word])[: chosen.top_k or None]
     total, kept, mass = sum(weights[word] for word in order), [], 0.0
     for word in order:
@@ -74,7 +76,12 @@ COMBINED = {
 
 @pytest.mark.parametrize("changes", COMBINED.values(), ids=COMBINED)
 def test_texts_come_as_often_as_their_exact_probability_says(make_model, settings, changes):
-    model, chosen, prompt, count = make_model(gain=1.5, end=0.0), settings(**changes), [SOS, 9, 5], 4000
+    model, chosen, prompt, count = (
+        make_model(gain=1.5, end=0.0),
+        settings(**changes),
+        [SOS, 9, 5],
+        4000,
+    )
     found = generate(model, [prompt] * count, chosen, max_new_tokens=2)
     counts = Counter(tuple(one.ids) for one in found)
     exact = joint(model, prompt, chosen, 2)
@@ -83,8 +90,16 @@ def test_texts_come_as_often_as_their_exact_probability_says(make_model, setting
     statistic, freedom = chi_square(counts, {text: p * count for text, p in exact.items()})
     assert freedom >= 5
     assert statistic < quantile_999(freedom)
-    for name in changes:  # the test sees each of the settings: without it the same draws do not pass
-        off = {"temperature": 1.3, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
+    for (
+        name
+    ) in changes:  # the test sees each of the settings: without it the same draws do not pass
+        off = {
+            "temperature": 1.3,
+            "temperature_end": None,
+            "top_k": 0,
+            "top_p": 1.0,
+            "repetition_penalty": 1.0,
+        }
         if name == "repetition_window" or changes[name] == off[name]:
             continue
         other = joint(model, prompt, settings(**changes | {name: off[name]}), 2)
@@ -101,7 +116,12 @@ def test_the_quantile_is_that_of_the_tables():
 
 def test_neighbours_and_seeds_are_independent(make_model, settings):
     """Pairs of first tokens of neighbouring rows, and of one row under two seeds, as often as the product says."""
-    model, chosen, prompt, count = make_model(gain=1.5, end=0.0), settings(top_k=4), [SOS, 9, 5], 4000
+    model, chosen, prompt, count = (
+        make_model(gain=1.5, end=0.0),
+        settings(top_k=4),
+        [SOS, 9, 5],
+        4000,
+    )
     one = chances(model, prompt, chosen, 0, 1)
     first = [row.ids[0] for row in generate(model, [prompt] * count, chosen, max_new_tokens=1)]
     other = settings(top_k=4, seed=chosen.seed + 1)

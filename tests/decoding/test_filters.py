@@ -43,7 +43,9 @@ def test_extreme_temperatures_are_defined(logits, temperature):
     assert not weights.isnan().any()
     assert (weights[:, [0, 2]] == 0).all()
     if temperature < 1e-8:
-        assert torch.equal(weights[:7].argmax(-1), logits.index_fill(1, torch.tensor([0, 2]), NEVER).argmax(-1))
+        assert torch.equal(
+            weights[:7].argmax(-1), logits.index_fill(1, torch.tensor([0, 2]), NEVER).argmax(-1)
+        )
         assert (weights[:7].max(-1).values > 0.999).all()
     if temperature == math.inf:
         assert torch.allclose(weights[:, 3:], torch.full((15, 28), 1 / 29, dtype=torch.float64))
@@ -65,7 +67,9 @@ def test_largest_orders_ties_by_id(logits, k):
 def test_top_k_matches_its_definition(logits, k):
     scores, ids = filters.top_k(logits.round(), k)
     for row in range(7):
-        best = sorted(range(31), key=lambda word: (-float(logits[row, word].round()), word))[: k or 31]
+        best = sorted(range(31), key=lambda word: (-float(logits[row, word].round()), word))[
+            : k or 31
+        ]
         assert ids[row].tolist() == sorted(best)
         assert scores[row].tolist() == logits[row, sorted(best)].round().tolist()
 
@@ -95,7 +99,10 @@ def test_held_is_the_probability_of_some_ids(logits):
         expected = [sum(torch.softmax(scaled[row], -1)[ids[row]].tolist()) for row in range(7)]
         assert filters.held(scaled, ids).tolist() == pytest.approx(expected, rel=1e-12)
         assert all(
-            torch.equal(filters.held(scaled[row : row + 1], ids[row : row + 1])[0], filters.held(scaled, ids)[row])
+            torch.equal(
+                filters.held(scaled[row : row + 1], ids[row : row + 1])[0],
+                filters.held(scaled, ids)[row],
+            )
             for row in range(7)
         )
 
@@ -145,8 +152,14 @@ def test_bounds_of_arguments_are_inside(logits):
     assert torch.equal(filters.top_p(logits, 1.0), logits)
     assert (filters.top_p(logits, 0.0) > NEVER).sum(-1).tolist() == [1] * 7
     for call, said in [
-        (lambda: filters.penalise_repeats(logits, seen, 0.5), "repetition penalty 0.5; allowed: a finite number >= 1"),
-        (lambda: filters.scale(logits, 0.0), "temperature 0.0; allowed: > 0 (temperature 0 is argmax)"),
+        (
+            lambda: filters.penalise_repeats(logits, seen, 0.5),
+            "repetition penalty 0.5; allowed: a finite number >= 1",
+        ),
+        (
+            lambda: filters.scale(logits, 0.0),
+            "temperature 0.0; allowed: > 0 (temperature 0 is argmax)",
+        ),
         (lambda: filters.top_p(logits, 1.5), "top_p 1.5; allowed: 0 to 1"),
         (lambda: filters.top_k(logits, -1), "top_k -1; allowed: >= 0 (0 is off)"),
     ]:
@@ -170,7 +183,13 @@ def test_a_score_in_half_a_million_keeps_its_place_in_float64():
 def test_the_nucleus_at_its_bounds():
     """Ties go to the lower id, a sum that is reached is enough, and 1 keeps even what is too small to move a sum."""
     equal = torch.zeros(1, 4)
-    for p, kept in [(0.25, [0]), (0.2500001, [0, 1]), (0.5, [0, 1]), (0.75, [0, 1, 2]), (0.9, [0, 1, 2, 3])]:
+    for p, kept in [
+        (0.25, [0]),
+        (0.2500001, [0, 1]),
+        (0.5, [0, 1]),
+        (0.75, [0, 1, 2]),
+        (0.9, [0, 1, 2, 3]),
+    ]:
         assert (filters.top_p(equal, p) > NEVER)[0].nonzero()[:, 0].tolist() == kept
     many = torch.zeros(3, 1000)  # enough for a sort that is not stable to show
     assert (filters.top_p(many, 0.1)[2] > NEVER).nonzero()[:, 0].tolist() == list(range(100))

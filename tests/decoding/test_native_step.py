@@ -10,8 +10,8 @@ import torch
 from tests.support.pairs import pairs
 from tests.support.small import random_model
 from tinylm.base.config import InputError
-from tinylm.beam.search import beam_search
 from tinylm.decoding import filters
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session
 from tinylm.kernels.decoding import build, session
@@ -25,10 +25,25 @@ PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5
 ARCHITECTURES = {
     "pre": {},
     "post": {"norm": "post", "final_norm": False, "activation": "relu"},
-    "rms, narrow heads": {"norm_kind": "rms", "head_width": 5, "tied_output": False, "output_bias": True},
-    "std, no biases": {"norm_kind": "std", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False},
+    "rms, narrow heads": {
+        "norm_kind": "rms",
+        "head_width": 5,
+        "tied_output": False,
+        "output_bias": True,
+    },
+    "std, no biases": {
+        "norm_kind": "std",
+        "qkv_bias": False,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+    },
     "rotary": {"positions": "rotary", "head_width": 6},
-    "rotary, post, wide heads": {"positions": "rotary", "heads": 2, "head_width": 70, "norm": "post"},
+    "rotary, post, wide heads": {
+        "positions": "rotary",
+        "heads": 2,
+        "head_width": 70,
+        "norm": "post",
+    },
     "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},
 }
 needs_compiler = pytest.mark.skipif(build.compiler() is None, reason="no C++ compiler")
@@ -49,7 +64,10 @@ def own_cache(tmp_path_factory):
 @pytest.mark.parametrize("slide", ["half", "one"])
 def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
     model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
-    plain, fast = Session(model, PROMPTS, slide=slide), prepare(model, "fp32", "compiled").session(PROMPTS, slide=slide)
+    plain, fast = (
+        Session(model, PROMPTS, slide=slide),
+        prepare(model, "fp32", "compiled").session(PROMPTS, slide=slide),
+    )
     for step in range(40):
         logits = plain.next_logits()
         torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
@@ -65,7 +83,9 @@ def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
 @needs_compiler
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_the_first_step_of_a_text_is_the_plain_one_and_waits_for_no_weights(prompt, use_cache, monkeypatch):
+def test_the_first_step_of_a_text_is_the_plain_one_and_waits_for_no_weights(
+    prompt, use_cache, monkeypatch
+):
     model = random_model(VOCAB, WIDTH)
     build.library()
     packed, late = prepare(model, "fp32", "compiled"), prepare(model, "fp32", "auto", wait=False)
@@ -99,7 +119,8 @@ def test_a_row_does_not_depend_on_its_batch_its_cache_or_its_pieces(precision, m
     together = decoder.session(PROMPTS, new_tokens=30)
     monkeypatch.setattr(session, "AT_ONCE", 3)
     alone = [
-        decoder.session([prompt], use_cache=number % 2 == 0, new_tokens=30) for number, prompt in enumerate(PROMPTS)
+        decoder.session([prompt], use_cache=number % 2 == 0, new_tokens=30)
+        for number, prompt in enumerate(PROMPTS)
     ]
     for _ in range(24):
         logits = together.next_logits().clone()
@@ -165,7 +186,9 @@ def test_lower_precisions_compute_what_their_reference_does(name, precision):
 
 def test_bf16_and_int8_lose_little_and_something():
     model = random_model(VOCAB, WIDTH)
-    exact, bf16, int8 = (prepare(model, p, "plain").logits(PROMPTS[3]) for p in ("fp32", "bf16", "int8"))
+    exact, bf16, int8 = (
+        prepare(model, p, "plain").logits(PROMPTS[3]) for p in ("fp32", "bf16", "int8")
+    )
     assert 0 < (bf16 - exact).std() < (int8 - exact).std() < 0.1 * exact.std()
 
 
@@ -192,7 +215,9 @@ def test_an_overflow_stays_visible_in_int8(value):
 
 
 def test_inputs_have_all_256_steps_on_both_sides_of_zero():
-    rows = torch.tensor([[0.0, 510.0, 101.0], [-0.5, 2.0, 0.0], [-3.0, -1.0, -2.0], [0.0, 0.0, 0.0]])
+    rows = torch.tensor(
+        [[0.0, 510.0, 101.0], [-0.5, 2.0, 0.0], [-3.0, -1.0, -2.0], [0.0, 0.0, 0.0]]
+    )
     whole, unit = quantised_inputs(rows)
     assert torch.equal(whole, whole.round())
     assert (whole.amax(1).clamp(min=0) - whole.amin(1).clamp(max=0)).tolist() == [255, 255, 255, 0]
@@ -208,7 +233,10 @@ def test_a_row_whose_ends_both_round_up_keeps_to_a_byte():
 
 
 def test_rounded_products_of_representable_numbers_are_exact():
-    x, weight = torch.tensor([[252.0, -3.0, 0.0]]), torch.tensor([[1.0, 2.0, -127.0], [127.0, 0.0, 5.0]])
+    x, weight = (
+        torch.tensor([[252.0, -3.0, 0.0]]),
+        torch.tensor([[1.0, 2.0, -127.0], [127.0, 0.0, 5.0]]),
+    )
     for precision in ("fp32", "bf16", "int8"):
         with LowerPrecision(precision):
             y = torch.nn.functional.linear(x, weight, torch.tensor([1.0, -1.0]))
@@ -224,12 +252,17 @@ def test_int8_leaves_the_two_largest_logits_and_what_makes_queries_more_exact():
     assert torch.equal(logits.gather(1, two), plain.gather(1, two))
     assert (logits == plain).sum() == 2 * len(x)  # no other one
     block = model.blocks[0]
-    for weight, precision in ((block.attention.qkv.weight, "bf16"), (block.feed_forward.up.weight, "int8")):
+    for weight, precision in (
+        (block.attention.qkv.weight, "bf16"),
+        (block.feed_forward.up.weight, "int8"),
+    ):
         assert torch.equal(mode.linear(x, weight), LowerPrecision(precision).linear(x, weight))
 
 
 @needs_compiler
-@pytest.mark.parametrize(("use_cache", "width", "slide"), pairs([True, False], [1, 2, 7], ["half", "one"]))
+@pytest.mark.parametrize(
+    ("use_cache", "width", "slide"), pairs([True, False], [1, 2, 7], ["half", "one"])
+)
 def test_compiled_beams_find_the_same(width, slide, use_cache):
     """Beams that reorder, prompts that end before others, windows that move on the way."""
     model = random_model(VOCAB, WIDTH)
@@ -237,10 +270,14 @@ def test_compiled_beams_find_the_same(width, slide, use_cache):
     options = {"width": width, "n_best": min(width, 3), "slide": slide, "use_cache": use_cache}
     options |= {"max_new_tokens": 30, "length_penalty": 0.5, "eos_id": 4, "banned": [0]}
     for expected, found in zip(
-        beam_search(model, PROMPTS, **options), beam_search(model, PROMPTS, **options, decoder=decoder), strict=True
+        beam_search(model, PROMPTS, **options),
+        beam_search(model, PROMPTS, **options, decoder=decoder),
+        strict=True,
     ):
         assert [h.ids for h in found] == [h.ids for h in expected]
-        assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in expected], rel=1e-4)
+        assert [h.log_prob for h in found] == pytest.approx(
+            [h.log_prob for h in expected], rel=1e-4
+        )
 
 
 def recorder(made):
@@ -297,7 +334,9 @@ def test_compiled_samples_are_the_same(settings):
     ):
         options = {"max_new_tokens": 40, "eos_id": 4, "banned": [0, 3], "with_log_probs": True}
         expected = generate(model, PROMPTS, chosen, **options)
-        found = generate(model, PROMPTS, chosen, decoder=prepare(model, "fp32", "compiled"), **options)
+        found = generate(
+            model, PROMPTS, chosen, decoder=prepare(model, "fp32", "compiled"), **options
+        )
         assert [row.ids for row in found] == [row.ids for row in expected]
         for one, other in zip(found, expected, strict=True):
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-4)
@@ -324,11 +363,15 @@ def test_compiled_largest_equals_plain_with_ties_and_bans(k):
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 30.0])
 def test_compiled_draws_equal_plain_ones(temperature):
     numbers = torch.Generator().manual_seed(1)
-    logits = torch.randn(300, 77, generator=numbers).index_fill(1, torch.tensor([0, 5, 76]), filters.NEVER)
+    logits = torch.randn(300, 77, generator=numbers).index_fill(
+        1, torch.tensor([0, 5, 76]), filters.NEVER
+    )
     u = torch.rand(300, generator=numbers, dtype=torch.float64)
     expected = filters.draw(filters.scale(logits, temperature), u)
     assert torch.equal(draw(logits, u, temperature), expected)
-    first, last = draw(logits[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64), 30.0).tolist()
+    first, last = draw(
+        logits[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64), 30.0
+    ).tolist()
     assert (first, last) == (1, 75)
 
 

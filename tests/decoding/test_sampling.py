@@ -14,7 +14,9 @@ BANNED = [SOS, PAD, UNK]
 generate = functools.partial(sampling.generate, eos_id=EOS, banned=BANNED)
 
 
-def greedy_text(model, prompt: list[int], new_tokens: int, drop: int = 0, banned: list[int] = BANNED) -> list[int]:
+def greedy_text(
+    model, prompt: list[int], new_tokens: int, drop: int = 0, banned: list[int] = BANNED
+) -> list[int]:
     """One prompt, token by token, no cache; past the context the oldest `drop` tokens leave the window."""
     ids, start = list(prompt), 0
     for _ in range(new_tokens):
@@ -35,7 +37,9 @@ def test_greedy_takes_the_likeliest_until_the_end(make_model, settings):
         model = make_model(seed)
         prompts = [[SOS, word] for word in range(4, 12)]
         for found, prompt in zip(
-            generate(model, prompts, settings(temperature=0.0), max_new_tokens=9), prompts, strict=True
+            generate(model, prompts, settings(temperature=0.0), max_new_tokens=9),
+            prompts,
+            strict=True,
         ):
             assert found.ids == greedy_text(model, prompt, 9)
             assert found.finished == (found.ids[-1] == EOS)
@@ -47,7 +51,12 @@ def test_past_the_context_the_window_slides_as_it_is_told(make_model, settings):
     model, banned, texts = make_model(2), [*BANNED, EOS], {}
     for slide, drop in (("half", model.settings.context // 2), ("one", 1)):
         (found,) = generate(
-            model, [[SOS, 5]], settings(temperature=0.0, slide=slide), max_new_tokens=30, eos_id=None, banned=banned
+            model,
+            [[SOS, 5]],
+            settings(temperature=0.0, slide=slide),
+            max_new_tokens=30,
+            eos_id=None,
+            banned=banned,
         )
         texts[slide] = found.ids
         assert found.ids == greedy_text(model, [SOS, 5], 30, drop, banned)
@@ -61,7 +70,13 @@ def test_cached_equals_uncached_past_the_context(model, prompts, settings, slide
         chosen = settings(slide=slide, temperature=temperature, top_k=9, repetition_penalty=1.2)
         cached, uncached = (
             generate(
-                model, prompts * 2, chosen, max_new_tokens=30, use_cache=use, with_log_probs=True, stop_at_eos=stop
+                model,
+                prompts * 2,
+                chosen,
+                max_new_tokens=30,
+                use_cache=use,
+                with_log_probs=True,
+                stop_at_eos=stop,
             )
             for use in (True, False)
         )
@@ -84,7 +99,9 @@ def test_sample_is_the_same_at_batch_1_20_and_200(make_model, settings, dtype):
         generate(model, [prompt], chosen, max_new_tokens=15, streams=[number])[0]
         for number, prompt in enumerate(prompts[:20])
     ]
-    assert [one.ids for one in at_1] == [one.ids for one in at_20] == [one.ids for one in at_200[:20]]
+    assert (
+        [one.ids for one in at_1] == [one.ids for one in at_20] == [one.ids for one in at_200[:20]]
+    )
     assert len({tuple(one.ids) for one in at_20}) > 15
 
 
@@ -131,7 +148,13 @@ EXTRAS = [
     {"top_k": 3, "fallback_mass": 0.95, "top_p": 0.6, "temperature_end": 3.0},
     {"top_k": 2, "fallback_mass": 1.0, "fallback_top_p": 1.0},
     {"repetition_penalty": 3.0, "repetition_window": 1},
-    {"repetition_penalty": 3.0, "repetition_window": 3, "top_k": 4, "fallback_mass": 0.5, "temperature_end": 1.3},
+    {
+        "repetition_penalty": 3.0,
+        "repetition_window": 3,
+        "top_k": 4,
+        "fallback_mass": 0.5,
+        "temperature_end": 1.3,
+    },
     {"repetition_penalty": 3.0, "repetition_window": 1_000_000},
     {"repetition_penalty": 1.5},
 ]
@@ -142,7 +165,9 @@ def test_sampling_is_what_its_definition_says(make_model, settings, changes):
     model, chosen = make_model(gain=1.5, end=0.0), settings(**changes)
     prompts = [[SOS, *range(4, 4 + size)] for size in (0, 1, 2, 4, 0, 3)]
     found = generate(model, prompts, chosen, max_new_tokens=8)
-    expected = [by_definition(model, prompt, chosen, 8, stream) for stream, prompt in enumerate(prompts)]
+    expected = [
+        by_definition(model, prompt, chosen, 8, stream) for stream, prompt in enumerate(prompts)
+    ]
     assert [one.ids for one in found] == expected
     plain = generate(model, prompts, settings(top_k=chosen.top_k), max_new_tokens=8)
     assert [one.ids for one in plain] != expected  # the setting changes something here
@@ -150,7 +175,9 @@ def test_sampling_is_what_its_definition_says(make_model, settings, changes):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("changes", EXTRAS)
-def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(make_model, settings, dtype, changes):
+def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(
+    make_model, settings, dtype, changes
+):
     model, chosen = make_model(dtype=dtype, gain=1.5), settings(**changes)
     numbers = torch.Generator().manual_seed(1)
     sizes = torch.randint(0, 17, (40,), generator=numbers).tolist()
@@ -166,8 +193,12 @@ def test_no_setting_lets_a_sample_depend_on_the_rest_of_the_batch(make_model, se
 
 def test_a_temperature_that_ends_at_0_ends_greedily(model, settings):
     prompts = [[SOS, word] for word in range(4, 12)]
-    found = generate(model, prompts, settings(temperature=9.0, temperature_end=0.0), max_new_tokens=4)
-    whole = [(prompt, one.ids) for prompt, one in zip(prompts, found, strict=True) if len(one.ids) == 4]
+    found = generate(
+        model, prompts, settings(temperature=9.0, temperature_end=0.0), max_new_tokens=4
+    )
+    whole = [
+        (prompt, one.ids) for prompt, one in zip(prompts, found, strict=True) if len(one.ids) == 4
+    ]
     assert len(whole) > 3
     for prompt, ids in whole:
         assert ids[3:] == greedy_text(model, prompt + ids[:3], 1)
@@ -210,7 +241,9 @@ def test_uniforms_of_a_stream_do_not_depend_on_count_or_neighbours():
 
 
 def test_draw_is_the_inverse_of_the_cumulated_distribution():
-    logits = torch.tensor([[-math.inf, math.log(2), -math.inf, math.log(3), math.log(5), -math.inf]])
+    logits = torch.tensor(
+        [[-math.inf, math.log(2), -math.inf, math.log(3), math.log(5), -math.inf]]
+    )
     u = torch.tensor([0.0, 0.1999, 0.2001, 0.4999, 0.5001, 1 - 2**-53], dtype=torch.float64)
     assert filters.draw(logits.expand(6, -1), u).tolist() == [1, 1, 3, 3, 4, 4]
     tiny = torch.cat([logits, torch.tensor([[-800.0]])], dim=1)  # too small to move the sum
@@ -219,7 +252,9 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
         assert filters.draw(logits.expand(6, -1) + far, u).tolist() == [1, 1, 3, 3, 4, 4]
 
 
-@pytest.mark.parametrize("changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}])
+@pytest.mark.parametrize(
+    "changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}]
+)
 def test_frequencies_match_exact_probabilities(model, settings, changes):
     """Chi-square of 3,000 first tokens; the limit is the 0.999 quantile by Wilson and Hilferty (1931)."""
     chosen = settings(**changes)
@@ -233,8 +268,14 @@ def test_frequencies_match_exact_probabilities(model, settings, changes):
         kept = order[: chosen.top_k]
     else:
         sums = torch.tensor([0.0, *weights[order].cumsum(0)[:-1].tolist()])
-        kept = [word for word, before in zip(order, sums.tolist(), strict=True) if before < chosen.top_p]
-    expected = {word: float(weights[word] / weights[kept].sum()) * count for word in kept if weights[word] > 0}
+        kept = [
+            word for word, before in zip(order, sums.tolist(), strict=True) if before < chosen.top_p
+        ]
+    expected = {
+        word: float(weights[word] / weights[kept].sum()) * count
+        for word in kept
+        if weights[word] > 0
+    }
     found = generate(model, [prompt] * count, chosen, max_new_tokens=1)
     counts = torch.bincount(torch.tensor([one.ids[0] for one in found]), minlength=31).tolist()
     assert sum(counts[word] for word in expected) == count
@@ -251,7 +292,9 @@ def test_frequencies_match_exact_probabilities(model, settings, changes):
 def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
     chosen = settings(temperature=1.4, top_k=5, repetition_penalty=1.5)
     for prompt, one in zip(
-        prompts, generate(model, prompts, chosen, max_new_tokens=6, with_log_probs=True), strict=True
+        prompts,
+        generate(model, prompts, chosen, max_new_tokens=6, with_log_probs=True),
+        strict=True,
     ):
         if len(prompt) + len(one.ids) > 13:
             continue
@@ -267,7 +310,9 @@ def test_repetition_penalty_looks_at_the_rows_own_tokens(model, prompts, setting
     shifted = [prompt for prompt in prompts if len(prompt) < 6]
     strong = settings(temperature=0.0, repetition_penalty=1000.0)
     for prompt, one in zip(
-        shifted, generate(model, shifted, strong, max_new_tokens=12, banned=[*BANNED, EOS]), strict=True
+        shifted,
+        generate(model, shifted, strong, max_new_tokens=12, banned=[*BANNED, EOS]),
+        strict=True,
     ):
         assert len(set(prompt) & set(one.ids)) == 0
         assert len(set(one.ids)) == len(one.ids) == 12
@@ -282,9 +327,13 @@ def test_the_end_is_never_a_repetition(make_model, settings, window):
     strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=window)
     found = generate(model, [[EOS, word] for word in words], strong, max_new_tokens=1)
     assert [one.ids for one in found] == [[EOS]] * len(words)
-    on = generate(model, [[SOS, word] for word in words], strong, max_new_tokens=5, stop_at_eos=False)
+    on = generate(
+        model, [[SOS, word] for word in words], strong, max_new_tokens=5, stop_at_eos=False
+    )
     assert max(one.ids.count(EOS) for one in on) > 1
-    unknown = generate(model, [[EOS, word] for word in words], strong, max_new_tokens=1, eos_id=None)
+    unknown = generate(
+        model, [[EOS, word] for word in words], strong, max_new_tokens=1, eos_id=None
+    )
     assert [EOS] not in [one.ids for one in unknown]
 
 
@@ -301,7 +350,10 @@ def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, setting
     lengths = [len(one.ids) for one in found]
     assert len(set(lengths)) > 3
     assert any(one.finished for one in found)
-    steps = [[(row, one.ids[step]) for row, one in enumerate(found) if step < len(one.ids)] for step in range(12)]
+    steps = [
+        [(row, one.ids[step]) for row, one in enumerate(found) if step < len(one.ids)]
+        for step in range(12)
+    ]
     assert calls == [call for step in steps for call in step]
     for one in found:
         assert EOS not in one.ids[:-1]
@@ -310,7 +362,9 @@ def test_tokens_stream_step_by_step_and_finished_rows_fall_silent(model, setting
 
 def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
     prompts = [[SOS, word] for word in range(4, 24)]
-    found = generate(model, prompts, settings(temperature=1.5), max_new_tokens=12, stop_at_eos=False)
+    found = generate(
+        model, prompts, settings(temperature=1.5), max_new_tokens=12, stop_at_eos=False
+    )
     assert all(len(one.ids) == 12 and not one.finished for one in found)
     assert any(EOS in one.ids[:-1] for one in found)
 
@@ -329,7 +383,9 @@ def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
 def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
     for dtype in (torch.float32, torch.float64):
         model = make_model(dtype=dtype)
-        found = generate(model, prompts, settings(**changes), max_new_tokens=20, with_log_probs=True)
+        found = generate(
+            model, prompts, settings(**changes), max_new_tokens=20, with_log_probs=True
+        )
         for one in found:
             assert 1 <= len(one.ids) <= 20
             assert not set(BANNED) & set(one.ids)
@@ -341,7 +397,9 @@ def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
 
 def test_the_end_may_come_first(model, settings):
     only_end = [word for word in range(31) if word != EOS]
-    (one,) = generate(model, [[SOS]], settings(), max_new_tokens=5, banned=only_end, with_log_probs=True)
+    (one,) = generate(
+        model, [[SOS]], settings(), max_new_tokens=5, banned=only_end, with_log_probs=True
+    )
     assert one.ids == [EOS]
     assert one.finished
     assert len(one.log_probs) == 1
@@ -375,17 +433,28 @@ def test_a_streams_numbers_stay_what_they_were():
     """Whoever has the seed of a published sample has the sample."""
     found = uniforms(1, [0, 7], 2)
     assert found.dtype == torch.float64
-    assert found.tolist() == [[0.8438851676600396, 0.07595732276477007], [0.6643144434427966, 0.6651490792428927]]
+    assert found.tolist() == [
+        [0.8438851676600396, 0.07595732276477007],
+        [0.6643144434427966, 0.6651490792428927],
+    ]
 
 
 def test_what_may_be_banned_is_said(model):
-    for banned, vocab, fine in [([0, 0, 1], 3, True), ([0, 2], 3, True), ([], 1, True), ([0, 1, 2, 0], 3, False)]:
+    for banned, vocab, fine in [
+        ([0, 0, 1], 3, True),
+        ([0, 2], 3, True),
+        ([], 1, True),
+        ([0, 1, 2, 0], 3, False),
+    ]:
         if fine:
             check_banned(banned, vocab)
         else:
             with pytest.raises(InputError) as caught:
                 check_banned(banned, vocab)
-            assert str(caught.value) == "banned = [0, 1, 2]; allowed: ids below 3, at least one id left"
+            assert (
+                str(caught.value)
+                == "banned = [0, 1, 2]; allowed: ids below 3, at least one id left"
+            )
     for banned in ([3], [-1], [1, 5, 1]):
         with pytest.raises(InputError, match=r"allowed: ids below 3, at least one id left$"):
             check_banned(banned, 3)
@@ -393,7 +462,9 @@ def test_what_may_be_banned_is_said(model):
 
 @pytest.mark.parametrize("steps", [0, -1])
 def test_no_step_gives_an_empty_continuation_each(model, settings, steps):
-    found = generate(model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps, with_log_probs=True)
+    found = generate(
+        model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps, with_log_probs=True
+    )
     assert found == [Generation([], [], False)] * 2
 
 
@@ -401,15 +472,21 @@ def test_log_probs_are_kept_where_they_are_asked_for_only(model, settings):
     prompts = [[SOS, 5], [SOS, 9]]
     plain = generate(model, prompts, settings(), max_new_tokens=6)
     assert [one.log_probs for one in plain] == [[], []]
-    for one, other in zip(plain, generate(model, prompts, settings(), max_new_tokens=6, with_log_probs=True)):
+    for one, other in zip(
+        plain, generate(model, prompts, settings(), max_new_tokens=6, with_log_probs=True)
+    ):
         assert (one.ids, one.finished) == (other.ids, other.finished)
         assert len(other.log_probs) == len(one.ids)
 
 
-def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(model, settings, monkeypatch):
+def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(
+    model, settings, monkeypatch
+):
     calls = []
     made = type(model).new_cache
-    monkeypatch.setattr(type(model), "new_cache", lambda *arguments: calls.append(1) or made(*arguments))
+    monkeypatch.setattr(
+        type(model), "new_cache", lambda *arguments: calls.append(1) or made(*arguments)
+    )
     prompts = [[SOS, word] for word in range(4, 24)]
     found = generate(model, prompts, settings(), max_new_tokens=12)
     assert any(one.finished and len(one.ids) < 12 for one in found)
@@ -427,7 +504,9 @@ def test_a_row_falls_back_only_where_its_likeliest_hold_too_little(model, settin
     for mass, expected in [(0.5, [1, 1]), (0.5000001, [3, 1]), (0.99, [3, 3]), (0.0, [1, 1])]:
         chosen = settings(top_k=2, fallback_mass=mass, fallback_top_p=1.0)
         assert choose(logits, chosen, late, 1.0, session).tolist() == expected
-    assert choose(logits, settings(top_k=4, fallback_mass=1.0, fallback_top_p=0.1), late, 1.0, session).tolist() == [
+    assert choose(
+        logits, settings(top_k=4, fallback_mass=1.0, fallback_top_p=0.1), late, 1.0, session
+    ).tolist() == [
         3,
         3,
     ]

@@ -36,7 +36,9 @@ def test_window_never_exceeds_the_context_and_works_on_tensors(context, slide):
     assert bool((starts.diff() >= 0).all())
 
 
-@pytest.mark.parametrize(("slide", "use_cache", "new_tokens"), pairs(["half", "one"], [True, False], [None, 30]))
+@pytest.mark.parametrize(
+    ("slide", "use_cache", "new_tokens"), pairs(["half", "one"], [True, False], [None, 30])
+)
 def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache, new_tokens):
     session = Session(model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
     texts = [list(prompt) for prompt in prompts]
@@ -78,13 +80,18 @@ def test_selected_rows_go_on_as_if_they_had_always_stood_there(model, prompts, s
     texts = [list(prompt) for prompt in prompts[:3]]
     for step in range(34):
         expected = torch.stack([plain_logits(model, text, slide) for text in texts])
-        torch.testing.assert_close(session.next_logits(), expected, rtol=1e-9, atol=1e-9, msg=f"step {step}")
+        torch.testing.assert_close(
+            session.next_logits(), expected, rtol=1e-9, atol=1e-9, msg=f"step {step}"
+        )
         if step == 0:
             rows = [0, 0, 0, 1, 1, 1, 2, 2, 2]
         elif step % 11 == 10:
             rows = [row for row in range(len(texts)) if row != step // 11]  # one leaves
         else:
-            rows = [3 * (row // 3) + int(torch.randint(3, (), generator=numbers)) for row in range(len(texts))]
+            rows = [
+                3 * (row // 3) + int(torch.randint(3, (), generator=numbers))
+                for row in range(len(texts))
+            ]
             rows = [min(row, len(texts) - 1) for row in rows]
         session.select(torch.tensor(rows))
         texts = [list(texts[row]) for row in rows]

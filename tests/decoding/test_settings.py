@@ -14,7 +14,9 @@ from tinylm.decoding.settings import DecodeSettings
         (1.2, 2, [0.8, 1.2]), (1.2, 1, [0.8])
     ],
 )  # fmt: skip
-def test_temperature_goes_linearly_from_the_first_new_token_to_the_last(settings, end, steps, expected):
+def test_temperature_goes_linearly_from_the_first_new_token_to_the_last(
+    settings, end, steps, expected
+):
     chosen = settings(temperature=0.8, temperature_end=end)
     found = [chosen.temperature_at(step, steps) for step in range(steps)]
     assert found == pytest.approx(expected)
@@ -22,8 +24,14 @@ def test_temperature_goes_linearly_from_the_first_new_token_to_the_last(settings
 
 
 def test_greedy_leaves_only_the_way_of_sliding(settings):
-    chosen = settings(temperature=0.8, temperature_end=1.2, repetition_penalty=1.3, top_k=5, slide="one").greedy()
-    assert (chosen.temperature, chosen.temperature_end, chosen.repetition_penalty) == (0.0, None, 1.0)
+    chosen = settings(
+        temperature=0.8, temperature_end=1.2, repetition_penalty=1.3, top_k=5, slide="one"
+    ).greedy()
+    assert (chosen.temperature, chosen.temperature_end, chosen.repetition_penalty) == (
+        0.0,
+        None,
+        1.0,
+    )
     assert chosen.slide == "one"
     assert chosen.in_words() == "greedy"
 

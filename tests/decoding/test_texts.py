@@ -15,10 +15,16 @@ class Letters:
     specials = frozenset({SOS, EOS, PAD, UNK})
 
     def encode(self, text: str) -> list[int]:
-        return [ord(letter) - 92 if "a" <= letter <= "z" else UNK for letter in text if letter != " "]
+        return [
+            ord(letter) - 92 if "a" <= letter <= "z" else UNK for letter in text if letter != " "
+        ]
 
     def decode(self, ids) -> str:
-        return "".join("?" if token == UNK else chr(token + 92) for token in ids if token not in (SOS, EOS, PAD))
+        return "".join(
+            "?" if token == UNK else chr(token + 92)
+            for token in ids
+            if token not in (SOS, EOS, PAD)
+        )
 
 
 class Bare(Letters):
@@ -40,18 +46,31 @@ class Shared(Letters):
 def test_a_text_starts_with_sos_and_keeps_its_prompt(model, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert encode_prompts(Letters(), ["", "  ", "ab"], 13, "half") == [[SOS], [SOS], [SOS, 5, 6]]
+        assert encode_prompts(Letters(), ["", "  ", "ab"], 13, "half") == [
+            [SOS],
+            [SOS],
+            [SOS, 5, 6],
+        ]
         texts = generate_text(
-            model, Letters(), ["", "ab", "once upon"], settings(), max_new_tokens=30, streams=[0, 1, 2]
+            model,
+            Letters(),
+            ["", "ab", "once upon"],
+            settings(),
+            max_new_tokens=30,
+            streams=[0, 1, 2],
         )
-    assert [text.startswith(start) for text, start in zip(texts, ["", "ab", "onceupon"])] == [True] * 3
+    assert [text.startswith(start) for text, start in zip(texts, ["", "ab", "onceupon"])] == [
+        True
+    ] * 3
     assert all(len(text) > 2 for text in texts)
     assert "?" not in set("".join(texts))
 
 
 def test_the_end_is_no_part_of_the_text(model, settings):
     only_end = [word for word in range(31) if word != EOS]
-    assert generate_text(model, Letters(), ["ab"], settings(), max_new_tokens=3, banned=only_end) == ["ab"]
+    assert generate_text(
+        model, Letters(), ["ab"], settings(), max_new_tokens=3, banned=only_end
+    ) == ["ab"]
 
 
 def test_only_ids_that_are_neither_text_nor_an_end_are_banned():
@@ -63,13 +82,17 @@ def test_without_an_end_every_text_has_its_full_length(model, settings):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ids = encode_prompts(Bare(), ["ab"], 13, "half")
-        texts = generate_text(model, Bare(), ["ab"] * 5, settings(), max_new_tokens=30, banned=[SOS, EOS, PAD, UNK])
+        texts = generate_text(
+            model, Bare(), ["ab"] * 5, settings(), max_new_tokens=30, banned=[SOS, EOS, PAD, UNK]
+        )
     assert ids == [[5, 6]]
     assert [len(text) for text in texts] == [32] * 5
 
 
 def test_an_empty_prompt_needs_a_token_to_start_from():
-    with pytest.raises(InputError, match="prompt 2 is empty, and this vocabulary has no token that opens a text"):
+    with pytest.raises(
+        InputError, match="prompt 2 is empty, and this vocabulary has no token that opens a text"
+    ):
         encode_prompts(Bare(), ["a", " "], 13, "half")
     assert encode_prompt(Shared(), "", "the text") == [EOS]
 
@@ -77,5 +100,7 @@ def test_an_empty_prompt_needs_a_token_to_start_from():
 def test_unknown_and_long_prompts_warn(model, settings):
     with pytest.warns(UserWarning, match="prompt 2: no word of it is known"):
         assert encode_prompts(Letters(), ["a", "\0ÄÖ"], 13, "half")[1] == [SOS, UNK, UNK, UNK]
-    with pytest.warns(UserWarning, match="prompt 1: 21 tokens, the context holds 13; the model sees the last 9"):
+    with pytest.warns(
+        UserWarning, match="prompt 1: 21 tokens, the context holds 13; the model sees the last 9"
+    ):
         generate_text(model, Letters(), ["abcdefghijklmnopqrst"], settings(), max_new_tokens=3)

@@ -15,18 +15,25 @@ from safetensors.torch import save_file
 
 from tinylm.base.config import InputError
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.batches import TrainBatches
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.training.distributed import Group
-from tinylm.training.ranks import in_ranks
-from tinylm.training.trainer import Trainer, TrainSettings
+from tinylm.train.distributed import Group
+from tinylm.train.ranks import in_ranks
+from tinylm.train.trainer import Trainer, TrainSettings
+from tinylm.vocab.batches import TrainBatches
+from tinylm.vocab.token_store import TokenStore
 
 
 def weights(
-    store: TokenStore, updates: int, model: TinyLM, settings: TrainSettings, pad_id: int, group: Group
+    store: TokenStore,
+    updates: int,
+    model: TinyLM,
+    settings: TrainSettings,
+    pad_id: int,
+    group: Group,
 ) -> dict[str, torch.Tensor]:
     """Of `model` after so many updates, with the last one's figures."""
-    batches = TrainBatches(store, settings.layout, settings.batch_size, model.settings.context, pad_id, 1)
+    batches = TrainBatches(
+        store, settings.layout, settings.batch_size, model.settings.context, pad_id, 1
+    )
     trainer = Trainer(model, batches, settings, group)
     for _ in range(updates):
         figures = trainer.update(trainer.next_batches())
@@ -45,9 +52,14 @@ def conversation(group: Group, out: Path) -> None:
     tensors = {"b": torch.arange(3.0), "a": torch.tensor(7, dtype=torch.uint8)}
     found = group.from_rank0((tensors, {"updates": 5}) if group.is_rank0 else None)
     assert found is not None
-    model = {"model.w": torch.full((2,), 1.0 + group.rank), "optimizer.m": torch.full((1,), 5.0 + group.rank)}
+    model = {
+        "model.w": torch.full((2,), 1.0 + group.rank),
+        "optimizer.m": torch.full((1,), 5.0 + group.rank),
+    }
     first, second = group.align(model), group.align(model)
-    scored = group.summed_loss(lambda batches: (sum(b for b in batches) / 2, len(str(group.rank))), iter([3, 5, 9]))
+    scored = group.summed_loss(
+        lambda batches: (sum(b for b in batches) / 2, len(str(group.rank))), iter([3, 5, 9])
+    )
     one = group.summed_loss(lambda batches: (float(sum(batches)), 1), iter([4]))
     answer = {
         "total": group.total(0.5, group.rank),

@@ -95,14 +95,20 @@ def start(folder: Path, other: int) -> list[subprocess.Popen]:
     processes = []
     for host in (0, 1):
         where = [] if host == 0 else ["nsenter", "-t", str(other), "-n", "-u"]
-        words = (
-            f"-m torch.distributed.run --nnodes 2 --nproc-per-node 1 --node-rank {host} --master-addr {ADDRESSES[0]}"
-        )
+        words = f"-m torch.distributed.run --nnodes 2 --nproc-per-node 1 --node-rank {host} --master-addr {ADDRESSES[0]}"
         home = folder / f"host{host + 1}"
         with open(home / "out", "w") as out, open(home / "err", "w") as err:
             processes.append(
                 subprocess.Popen(
-                    [*where, sys.executable, *words.split(), "--master-port", "29511", "-m", "stages.train"],
+                    [
+                        *where,
+                        sys.executable,
+                        *words.split(),
+                        "--master-port",
+                        "29511",
+                        "-m",
+                        "stages.train",
+                    ],
                     cwd=home,
                     stdout=out,
                     stderr=err,
@@ -115,7 +121,11 @@ def whole_run(folder: Path, other: int) -> bytes:
     """A run to its end; the bytes of its weights. Only the first host may have written."""
     codes = [process.wait(timeout=120) for process in start(folder, other)]
     assert codes == [0, 0], (folder / "host1/err").read_text() + (folder / "host2/err").read_text()
-    written = [name for name in ("models", "metrics", "plots", "runs") if (folder / "host2" / name).exists()]
+    written = [
+        name
+        for name in ("models", "metrics", "plots", "runs")
+        if (folder / "host2" / name).exists()
+    ]
     assert not written, written
     keys, rest = differences(folder / "alone", folder / "host1")
     timing = json.loads((folder / "host1/metrics/train_time.json").read_text())
@@ -137,11 +147,17 @@ def killed_run(folder: Path, other: int) -> None:
     for child in psutil.Process(processes[1].pid).children(recursive=True):
         child.kill()
     codes = [process.wait(timeout=60) for process in processes]
-    lines = [line for line in (folder / "host1/err").read_text().splitlines() if line.startswith("error: ")]
+    lines = [
+        line
+        for line in (folder / "host1/err").read_text().splitlines()
+        if line.startswith("error: ")
+    ]
     print(f"rank 1 killed on its host: exit codes {codes}; host1: {lines}")
     assert 0 not in codes
     assert len(lines) == 1
-    assert lines[0].startswith("error: rank 1 was killed, or its host is gone; stopped after update ")
+    assert lines[0].startswith(
+        "error: rank 1 was killed, or its host is gone; stopped after update "
+    )
     assert not (folder / "host1/models").exists()
 
 

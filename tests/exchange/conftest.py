@@ -13,9 +13,9 @@ from tinylm.exchange.export import Trained, export_folder
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
 
 WORDS = "the cat sat on a mat and saw two big dogs run far from home as rain came down fast"
 
@@ -58,8 +58,14 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 
     def make(end: float = 2.0, **settings: Any) -> TinyLM:
         torch.manual_seed(7)
-        model = random_model(vocab=len(words), context=29, tied_output=False, output_bias=True, **settings)
-        gain = model.final_norm.gain if settings.get("final_norm", True) else model.blocks[-1].norm2.gain
+        model = random_model(
+            vocab=len(words), context=29, tied_output=False, output_bias=True, **settings
+        )
+        gain = (
+            model.final_norm.gain
+            if settings.get("final_norm", True)
+            else model.blocks[-1].norm2.gain
+        )
         with torch.no_grad():
             gain.mul_(2.0)
             model.output.bias[words.eos_id] += end
@@ -72,7 +78,9 @@ def speaking_model(random_model, words) -> Callable[..., TinyLM]:
 def export_of(tmp_path, words, decode_settings) -> Callable[..., Path]:
     """The folder of an export of a model over `words` or another tokenizer."""
 
-    def export(model: TinyLM, form: str = "transformers", tokenizer: Tokenizer | None = None, **decode: Any) -> Path:
+    def export(
+        model: TinyLM, form: str = "transformers", tokenizer: Tokenizer | None = None, **decode: Any
+    ) -> Path:
         models, vocab = tmp_path / "models", tmp_path / "tokenizer.json"
         own = tokenizer or words
         own.save(vocab)

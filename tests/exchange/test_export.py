@@ -14,11 +14,17 @@ from tinylm.exchange import export as module
 from tinylm.exchange.export import Trained, export_folder
 from tinylm.exchange.loading import load_parts
 from tinylm.model.checkpoint import save_model
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
 
 TEXT = "once upon a time the cat said hello to the dog and the dog sat down on a big red mat"
-FILES = {"config.json", "model.safetensors", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+FILES = {
+    "config.json",
+    "model.safetensors",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
 
 
 @pytest.fixture
@@ -31,23 +37,42 @@ def new_trained(random_model, tmp_path, monkeypatch):
         tokenizer = build_tokenizer(count_words([TEXT], vocab), vocab)
         tokenizer.save("data/vocab/tokenizer.json")
         save_model("models", random_model(vocab=len(tokenizer), **settings))
-        return Trained("models", "data/vocab/tokenizer.json", *load_parts("models", "data/vocab/tokenizer.json"))
+        return Trained(
+            "models",
+            "data/vocab/tokenizer.json",
+            *load_parts("models", "data/vocab/tokenizer.json"),
+        )
 
     return make
 
 
 def tree(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-@pytest.mark.parametrize(("form", "more"), [("transformers", set()), ("tinylm", {"modeling_tinylm.py"})])
+@pytest.mark.parametrize(
+    ("form", "more"), [("transformers", set()), ("tinylm", {"modeling_tinylm.py"})]
+)
 def test_a_folder_holds_the_model_and_its_originals(new_trained, tmp_path, form, more):
     trained = new_trained()
     export_folder(tmp_path / "out", trained, form)
     held = tree(tmp_path / "out")
-    originals = {"tinylm/model.safetensors", "tinylm/config.json", "tinylm/tokenizer.json", "tinylm/sha256.json"}
+    originals = {
+        "tinylm/model.safetensors",
+        "tinylm/config.json",
+        "tinylm/tokenizer.json",
+        "tinylm/sha256.json",
+    }
     assert held.keys() == FILES | originals | more
-    for name, source in (("model.safetensors", "models"), ("config.json", "models"), ("tokenizer.json", "data/vocab")):
+    for name, source in (
+        ("model.safetensors", "models"),
+        ("config.json", "models"),
+        ("tokenizer.json", "data/vocab"),
+    ):
         assert held[f"tinylm/{name}"] == (tmp_path / source / name).read_bytes()
     config = json.loads(held["config.json"])
     tokenizer = trained.tokenizer
@@ -133,7 +158,9 @@ def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path):
 def test_the_working_folder_itself_can_be_named(new_trained, tmp_path, monkeypatch):
     trained = new_trained()
     trained = Trained(
-        tmp_path / "models", tmp_path / "data/vocab/tokenizer.json", *load_parts("models", str(trained.vocab))
+        tmp_path / "models",
+        tmp_path / "data/vocab/tokenizer.json",
+        *load_parts("models", str(trained.vocab)),
     )
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -141,7 +168,9 @@ def test_the_working_folder_itself_can_be_named(new_trained, tmp_path, monkeypat
     assert (tmp_path / "here/config.json").exists()
 
 
-def test_a_model_that_no_architecture_computes_is_refused_before_anything_is_written(new_trained, tmp_path, capsys):
+def test_a_model_that_no_architecture_computes_is_refused_before_anything_is_written(
+    new_trained, tmp_path, capsys
+):
     new_trained(norm_kind="std")
     assert main(["export", "out"]) == 2
     assert capsys.readouterr().err == (
@@ -191,26 +220,38 @@ def test_settings_that_generation_lacks_are_named(new_trained, capsys, tmp_path)
     ("form", "settings"),
     [
         ("transformers", {}),
-        ("transformers", {"norm": "post", "norm_kind": "rms", "output_bias": True, "tied_output": False}),
+        (
+            "transformers",
+            {"norm": "post", "norm_kind": "rms", "output_bias": True, "tied_output": False},
+        ),
         ("transformers", {"final_norm": False, "norm_eps": 1e-8, "output_bias": True}),
         ("tinylm", {"norm_kind": "std", "tied_output": False}),
     ],
 )
 def test_stock_transformers_loads_the_folder(new_trained, tmp_path, monkeypatch, form, settings):
     transformers = pytest.importorskip("transformers")
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(
+        "transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules")
+    )
     trained = new_trained(**settings)
     export_folder(tmp_path / "out", trained, form)
     model = transformers.AutoModelForCausalLM.from_pretrained(
         tmp_path / "out", trust_remote_code=form == "tinylm", local_files_only=True
     )
-    assert type(model).__name__ == json.loads((tmp_path / "out/config.json").read_text())["architectures"][0]
+    assert (
+        type(model).__name__
+        == json.loads((tmp_path / "out/config.json").read_text())["architectures"][0]
+    )
     assert model.dtype == torch.float32
-    ids = torch.randint(0, len(trained.tokenizer), (3, 17), generator=torch.Generator().manual_seed(5))
+    ids = torch.randint(
+        0, len(trained.tokenizer), (3, 17), generator=torch.Generator().manual_seed(5)
+    )
     with torch.no_grad():
         assert torch.allclose(model(ids).logits, trained.model(ids), rtol=1e-4, atol=1e-4)
     if form == "tinylm":
         source = (tmp_path / "out/modeling_tinylm.py").read_bytes()
         used = next((tmp_path / "modules").rglob("modeling_tinylm.py"))
         assert used.read_bytes() == source
-        assert sha256(used) == sha256(os.path.join(os.path.dirname(module.__file__), "modeling_tinylm.py"))
+        assert sha256(used) == sha256(
+            os.path.join(os.path.dirname(module.__file__), "modeling_tinylm.py")
+        )

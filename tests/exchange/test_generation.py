@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from tinylm.base.config import parse_yaml, read_section
-from tinylm.beam.search import beam_search
 from tinylm.decoding import filters
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.exchange.generation import generation_config, untranslated
 from tinylm.presets.write import names, preset_text
-from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.settings import VocabSettings
+from tinylm.vocab.longest_match import train_longest_match
+from tinylm.vocab.settings import VocabSettings
 
 NEW = 12
 PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw the rain"]
@@ -20,7 +20,10 @@ FORMS = {
     "gpt2": ("transformers", {"heads": 1}),
     "gpt2-uneven-heads": ("transformers", {}),
     "gpt2-rms": ("transformers", {"norm_kind": "rms", "heads": 1}),
-    "opt": ("transformers", {"norm": "post", "final_norm": False, "activation": "relu", "heads": 1}),
+    "opt": (
+        "transformers",
+        {"norm": "post", "final_norm": False, "activation": "relu", "heads": 1},
+    ),
     "opt-final-norm": ("transformers", {"norm": "post"}),
     "own": ("tinylm", {"norm_kind": "std", "positions": "learned"}),
 }
@@ -77,7 +80,9 @@ def beams(model, words, width, alpha, n_best):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_greedy_and_beams_give_our_ids_and_scores(speaking_model, read_export, words, decode_settings, form):
+def test_greedy_and_beams_give_our_ids_and_scores(
+    speaking_model, read_export, words, decode_settings, form
+):
     """Texts of unequal prompts, ended and unended; a width of 1 is greedy."""
     kind, settings = FORMS[form]
     model = speaking_model(**settings)
@@ -96,10 +101,14 @@ def test_greedy_and_beams_give_our_ids_and_scores(speaking_model, read_export, w
         n_best = min(width, 3)
         hypotheses = beams(model, words, width, alpha, n_best)
         options = {"num_beams": width, "num_return_sequences": n_best}
-        ids, scores = elsewhere(read, tokenizer, **options, **({} if alpha == 0.6 else {"length_penalty": alpha}))
+        ids, scores = elsewhere(
+            read, tokenizer, **options, **({} if alpha == 0.6 else {"length_penalty": alpha})
+        )
         assert ids == [hypothesis.ids for hypothesis in hypotheses], (width, alpha)
         if width > 1:
-            assert scores == pytest.approx([hypothesis.score for hypothesis in hypotheses], abs=2e-5)
+            assert scores == pytest.approx(
+                [hypothesis.score for hypothesis in hypotheses], abs=2e-5
+            )
         lengths |= {len(row) for row in ids}
     assert len(lengths) > 3  # or nothing was said about length normalisation
 
@@ -114,7 +123,9 @@ def test_one_prompt_has_the_ids_of_the_batch(speaking_model, read_export, words)
         assert continuations(made, one.input_ids.shape[1], words.eos_id) == [expected]
 
 
-def test_the_defaults_sample_to_the_context_and_say_nothing_banned(speaking_model, read_export, words):
+def test_the_defaults_sample_to_the_context_and_say_nothing_banned(
+    speaking_model, read_export, words
+):
     read, tokenizer = read_export(speaking_model(end=-50.0), temperature=3.0, top_k=0)
     torch.manual_seed(1)
     batch = tokenizer(["the cat"] * 40, return_tensors="pt")
@@ -124,7 +135,9 @@ def test_the_defaults_sample_to_the_context_and_say_nothing_banned(speaking_mode
     assert not {words.sos_id, words.pad_id, words.unk_id} & set(made[:, 1:].flatten().tolist())
 
 
-def test_a_width_of_one_is_greedy_there_and_a_search_of_longer_texts_here(speaking_model, read_export, words):
+def test_a_width_of_one_is_greedy_there_and_a_search_of_longer_texts_here(
+    speaking_model, read_export, words
+):
     """With alpha = 1 our one beam goes on past <eos>, for a longer text may score better; there it stops."""
     model = speaking_model()
     read, tokenizer = read_export(model, length_penalty=1.0)
@@ -146,7 +159,8 @@ def test_their_own_early_stopping_ends_a_search_too_soon(speaking_model, read_ex
 
 
 @pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"), [(0.8, 5, 1.0), (1.3, 0, 0.7), (0.6, 9, 0.8), (1.0, 0, 1.0), (2.0, 1, 1.0)]
+    ("temperature", "top_k", "top_p"),
+    [(0.8, 5, 1.0), (1.3, 0, 0.7), (0.6, 9, 0.8), (1.0, 0, 1.0), (2.0, 1, 1.0)],
 )
 def test_sampling_defaults_mean_the_same_distribution(temperature, top_k, top_p):
     """Our filters and theirs in the order of each, on logits without ties."""
@@ -173,7 +187,9 @@ def test_a_penalty_of_repetitions_counts_the_end_there_and_not_here():
 
 
 def test_the_file_holds_section_decode_in_their_names(words, decode_settings):
-    settings = decode_settings(temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2, length_penalty=0.3)
+    settings = decode_settings(
+        temperature=0.7, top_k=11, top_p=0.9, repetition_penalty=1.2, length_penalty=0.3
+    )
     assert generation_config(words, settings, 64) == {
         "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2, "suppress_tokens": [0, 2, 3], "max_length": 64,
         "do_sample": True, "temperature": 0.7, "top_k": 11, "top_p": 0.9, "repetition_penalty": 1.2,

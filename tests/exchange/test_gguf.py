@@ -14,8 +14,8 @@ from tinylm.cli import main
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.exchange.gguf_file import write_gguf
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import make_tokenizer
 
 FORMS = {
     "plain": {},
@@ -25,7 +25,18 @@ FORMS = {
     "rms": {"norm_kind": "rms", "norm_eps": 1e-3},
     "rms, relu, no positions": {"norm_kind": "rms", "activation": "relu", "positions": "none"},
 }
-PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat", "dogs run", "on", "fast", "saw", "big cat"]
+PROMPTS = [
+    "the cat",
+    "",
+    "rain came down on two big dogs",
+    "home",
+    "a mat",
+    "dogs run",
+    "on",
+    "fast",
+    "saw",
+    "big cat",
+]
 NEW = 12
 
 
@@ -37,14 +48,19 @@ class AsLlama:
         self.fields = {name: field.contents() for name, field in reader.fields.items()}
         self.kinds = {tensor.name: tensor.tensor_type.name for tensor in reader.tensors}
         self.tensors = {
-            tensor.name: torch.from_numpy(gguf.dequantize(tensor.data, tensor.tensor_type).copy()).double()
+            tensor.name: torch.from_numpy(
+                gguf.dequantize(tensor.data, tensor.tensor_type).copy()
+            ).double()
             for tensor in reader.tensors
         }
         self.gelu = gelu or (lambda x: F.gelu(x, approximate="tanh"))
 
     def __call__(self, ids):
         at, heads = self.tensors, self.fields["gpt2.attention.head_count"]
-        wide, eps = self.fields["gpt2.embedding_length"], self.fields["gpt2.attention.layer_norm_epsilon"]
+        wide, eps = (
+            self.fields["gpt2.embedding_length"],
+            self.fields["gpt2.attention.layer_norm_epsilon"],
+        )
 
         def linear(name, x):
             return x @ at[f"{name}.weight"].T + at.get(f"{name}.bias", 0.0)
@@ -56,10 +72,15 @@ class AsLlama:
         for layer in range(self.fields["gpt2.block_count"]):
             block = f"blk.{layer}"
             parts = linear(f"{block}.attn_qkv", norm(f"{block}.attn_norm", x)).split(wide, -1)
-            queries, keys, values = (part.view(len(ids), heads, -1).transpose(0, 1) for part in parts)
+            queries, keys, values = (
+                part.view(len(ids), heads, -1).transpose(0, 1) for part in parts
+            )
             seen = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
             x = x + linear(f"{block}.attn_output", seen.transpose(0, 1).reshape(len(ids), wide))
-            x = x + linear(f"{block}.ffn_down", self.gelu(linear(f"{block}.ffn_up", norm(f"{block}.ffn_norm", x))))
+            x = x + linear(
+                f"{block}.ffn_down",
+                self.gelu(linear(f"{block}.ffn_up", norm(f"{block}.ffn_norm", x))),
+            )
         return norm("output_norm", x) @ at.get("output.weight", at["token_embd.weight"]).T
 
 
@@ -69,7 +90,9 @@ def test_the_file_holds_the_function(tmp_path, random_model, words, name, weight
     model = random_model(vocab=len(words), context=29, **({"tied_output": False} | FORMS[name]))
     write_gguf(tmp_path / "model.gguf", model, words, weights)
     relu = model.settings.activation == "relu"
-    found = AsLlama(tmp_path / "model.gguf", None if relu else F.gelu)  # exact gelu: its own is tested below
+    found = AsLlama(
+        tmp_path / "model.gguf", None if relu else F.gelu
+    )  # exact gelu: its own is tested below
     ids = torch.randint(len(words), (29,), generator=torch.Generator().manual_seed(2))
     expected = in_float64(model)(ids[None])[0].detach()
     error = (found(ids) - expected).abs().max() / expected.std()
@@ -86,14 +109,19 @@ def test_the_file_holds_the_function(tmp_path, random_model, words, name, weight
 def test_the_tanh_form_of_gelu_changes_logits_little(tmp_path, random_model, words):
     write_gguf(tmp_path / "model.gguf", random_model(vocab=len(words)), words, "f32")
     ids = torch.arange(9)
-    exact, tanh = AsLlama(tmp_path / "model.gguf", F.gelu)(ids), AsLlama(tmp_path / "model.gguf")(ids)
+    exact, tanh = (
+        AsLlama(tmp_path / "model.gguf", F.gelu)(ids),
+        AsLlama(tmp_path / "model.gguf")(ids),
+    )
     assert 0 < (exact - tanh).abs().max() / exact.std() < 5e-3
 
 
 @pytest.mark.parametrize("kind", ["bpe", "lower-case bpe", "longest_match"])
 def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_model, kind):
     settings = VocabSettings(tokenizer=kind.split()[-1], lower_case=" " in kind, max_size=280)
-    tokenizer, _ = make_tokenizer(settings, lambda: ["The cat sat on the mat, and the dog ran to the cat."] * 3)
+    tokenizer, _ = make_tokenizer(
+        settings, lambda: ["The cat sat on the mat, and the dog ran to the cat."] * 3
+    )
     write_gguf(tmp_path / "model.gguf", random_model(vocab=len(tokenizer)), tokenizer, "f32")
     fields = AsLlama(tmp_path / "model.gguf").fields
     if kind != "bpe":
@@ -103,7 +131,9 @@ def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_
     assert (fields["tokenizer.ggml.model"], fields["tokenizer.ggml.pre"]) == ("gpt2", "gpt-2")
     assert fields["tokenizer.ggml.tokens"] == tokenizer.tokens
     types = fields["tokenizer.ggml.token_type"]
-    assert {index for index, kind in enumerate(types) if kind == gguf.TokenType.CONTROL} == tokenizer.specials
+    assert {
+        index for index, kind in enumerate(types) if kind == gguf.TokenType.CONTROL
+    } == tokenizer.specials
     merged = [pair.replace(" ", "") for pair in fields["tokenizer.ggml.merges"]]
     assert merged == tokenizer.tokens[259:]
     ends = [fields[f"tokenizer.ggml.{role}_token_id"] for role in ("bos", "eos", "padding")]
@@ -119,10 +149,15 @@ def test_byte_pairs_go_along_and_other_tokenizers_are_ids_only(tmp_path, random_
         ),
         ({"final_norm": False}, "model.final_norm = false"),
         ({"norm_kind": "std"}, "model.norm_kind = 'std'"),
-        ({"positions": "rotary", "head_width": 4}, "model.positions = rotary: llama.cpp has GPT-2 alone"),
+        (
+            {"positions": "rotary", "head_width": 4},
+            "model.positions = rotary: llama.cpp has GPT-2 alone",
+        ),
     ],
 )
-def test_what_llama_cpp_lacks_is_refused_in_one_line(tmp_path, export_of, random_model, words, settings, told):
+def test_what_llama_cpp_lacks_is_refused_in_one_line(
+    tmp_path, export_of, random_model, words, settings, told
+):
     with pytest.raises(InputError) as refused:
         export_of(random_model(vocab=len(words), **settings), "gguf")
     assert told in str(refused.value)
@@ -145,18 +180,26 @@ def test_the_command_says_what_llama_cpp_gets_and_import_gives_the_model_back(
     before = export_of(random_model(vocab=len(words)))  # leaves models/ and tokenizer.json
     assert before.exists()
     places = ["--models", "models", "--vocab", "tokenizer.json"]
-    monkeypatch.setattr(sys, "argv", ["tinylm", "export", "out", "--format", "gguf", "--weights", "q8_0", *places])
+    monkeypatch.setattr(
+        sys, "argv", ["tinylm", "export", "out", "--format", "gguf", "--weights", "q8_0", *places]
+    )
     assert main() == 0
     said = capsys.readouterr().out
     assert "out/model.gguf: gpt2 of llama.cpp" in said
     assert "ids go in and come out" in said
     assert 'Llama("out/model.gguf", n_ctx=' in said
-    monkeypatch.setattr(sys, "argv", ["tinylm", "import", "out", "--models", "m", "--vocab", "v/tokenizer.json"])
+    monkeypatch.setattr(
+        sys, "argv", ["tinylm", "import", "out", "--models", "m", "--vocab", "v/tokenizer.json"]
+    )
     assert main() == 0
-    assert (tmp_path / "m/model.safetensors").read_bytes() == (tmp_path / "models/model.safetensors").read_bytes()
+    assert (tmp_path / "m/model.safetensors").read_bytes() == (
+        tmp_path / "models/model.safetensors"
+    ).read_bytes()
     monkeypatch.setattr(sys, "argv", ["tinylm", "export", "again", "--models", "out"])
     assert main() == 0
-    assert (tmp_path / "again/tinylm/config.json").read_bytes() == (tmp_path / "out/tinylm/config.json").read_bytes()
+    assert (tmp_path / "again/tinylm/config.json").read_bytes() == (
+        tmp_path / "out/tinylm/config.json"
+    ).read_bytes()
     monkeypatch.setattr(sys, "argv", ["tinylm", "export", "other", "--weights", "f16", *places])
     assert main() == 2
     assert "--weights f16 goes only with --format gguf" in capsys.readouterr().err
@@ -164,17 +207,35 @@ def test_the_command_says_what_llama_cpp_gets_and_import_gives_the_model_back(
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("weights", ["f32", "f16", "q8_0"])
-def test_llama_cpp_decodes_the_same_greedy_ids(tmp_path, speaking_model, words, decode_settings, name, weights):
+def test_llama_cpp_decodes_the_same_greedy_ids(
+    tmp_path, speaking_model, words, decode_settings, name, weights
+):
     llama_cpp = pytest.importorskip("llama_cpp")
     model = speaking_model(
-        **{key: value for key, value in FORMS[name].items() if key not in ("tied_output", "output_bias")}
+        **{
+            key: value
+            for key, value in FORMS[name].items()
+            if key not in ("tied_output", "output_bias")
+        }
     )
     write_gguf(tmp_path / "model.gguf", model, words, weights)
     there = llama_cpp.Llama(
-        str(tmp_path / "model.gguf"), n_ctx=29, n_threads=1, n_threads_batch=1, logits_all=True, verbose=False
+        str(tmp_path / "model.gguf"),
+        n_ctx=29,
+        n_threads=1,
+        n_threads_batch=1,
+        logits_all=True,
+        verbose=False,
     )
     prompts, banned = [encode_prompt(words, text, "prompt") for text in PROMPTS], banned_ids(words)
-    ours = generate(model, prompts, decode_settings().greedy(), max_new_tokens=NEW, eos_id=words.eos_id, banned=banned)
+    ours = generate(
+        model,
+        prompts,
+        decode_settings().greedy(),
+        max_new_tokens=NEW,
+        eos_id=words.eos_id,
+        banned=banned,
+    )
     same = total = 0
     for prompt, expected in zip(prompts, ours, strict=True):
         there.reset()

@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tinylm.exchange.markdown import escape, to_markdown
-from tinylm.reporting.blocks import (
+from tinylm.report.blocks import (
     Maps,
     Quotes,
     Shaded,
@@ -45,7 +45,9 @@ NASTY = [
 
 
 def rendered(markdown: str) -> str:
-    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown)
+    return (
+        MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown)
+    )
 
 
 def words_of(page: str) -> str:
@@ -65,7 +67,16 @@ def test_a_cell_shows_its_text(text):
     cells = [words_of(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", page, re.DOTALL)]
     shown = " ".join(text.split())
     assert cells == ["a", shown, shown, "1", "x", shown]
-    assert set(re.findall(r"<(\w+)", page)) == {"p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+    assert set(re.findall(r"<(\w+)", page)) == {
+        "p",
+        "strong",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    }
 
 
 def test_any_text_is_shown_as_it_stands():
@@ -92,7 +103,11 @@ def test_every_block():
             facts([("parameters", "1,204")]),
             gallery(picture("loss", "what it shows"), picture("undrawn", "nothing")),
             fold("more", paragraph("behind")),
-            [Quotes([("after 5 tokens", "two\n\nlines")]), Shaded("a", [("b", 0.5)]), Maps(["a"], [])],
+            [
+                Quotes([("after 5 tokens", "two\n\nlines")]),
+                Shaded("a", [("b", 0.5)]),
+                Maps(["a"], []),
+            ],
         ]
     )
     page = rendered(to_markdown(blocks, {"loss": ("pictures/loss.png", "loss from 8 to 1")}))
@@ -107,4 +122,9 @@ def test_every_block():
 
 
 def test_nothing_gives_nothing():
-    assert to_markdown([Shaded("a", []), *picture("undrawn", "x"), *gallery(picture("undrawn", "x"))], {}) == ""
+    assert (
+        to_markdown(
+            [Shaded("a", []), *picture("undrawn", "x"), *gallery(picture("undrawn", "x"))], {}
+        )
+        == ""
+    )

@@ -9,12 +9,30 @@ pytest.importorskip("transformers")
 
 CASES = [
     {},
-    {"norm_kind": "std", "norm": "post", "final_norm": False, "tied_output": False, "output_bias": True},
+    {
+        "norm_kind": "std",
+        "norm": "post",
+        "final_norm": False,
+        "tied_output": False,
+        "output_bias": True,
+    },
     {"norm_kind": "std", "norm_eps": 1e-3, "positions": "learned", "output_bias": True},
     {"norm_kind": "rms", "norm": "post", "positions": "none", "activation": "relu", "layers": 3},
-    {"norm_kind": "rms", "norm_eps": 1e-8, "head_width": 11, "qkv_bias": False, "tied_output": False},
+    {
+        "norm_kind": "rms",
+        "norm_eps": 1e-8,
+        "head_width": 11,
+        "qkv_bias": False,
+        "tied_output": False,
+    },
     {"positions": "rotary", "head_width": 6, "qkv_bias": False},
-    {"heads": 7, "final_norm": False, "attention_bias": False, "feed_forward_bias": False, "width": 23},
+    {
+        "heads": 7,
+        "final_norm": False,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+        "width": 23,
+    },
 ]
 
 
@@ -63,7 +81,9 @@ def test_padding_on_the_left_changes_nothing(random_model, ids):
     seen = torch.cat([torch.zeros(5, 3), torch.ones(5, 13)], 1).long()
     with torch.no_grad():
         expected = theirs(ids).logits
-        assert torch.allclose(theirs(padded, attention_mask=seen).logits[:, 3:], expected, rtol=0, atol=1e-12)
+        assert torch.allclose(
+            theirs(padded, attention_mask=seen).logits[:, 3:], expected, rtol=0, atol=1e-12
+        )
         last = theirs(padded, attention_mask=seen, logits_to_keep=1).logits
     assert torch.allclose(last, expected[:, -1:], rtol=0, atol=1e-12)
 
@@ -94,6 +114,9 @@ def test_generation_with_and_without_a_cache_is_the_same(random_model, ids):
     theirs = loaded(random_model(norm_kind="std"), torch.float64)
     options = {"max_length": 17, "do_sample": False, "pad_token_id": 2}
     for beams in (1, 5):
-        found = [theirs.generate(ids[:, :4], num_beams=beams, use_cache=cache, **options) for cache in (True, False)]
+        found = [
+            theirs.generate(ids[:, :4], num_beams=beams, use_cache=cache, **options)
+            for cache in (True, False)
+        ]
         assert torch.equal(*found)
         assert found[0].shape == (5, 17)

@@ -13,9 +13,9 @@ from tinylm.cli import main
 from tinylm.exchange import originals
 from tinylm.exchange.originals import is_export, restore, write_originals
 from tinylm.model.checkpoint import load_model
-from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.longest_match import train_longest_match
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import open_tokenizer
 
 NAMES = ("model.safetensors", "config.json", "tokenizer.json")
 
@@ -60,7 +60,9 @@ def change_config(folder, **changes):
 
 
 @pytest.mark.parametrize("form", ["transformers", "tinylm"])
-def test_an_export_comes_back_to_the_same_bytes(tmp_path, random_model, export_of, words, places, form):
+def test_an_export_comes_back_to_the_same_bytes(
+    tmp_path, random_model, export_of, words, places, form
+):
     folder = export_of(random_model(vocab=len(words)), form)
     shutil.move(folder, tmp_path / "moved")
     parameters, tokenizer = restore(tmp_path / "moved", *places, replace=False)
@@ -72,7 +74,9 @@ def test_an_export_comes_back_to_the_same_bytes(tmp_path, random_model, export_o
 
 
 def test_every_kind_of_tokenizer_comes_back(random_model, export_of, places):
-    settings = VocabSettings(tokenizer="longest_match", lower_case=False, punctuation="keep", max_size=40)
+    settings = VocabSettings(
+        tokenizer="longest_match", lower_case=False, punctuation="keep", max_size=40
+    )
     own = train_longest_match(["the cat sat on a mat"], settings)
     folder = export_of(random_model(vocab=len(own)), tokenizer=own)
     restore(folder, *places, replace=False)
@@ -116,7 +120,17 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path, places):
 
 
 @pytest.mark.parametrize(
-    "sums", ["[]", "{}", "null", "{", '{"model.safetensors": 1}', '{"../../x": "00"}', "[" * 10_000, "0" * 70_000]
+    "sums",
+    [
+        "[]",
+        "{}",
+        "null",
+        "{",
+        '{"model.safetensors": 1}',
+        '{"../../x": "00"}',
+        "[" * 10_000,
+        "0" * 70_000,
+    ],
 )
 def test_other_sums_than_ours_are_refused(exported, places, sums):
     (exported / "tinylm" / "sha256.json").write_text(sums)
@@ -127,9 +141,15 @@ def test_other_sums_than_ours_are_refused(exported, places, sums):
 def test_a_sum_too_many_or_too_short_is_refused(exported, places):
     path = exported / "tinylm" / "sha256.json"
     sums = json.loads(path.read_text())
-    for wrong in (sums | {"setup.py": sums["config.json"]}, sums | {"config.json": sums["config.json"][:-1]}):
+    for wrong in (
+        sums | {"setup.py": sums["config.json"]},
+        sums | {"config.json": sums["config.json"][:-1]},
+    ):
         path.write_text(json.dumps(wrong))
-        with pytest.raises(InputError, match=r"sha256\.json: allowed: the SHA-256 of config\.json, model\.safetensors"):
+        with pytest.raises(
+            InputError,
+            match=r"sha256\.json: allowed: the SHA-256 of config\.json, model\.safetensors",
+        ):
             restore(exported, *places, replace=True)
 
 
@@ -232,7 +252,9 @@ def test_what_the_replaced_model_left_behind_goes_with_it(exported, places):
 
 
 def test_a_file_that_changes_while_it_is_copied_appears_nowhere(exported, places, monkeypatch):
-    monkeypatch.setattr(originals, "_open", lambda source: (source / "config.json").write_text("{}") and (0, None))
+    monkeypatch.setattr(
+        originals, "_open", lambda source: (source / "config.json").write_text("{}") and (0, None)
+    )
     with pytest.raises(InputError, match="changed while it was copied"):
         restore(exported, *places, replace=False)
     assert not (places[0] / "config.json").exists()
@@ -273,7 +295,9 @@ def test_the_command_imports_and_refuses(exported, places, capsys):
         ("new", "models", "--vocab models; allowed: a file"),
     ],
 )
-def test_places_that_cannot_hold_both_are_refused(exported, tmp_path, monkeypatch, models, vocab, said):
+def test_places_that_cannot_hold_both_are_refused(
+    exported, tmp_path, monkeypatch, models, vocab, said
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("mine")
     before = contents(tmp_path)

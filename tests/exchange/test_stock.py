@@ -45,7 +45,13 @@ def settings_of(index):
         "layers": (2, 1, 3)
     }  # fmt: skip
     others = {name: values[(index // 7 + index) % len(values)] for name, values in turns.items()}
-    return {**dict(zip(NAMES, chosen)), "width": width, "heads": heads, "head_width": head_width, **others}
+    return {
+        **dict(zip(NAMES, chosen)),
+        "width": width,
+        "heads": heads,
+        "head_width": head_width,
+        **others,
+    }
 
 
 def preset(name):
@@ -62,17 +68,27 @@ def gpt2(config, tensors, ids):
     t = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
 
     def norm(x, name):
-        return F.layer_norm(x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], config["layer_norm_epsilon"])
+        return F.layer_norm(
+            x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], config["layer_norm_epsilon"]
+        )
 
     x = t["wte.weight"][ids] + t["wpe.weight"][: ids.shape[1]]
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
-        q, k, v = (norm(x, f"{h}.ln_1") @ t[f"{h}.attn.c_attn.weight"] + t[f"{h}.attn.c_attn.bias"]).chunk(3, -1)
-        x = x + attend(q, k, v, config["n_head"]) @ t[f"{h}.attn.c_proj.weight"] + t[f"{h}.attn.c_proj.bias"]
+        q, k, v = (
+            norm(x, f"{h}.ln_1") @ t[f"{h}.attn.c_attn.weight"] + t[f"{h}.attn.c_attn.bias"]
+        ).chunk(3, -1)
+        x = (
+            x
+            + attend(q, k, v, config["n_head"]) @ t[f"{h}.attn.c_proj.weight"]
+            + t[f"{h}.attn.c_proj.bias"]
+        )
         inner = norm(x, f"{h}.ln_2") @ t[f"{h}.mlp.c_fc.weight"] + t[f"{h}.mlp.c_fc.bias"]
         inner = getattr(F, config["activation_function"])(inner)
         x = x + inner @ t[f"{h}.mlp.c_proj.weight"] + t[f"{h}.mlp.c_proj.bias"]
-    return norm(x, "ln_f") @ t["wte.weight" if config["tie_word_embeddings"] else "lm_head.weight"].T
+    return (
+        norm(x, "ln_f") @ t["wte.weight" if config["tie_word_embeddings"] else "lm_head.weight"].T
+    )
 
 
 def opt(config, tensors, ids):
@@ -85,18 +101,31 @@ def opt(config, tensors, ids):
         return F.linear(x, t[f"{name}.weight"], t.get(f"{name}.bias"))
 
     def norm(x, name, now):
-        return F.layer_norm(x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], 1e-5) if now else x
+        return (
+            F.layer_norm(x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], 1e-5)
+            if now
+            else x
+        )
 
     projects = config["word_embed_proj_dim"] != config["hidden_size"]
     assert projects == ("project_in.weight" in t)
     x = t["embed_tokens.weight"][ids]
-    x = (linear(x, "project_in") if projects else x) + t["embed_positions.weight"][2 : 2 + ids.shape[1]]
+    x = (linear(x, "project_in") if projects else x) + t["embed_positions.weight"][
+        2 : 2 + ids.shape[1]
+    ]
     for layer in range(config["num_hidden_layers"]):
-        a, n1, n2 = (f"layers.{layer}.{part}" for part in ("self_attn", "self_attn_layer_norm", "final_layer_norm"))
+        a, n1, n2 = (
+            f"layers.{layer}.{part}"
+            for part in ("self_attn", "self_attn_layer_norm", "final_layer_norm")
+        )
         h = norm(x, n1, pre)
-        mixed = attend(*(linear(h, f"{a}.{part}_proj") for part in "qkv"), config["num_attention_heads"])
+        mixed = attend(
+            *(linear(h, f"{a}.{part}_proj") for part in "qkv"), config["num_attention_heads"]
+        )
         x = norm(x + linear(mixed, f"{a}.out_proj"), n1, not pre)
-        inner = getattr(F, config["activation_function"])(linear(norm(x, n2, pre), f"layers.{layer}.fc1"))
+        inner = getattr(F, config["activation_function"])(
+            linear(norm(x, n2, pre), f"layers.{layer}.fc1")
+        )
         x = norm(x + linear(inner, f"layers.{layer}.fc2"), n2, not pre)
     x = linear(x, "project_out") if projects else x
     return x @ t["embed_tokens.weight" if config["tie_word_embeddings"] else "lm_head.weight"].T
@@ -108,18 +137,26 @@ def neox(config, tensors, ids):
     heads = config["num_attention_heads"]
     width = config["hidden_size"] // heads
     half = round(width * config["rotary_pct"]) // 2
-    angle = torch.arange(ids.shape[1])[:, None] * 10000.0 ** -(torch.arange(half, dtype=torch.float64) / half)
-    cos, sin = (table[:, None].to(t["embed_in.weight"].dtype) for table in (angle.cos(), angle.sin()))
+    angle = torch.arange(ids.shape[1])[:, None] * 10000.0 ** -(
+        torch.arange(half, dtype=torch.float64) / half
+    )
+    cos, sin = (
+        table[:, None].to(t["embed_in.weight"].dtype) for table in (angle.cos(), angle.sin())
+    )
 
     def linear(x, name):
         return F.linear(x, t[f"{name}.weight"], t[f"{name}.bias"])
 
     def norm(x, name):
-        return F.layer_norm(x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], config["layer_norm_eps"])
+        return F.layer_norm(
+            x, x.shape[-1:], t[f"{name}.weight"], t[f"{name}.bias"], config["layer_norm_eps"]
+        )
 
     def turn(x):
         first, second, rest = x.split([half, half, width - 2 * half], -1)
-        return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], -1).flatten(2)
+        return torch.cat(
+            [first * cos - second * sin, second * cos + first * sin, rest], -1
+        ).flatten(2)
 
     x = t["embed_in.weight"][ids]
     for layer in range(config["num_hidden_layers"]):
@@ -135,18 +172,25 @@ def neox(config, tensors, ids):
 
 def reference(form, dtype, ids):
     tensors = {name: tensor.to(dtype) for name, tensor in form.tensors.items()}
-    return {"GPT2LMHeadModel": gpt2, "OPTForCausalLM": opt, "GPTNeoXForCausalLM": neox}[form.architecture](
-        form.config, tensors, ids
-    )
+    return {"GPT2LMHeadModel": gpt2, "OPTForCausalLM": opt, "GPTNeoXForCausalLM": neox}[
+        form.architecture
+    ](form.config, tensors, ids)
 
 
 def of_the_library(form, dtype, ids):
     transformers = pytest.importorskip("transformers")
     roles = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
     kind = getattr(transformers, form.architecture)
-    model = kind(kind.config_class.from_dict(form.config | roles | {"dtype": None})).to(dtype).eval()
-    renamed = {name.replace("embed_out", "lm_head"): tensor.to(dtype) for name, tensor in form.tensors.items()}
-    odd = model.load_state_dict(renamed, strict=False)  # transformers 5 renames so when it reads a file
+    model = (
+        kind(kind.config_class.from_dict(form.config | roles | {"dtype": None})).to(dtype).eval()
+    )
+    renamed = {
+        name.replace("embed_out", "lm_head"): tensor.to(dtype)
+        for name, tensor in form.tensors.items()
+    }
+    odd = model.load_state_dict(
+        renamed, strict=False
+    )  # transformers 5 renames so when it reads a file
     assert odd.missing_keys == (["lm_head.weight"] if form.config["tie_word_embeddings"] else [])
     assert odd.unexpected_keys == []
     model.tie_weights()
@@ -162,10 +206,18 @@ def ids():
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 @pytest.mark.parametrize("output", [{}, {"tied_output": False}, {"output_bias": True}])
 @pytest.mark.parametrize("shape", [(12, 2, None), (19, 4, 2), (12, 3, 8), (19, 3, 4)])
-def test_rotary_positions_are_those_of_gpt_neox(random_model, in_float64, ids, logits, kind, output, shape):
+def test_rotary_positions_are_those_of_gpt_neox(
+    random_model, in_float64, ids, logits, kind, output, shape
+):
     width, heads, head_width = shape
     model = random_model(
-        width=width, heads=heads, head_width=head_width, positions="rotary", norm_kind=kind, qkv_bias=False, **output
+        width=width,
+        heads=heads,
+        head_width=head_width,
+        positions="rotary",
+        norm_kind=kind,
+        qkv_bias=False,
+        **output,
     )
     form = stock_form(model)
     assert form.architecture == "GPTNeoXForCausalLM"
@@ -184,7 +236,9 @@ def test_rotary_positions_elsewhere_are_refused(random_model, changes):
 @pytest.mark.parametrize(("logits", "step"), [(reference, 1), (of_the_library, 5)])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("kind", ["layer", "rms"])
-def test_logits_are_the_same_whatever_the_settings(random_model, in_float64, ids, norm, kind, logits, step):
+def test_logits_are_the_same_whatever_the_settings(
+    random_model, in_float64, ids, norm, kind, logits, step
+):
     indices = [index for index, choice in enumerate(CHOICES) if choice[:2] == (norm, kind)]
     assert len(indices) == 8 * (len(SHAPES) - (kind == "layer"))
     for index in indices[::step]:
@@ -192,7 +246,9 @@ def test_logits_are_the_same_whatever_the_settings(random_model, in_float64, ids
         model = random_model(**settings)
         form = stock_form(model)
         with torch.no_grad():
-            assert torch.allclose(logits(form, torch.float32, ids), model(ids), rtol=1e-4, atol=1e-4), settings
+            assert torch.allclose(
+                logits(form, torch.float32, ids), model(ids), rtol=1e-4, atol=1e-4
+            ), settings
             expected = in_float64(model)(ids)
             error = (logits(form, torch.float64, ids) - expected).abs().max()
             assert error < 1e-10, (settings, float(error))
@@ -203,12 +259,18 @@ def test_settings_that_take_turns_meet():
     assert {(one["positions"], one["activation"], one["norm"]) for one in met} == set(
         itertools.product(("sinusoids", "learned", "none"), ("gelu", "relu"), ("pre", "post"))
     )
-    assert {(one["norm_eps"], one["norm"], one["norm_kind"], one["final_norm"]) for one in met} == set(
-        itertools.product((1e-5, 1e-8, 1e-3, 1e-12, 1.0), ("pre", "post"), ("layer", "rms"), (True, False))
+    assert {
+        (one["norm_eps"], one["norm"], one["norm_kind"], one["final_norm"]) for one in met
+    } == set(
+        itertools.product(
+            (1e-5, 1e-8, 1e-3, 1e-12, 1.0), ("pre", "post"), ("layer", "rms"), (True, False)
+        )
     )
 
 
-@pytest.mark.parametrize(("norm_eps", "norm", "final_norm"), pairs([1e-20, 1.0], ["pre", "post"], [True, False]))
+@pytest.mark.parametrize(
+    ("norm_eps", "norm", "final_norm"), pairs([1e-20, 1.0], ["pre", "post"], [True, False])
+)
 def test_every_epsilon_is_met_in_float32(random_model, ids, norm, final_norm, norm_eps):
     model = random_model(norm=norm, final_norm=final_norm, norm_eps=norm_eps)
     with torch.no_grad():
@@ -218,8 +280,14 @@ def test_every_epsilon_is_met_in_float32(random_model, ids, norm, final_norm, no
 
 def test_what_fits_as_it_is_keeps_its_shape(random_model):
     form = stock_form(random_model(width=12))
-    assert (form.config["n_embd"], form.config["n_head"], form.config["tie_word_embeddings"]) == (12, 3, True)
-    assert form.parameters == sum(p.numel() for p in random_model(width=12).parameters()) + 17 * 12  # positions
+    assert (form.config["n_embd"], form.config["n_head"], form.config["tie_word_embeddings"]) == (
+        12,
+        3,
+        True,
+    )
+    assert (
+        form.parameters == sum(p.numel() for p in random_model(width=12).parameters()) + 17 * 12
+    )  # positions
     form = stock_form(random_model(width=12, norm="post", final_norm=False))
     assert (form.config["hidden_size"], form.config["word_embed_proj_dim"]) == (12, 12)
     assert form.config["num_hidden_layers"] == 2
@@ -252,12 +320,20 @@ def test_vocabulary_matrices_of_opt_stay_narrow_and_tied(random_model):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"norm_kind": "std"}, "model.norm_kind = 'std': .* allowed: layer | rms, or any with --format tinylm"),
-        ({"norm_eps": 1e-30}, "model.norm_eps = 1e-30: .* allowed: 1e-20 to 1.0, or any with --format tinylm"),
+        (
+            {"norm_kind": "std"},
+            "model.norm_kind = 'std': .* allowed: layer | rms, or any with --format tinylm",
+        ),
+        (
+            {"norm_eps": 1e-30},
+            "model.norm_eps = 1e-30: .* allowed: 1e-20 to 1.0, or any with --format tinylm",
+        ),
     ],
 )
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_what_no_architecture_computes_is_refused_with_the_nearest_setting(random_model, settings, reason, norm):
+def test_what_no_architecture_computes_is_refused_with_the_nearest_setting(
+    random_model, settings, reason, norm
+):
     with pytest.raises(InputError, match=reason):
         stock_form(random_model(norm=norm, **settings))
 
@@ -278,7 +354,15 @@ def test_presets_and_their_architectures():
 
 
 @pytest.mark.parametrize(
-    "name", ["assignment-baseline", "gpt2-bpe", "shakespeare-bpe", "storybook", "tinystories-2m", "word-50k"]
+    "name",
+    [
+        "assignment-baseline",
+        "gpt2-bpe",
+        "shakespeare-bpe",
+        "storybook",
+        "tinystories-2m",
+        "word-50k",
+    ],
 )
 def test_a_model_of_each_presets_shape_has_its_logits(random_model, in_float64, name):
     values = preset(name)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import tokenizers
 
+from tinylm.download.readers import read_file
 from tinylm.exchange.tokenizer_files import tokenizer_files
-from tinylm.text.corpus.readers import read_file
-from tinylm.text.storybook.corpus import generate
-from tinylm.text.tokens.gpt2 import Gpt2Tokenizer, load_gpt2
-from tinylm.text.tokens.settings import PUNCTUATIONS, VocabSettings
-from tinylm.text.tokens.tokenizer import make_tokenizer
+from tinylm.storybook.corpus import generate
+from tinylm.vocab.gpt2 import Gpt2Tokenizer, load_gpt2
+from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+from tinylm.vocab.tokenizer import make_tokenizer
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 CONTEXT = 64
@@ -24,8 +24,36 @@ PIECES = [
     *"\u00a0\u3000\u2028\u2029\u0085\u1680\u202f\ufeff\u200b\u200d\u00ad\u202e\ufe0f\ufffd\x1c\x1d\x1e",
     *"😀❤👍🏽אבدسनि中文한\u1100\U000e0041\U0010fffd",
     *("<sos>", "<eos>", "<pad>", "<unk>", "<|endoftext|>", "</s>", "[UNK]", "<EOS>"),
-    *(" KING", "KING", " KINGdom", "KiNG", "'s", "'S", "'re", "'m", "\r\n", "  ", "ÉCOLE", "JQXZ", " I", "12", "A1"),
-    *("a" * 100, "b" * 101, "é" * 250, "it's", "rock'n'roll", "red-haired", "O\u2019Neil", ' "', '" ', "(x)", "$5"),
+    *(
+        " KING",
+        "KING",
+        " KINGdom",
+        "KiNG",
+        "'s",
+        "'S",
+        "'re",
+        "'m",
+        "\r\n",
+        "  ",
+        "ÉCOLE",
+        "JQXZ",
+        " I",
+        "12",
+        "A1",
+    ),
+    *(
+        "a" * 100,
+        "b" * 101,
+        "é" * 250,
+        "it's",
+        "rock'n'roll",
+        "red-haired",
+        "O\u2019Neil",
+        ' "',
+        '" ',
+        "(x)",
+        "$5",
+    ),
 ]
 KINDS = {
     **{
@@ -42,7 +70,11 @@ KINDS = {
 
 def strange_texts(count: int, seed: int) -> list[str]:
     chooser = random.Random(seed)
-    return ["", *PIECES, *("".join(chooser.choices(PIECES, k=chooser.randint(1, 30))) for _ in range(count))]
+    return [
+        "",
+        *PIECES,
+        *("".join(chooser.choices(PIECES, k=chooser.randint(1, 30))) for _ in range(count)),
+    ]
 
 
 def stories(count: int) -> list[str]:
@@ -53,16 +85,21 @@ def make(kind, texts):
     """`longest_match` knows few characters, so that most of the strange ones are left out, its wide form more."""
     tokenizer, lower, punctuation, size = KINDS[kind]
     if kind == "longest_match-wide":
-        texts = [*texts[:20], "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d"]
+        texts = [
+            *texts[:20],
+            "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d",
+        ]
     elif tokenizer == "longest_match":
         texts = [text for text in texts if text.replace("\n", "").isprintable() and text.isascii()]
-    settings = VocabSettings(tokenizer=tokenizer, lower_case=lower, punctuation=punctuation, max_size=size)
+    settings = VocabSettings(
+        tokenizer=tokenizer, lower_case=lower, punctuation=punctuation, max_size=size
+    )
     return make_tokenizer(settings, lambda: texts)[0]
 
 
 def tiny_gpt2(words):
     """Bytes, then whole words as merges of GPT-2's kind: what Gpt2Tokenizer holds, at a size for tests."""
-    from tinylm.text.tokens.byte_level import CHARACTER_OF
+    from tinylm.vocab.byte_level import CHARACTER_OF
 
     tokens, merges = sorted(CHARACTER_OF.values()), []
     for word in words:
@@ -83,7 +120,11 @@ def known() -> list[str]:
 
 @pytest.fixture(scope="module", params=[*KINDS, "gpt2"])
 def own(request, known):
-    return tiny_gpt2(["Ġthe", "Ġand", "once", "Ġwas"]) if request.param == "gpt2" else make(request.param, known)
+    return (
+        tiny_gpt2(["Ġthe", "Ġand", "once", "Ġwas"])
+        if request.param == "gpt2"
+        else make(request.param, known)
+    )
 
 
 def library(own) -> tokenizers.Tokenizer:
@@ -116,7 +157,11 @@ def read_elsewhere(own, folder: Path):
 
 def test_ids_and_texts_equal_ours_on_stories_and_strange_text(own):
     read = library(own)
-    for text in [*stories(60)[30:], *(text.upper() for text in stories(35)[30:]), *strange_texts(400, seed=2)]:
+    for text in [
+        *stories(60)[30:],
+        *(text.upper() for text in stories(35)[30:]),
+        *strange_texts(400, seed=2),
+    ]:
         ids = prompt_ids(own, text)
         assert read.encode(text).ids == ids, repr(text)
         assert read.decode(ids, skip_special_tokens=True) == spoken(own, ids), repr(text)
@@ -125,7 +170,11 @@ def test_ids_and_texts_equal_ours_on_stories_and_strange_text(own):
 def test_any_ids_become_our_text(own):
     """Also those that no text gives: marks in any order, characters cut in two, special tokens in the middle."""
     read, chooser = library(own), random.Random(3)
-    marks = [index for index, token in enumerate(own.tokens) if len(token) == 1 and index not in own.specials]
+    marks = [
+        index
+        for index, token in enumerate(own.tokens)
+        if len(token) == 1 and index not in own.specials
+    ]
     for _ in range(800):
         pool = marks if chooser.random() < 0.5 else range(len(own))
         ids = chooser.choices(pool, k=chooser.randint(0, 20))
@@ -133,12 +182,23 @@ def test_any_ids_become_our_text(own):
 
 
 def test_quotes_open_and_close_in_turn():
-    own = make("words-cased-keep", ['"Hi," said Tom. "Go (now) for $5!" \u201cWell\u2019s\u201d it\'s'])
+    own = make(
+        "words-cased-keep", ['"Hi," said Tom. "Go (now) for $5!" \u201cWell\u2019s\u201d it\'s']
+    )
     read = library(own)
-    for text in ('"Hi," said Tom. "Go (now) for $5!"', '" "', '""" Hi', 'said "Tom" "Hi" "', "\u201cGo\u201d, it's"):
+    for text in (
+        '"Hi," said Tom. "Go (now) for $5!"',
+        '" "',
+        '""" Hi',
+        'said "Tom" "Hi" "',
+        "\u201cGo\u201d, it's",
+    ):
         ids = prompt_ids(own, text)
         assert read.decode(ids, skip_special_tokens=True) == own.decode(ids)
-    assert read.decode(own.encode('" Hi , " said Tom . "'), skip_special_tokens=True) == '"Hi," said Tom. "'
+    assert (
+        read.decode(own.encode('" Hi , " said Tom . "'), skip_special_tokens=True)
+        == '"Hi," said Tom. "'
+    )
 
 
 def test_the_vocabulary_has_our_ids(own):
@@ -147,7 +207,9 @@ def test_the_vocabulary_has_our_ids(own):
     assert read.get_vocab_size(with_added_tokens=True) == len(own)
 
 
-@pytest.mark.parametrize("text", ["a<eos>b", "<sos> <pad>", "<|endoftext|>", "<unk>", "<|endoftext|> a"])
+@pytest.mark.parametrize(
+    "text", ["a<eos>b", "<sos> <pad>", "<|endoftext|>", "<unk>", "<|endoftext|> a"]
+)
 def test_text_that_spells_a_special_token_is_text(own, text):
     ids = library(own).encode(text).ids
     start = own.sos_id is not None
@@ -163,7 +225,11 @@ def test_transformers_reads_the_same_without_code_of_ours(own, tmp_path):
     assert read.batch_decode(ids, skip_special_tokens=True) == [spoken(own, row) for row in ids]
     assert len(read) == len(own)
     assert read.model_max_length == CONTEXT
-    assert set(read("a")) == set(read.init_kwargs["model_input_names"]) == {"input_ids", "attention_mask"}
+    assert (
+        set(read("a"))
+        == set(read.init_kwargs["model_input_names"])
+        == {"input_ids", "attention_mask"}
+    )
     read.save_pretrained(tmp_path / "again")
     again = type(read).from_pretrained(tmp_path / "again")
     assert [again(text).input_ids for text in texts] == ids
@@ -179,7 +245,9 @@ def test_special_tokens_play_our_roles_in_transformers(own, tmp_path):
     assert roles[3] == (own.pad_id if own.unk_id is None else own.unk_id)
     rows = read(["a b c", "a"], padding=True)
     width = len(rows.input_ids[0])
-    assert rows.input_ids[1] == [own.pad_id] * (width - len(prompt_ids(own, "a"))) + prompt_ids(own, "a")
+    assert rows.input_ids[1] == [own.pad_id] * (width - len(prompt_ids(own, "a"))) + prompt_ids(
+        own, "a"
+    )
     assert sum(rows.attention_mask[1]) == len(prompt_ids(own, "a"))
 
 
@@ -194,7 +262,16 @@ def test_longest_match_is_encoded_as_a_prompt_is():
     """Capitals are made small only where all of the small letters are tokens, and only a whole word of them."""
     own = make("longest_match", ["the king said no\nKing Anne QUIT, SAID I: A B KINGDOM THE"])
     read = library(own)
-    for text in ("THE KING", "SAID THE KING", "the KINGdom KING", "QUIT", " QUIT", "A B", "'sKING", "KING\nKING"):
+    for text in (
+        "THE KING",
+        "SAID THE KING",
+        "the KINGdom KING",
+        "QUIT",
+        " QUIT",
+        "A B",
+        "'sKING",
+        "KING\nKING",
+    ):
         assert read.encode(text).ids == prompt_ids(own, text), text
     assert read.encode("SAID").ids == own.encode("SAID") != own.encode_story("SAID")
     assert read.decode(read.encode(" KING").ids) == " king"
@@ -225,7 +302,9 @@ def test_tinystories_has_our_ids(kind):
     assert [read.encode(text).ids for text in texts] == [prompt_ids(own, text) for text in texts]
 
 
-@pytest.mark.skipif(not (SHARED / "tinyshakespeare").is_dir(), reason="no ../shared/tinyshakespeare")
+@pytest.mark.skipif(
+    not (SHARED / "tinyshakespeare").is_dir(), reason="no ../shared/tinyshakespeare"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiny_shakespeare_has_our_ids(kind):
     blocks = (SHARED / "tinyshakespeare" / "input.txt").read_text("utf-8").split("\n\n")[:400]
@@ -239,7 +318,11 @@ def test_tiny_shakespeare_has_our_ids(kind):
 
 @pytest.mark.skipif(not (SHARED / "gpt2").is_dir(), reason="no ../shared/gpt2")
 def test_gpt2_as_published_has_our_ids():
-    own = load_gpt2(VocabSettings(tokenizer="gpt2", lower_case=False, punctuation="keep", path=str(SHARED / "gpt2")))
+    own = load_gpt2(
+        VocabSettings(
+            tokenizer="gpt2", lower_case=False, punctuation="keep", path=str(SHARED / "gpt2")
+        )
+    )
     read = library(own)
     for text in [*stories(5), *strange_texts(300, seed=5)]:
         ids = prompt_ids(own, text)

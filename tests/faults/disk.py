@@ -39,7 +39,9 @@ class Disk:
     which the folder is copied to `state`, as a kill there would leave it.
     """
 
-    def __init__(self, folder: Path, aside: Path, look: Callable[[], None], failed: Callable[..., None]) -> None:
+    def __init__(
+        self, folder: Path, aside: Path, look: Callable[[], None], failed: Callable[..., None]
+    ) -> None:
         self.folder, self.aside, self.look, self.failed = folder, aside, look, failed
         self.calls: list[str] = []
         self.errors: tuple[tuple[int, ...], ...] = (ERRORS,)  # of the calls in turn
@@ -96,7 +98,9 @@ class Disk:
             raise error
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.failed(
-            code, told.read_text("utf-8"), f"call {len(self.calls)}, {name}, {errno.errorcode[error.errno or 0]}"
+            code,
+            told.read_text("utf-8"),
+            f"call {len(self.calls)}, {name}, {errno.errorcode[error.errno or 0]}",
         )
         remake(self.folder, mirror, os.link)
 

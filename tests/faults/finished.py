@@ -19,7 +19,11 @@ LAST_BYTES = {
 def measured(name: str) -> bool:
     """Whether a file tells how long something took, and so differs from run to run."""
     parts = Path(name).parts
-    return "_time" in name or parts[0] == "report" or parts[:2] in (("plots", "pictures"), ("runs", "times"))
+    return (
+        "_time" in name
+        or parts[0] == "report"
+        or parts[:2] in (("plots", "pictures"), ("runs", "times"))
+    )
 
 
 def outs(command: str) -> list[str]:
@@ -28,7 +32,9 @@ def outs(command: str) -> list[str]:
     stage = yaml.safe_load((ROOT / "dvc.yaml").read_text("utf-8"))["stages"][name]
     entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, [])]
     paths = [entry if isinstance(entry, str) else next(iter(entry)) for entry in entries]
-    return [path.replace("${item.accumulation}", item).replace("${item.seed}", item) for path in paths]
+    return [
+        path.replace("${item.accumulation}", item).replace("${item.seed}", item) for path in paths
+    ]
 
 
 def finished(folder: Path) -> dict[str, Path]:

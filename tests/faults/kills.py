@@ -45,7 +45,9 @@ def in_fork(job: Callable[[], int], log: Path) -> int:
         try:
             target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(target, 1), os.dup2(target, 2)
-            sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), write_through=True) for number in (1, 2))
+            sys.stdout, sys.stderr = (
+                io.TextIOWrapper(io.FileIO(number, "w"), write_through=True) for number in (1, 2)
+            )
             code = job()
         finally:
             os._exit(code)
@@ -63,7 +65,9 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
         log, ready, folder = Path(name) / "log", Path(name) / "ready", Path(name) / "run"
         shutil.copytree(source, ready, symlinks=True)
         for path in outs(command):
-            shutil.rmtree(ready / path) if (ready / path).is_dir() else (ready / path).unlink(missing_ok=True)
+            shutil.rmtree(ready / path) if (ready / path).is_dir() else (ready / path).unlink(
+                missing_ok=True
+            )
 
         def die_at(number: int) -> int:
             os.chdir(folder)
@@ -84,7 +88,9 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
                 for file, path in finished(folder).items():
                     assert whole(path, file, expected), f"{what}: {file} is not whole"
                 code_after = in_fork(lambda: die_at(0), log)
-                assert code_after == 0, f"{what}: then exit code {code_after}\n{log.read_text('utf-8')[-2000:]}"
+                assert code_after == 0, (
+                    f"{what}: then exit code {code_after}\n{log.read_text('utf-8')[-2000:]}"
+                )
             same_bytes(folder, expected)
             shutil.rmtree(folder)
             number += every
@@ -96,7 +102,9 @@ def kill_everywhere(source: Path, expected: dict[str, str], command: str, every:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="(default: all)")
     chosen = parser.parse_args()
     import torch
@@ -106,15 +114,23 @@ def main() -> int:
         folder = Path(name)
         # in a fork, as the kills are: a server of processes that this one starts would be no child of the next fork
         if in_fork(lambda: finish(folder) or 0, folder / "log"):  # type: ignore[func-returns-value]
-            raise SystemExit(f"the undisturbed run failed\n{(folder / 'log').read_text('utf-8')[-2000:]}")
+            raise SystemExit(
+                f"the undisturbed run failed\n{(folder / 'log').read_text('utf-8')[-2000:]}"
+            )
         expected = sums(folder)
-        print(f"an undisturbed run is done; now {len(chosen.stages or ORDER)} stages, each of some minutes", flush=True)
+        print(
+            f"an undisturbed run is done; now {len(chosen.stages or ORDER)} stages, each of some minutes",
+            flush=True,
+        )
         print(f"{'stage':14} | kills | what came out", flush=True)
         total = 0
         for command in chosen.stages or ORDER:
             kills = kill_everywhere(folder, expected, command)
             total += kills
-            print(f"{command:14} | {kills:5} | every file whole; then the bytes of an undisturbed run", flush=True)
+            print(
+                f"{command:14} | {kills:5} | every file whole; then the bytes of an undisturbed run",
+                flush=True,
+            )
         print(f"{'all':14} | {total:5} |", flush=True)
     return 0
 

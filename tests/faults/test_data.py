@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.stages import STORIES, plant, run, small_params
-from tinylm.text.corpus import readers
-from tinylm.text.corpus.cleaning import clean_text
-from tinylm.text.tokens.bpe import train_bpe
-from tinylm.text.tokens.longest_match import train_longest_match
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import MAX_WORD, UNK_ID, build_tokenizer, count_words
+from tinylm.download import readers
+from tinylm.download.cleaning import clean_text
+from tinylm.vocab.bpe import train_bpe
+from tinylm.vocab.longest_match import train_longest_match
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import MAX_WORD, UNK_ID, build_tokenizer, count_words
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def test_fault_24_a_corpus_of_punctuation_gives_no_empty_vocabulary(folder, caps
     plant_corpus(folder, ["." * n + "!" * (9 - n) for n in range(9)])
     code = run("download")
     if code == 0:
-        assert refused(capsys, "vocab").startswith("vocab.punctuation = drop: the train split holds no word")
+        assert refused(capsys, "vocab").startswith(
+            "vocab.punctuation = drop: the train split holds no word"
+        )
     else:  # stories that differ in punctuation alone are one story
         assert capsys.readouterr().err.startswith(f"error: {FEW}")
 
@@ -68,7 +70,9 @@ def test_fault_25_what_is_no_text_is_told_by_file_and_row(folder, capsys, text, 
 
 def test_fault_25_a_missing_column_names_those_that_are_there(folder, capsys):
     plant_corpus(folder, STORIES, data={"column": "story"})
-    assert refused(capsys) == "stories.jsonl, line 1: no column 'story' (data.column); columns: text"
+    assert (
+        refused(capsys) == "stories.jsonl, line 1: no column 'story' (data.column); columns: text"
+    )
 
 
 def test_fault_25_a_folder_without_a_train_split_names_its_splits(folder, capsys):
@@ -79,7 +83,9 @@ def test_fault_25_a_folder_without_a_train_split_names_its_splits(folder, capsys
 
 
 @pytest.mark.parametrize("punctuation", ["drop", "keep", "attached"])
-@pytest.mark.parametrize("word", ["x" * 1_000_000, "\u00e9" * 300_000, "x" * 10_000_000, "a b " * 2_500_000])
+@pytest.mark.parametrize(
+    "word", ["x" * 1_000_000, "\u00e9" * 300_000, "x" * 10_000_000, "a b " * 2_500_000]
+)
 def test_fault_26_a_word_or_a_line_of_megabytes_is_parted_within_bounds(punctuation, word):
     settings = VocabSettings(tokenizer="words", punctuation=punctuation)
     tracemalloc.start()
@@ -91,13 +97,13 @@ def test_fault_26_a_word_or_a_line_of_megabytes_is_parted_within_bounds(punctuat
     assert peak < 40 * len(word) + (1 << 20)
 
 
-HOSTILE = (
-    "A\ufeffb\0c\u2028d\re\r\nf \ud800 \U0001f600 \u05e9\u05dc\u05d5\u05dd \u202ex\u202c e\u0301 \u1e9b\u0323 z\u200b"
-)
+HOSTILE = "A\ufeffb\0c\u2028d\re\r\nf \ud800 \U0001f600 \u05e9\u05dc\u05d5\u05dd \u202ex\u202c e\u0301 \u1e9b\u0323 z\u200b"
 
 
 def _tokenizers(texts: list[str]) -> list:
-    words = [VocabSettings(tokenizer="words", punctuation=each) for each in ("drop", "keep", "attached")]
+    words = [
+        VocabSettings(tokenizer="words", punctuation=each) for each in ("drop", "keep", "attached")
+    ]
     made = [build_tokenizer(count_words(texts, settings), settings) for settings in words]
     for kind, train in (("bpe", train_bpe), ("longest_match", train_longest_match)):
         made.append(train(texts, VocabSettings(tokenizer=kind, lower_case=False, max_size=400)))
@@ -169,14 +175,19 @@ class _Hub:
             raise ConnectionError("peer closed connection")
 
 
-def test_fault_30_a_stream_that_breaks_off_leaves_nothing_and_a_retry_is_whole(folder, capsys, monkeypatch):
+def test_fault_30_a_stream_that_breaks_off_leaves_nothing_and_a_retry_is_whole(
+    folder, capsys, monkeypatch
+):
     import datasets
 
     monkeypatch.setattr(readers, "hub_splits", lambda *_: ["train"])
     plant_corpus(folder, STORIES, data={"source": "hub"})
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: _Hub(40))
     message = refused(capsys)
-    assert "after row 40: reading from the hub broke off; run again, or use data.source: local" in message
+    assert (
+        "after row 40: reading from the hub broke off; run again, or use data.source: local"
+        in message
+    )
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: _Hub(len(STORIES)))
     assert run("download") == 0
 
@@ -184,11 +195,15 @@ def test_fault_30_a_stream_that_breaks_off_leaves_nothing_and_a_retry_is_whole(f
 def test_fault_31_the_source_is_what_is_written_there(folder, capsys, no_network):
     plant_corpus(folder, STORIES, data={"path": "roneneldan/TinyStories"})
     message = refused(capsys)  # a missing local path never goes to the hub
-    assert message.startswith("data.path = 'roneneldan/TinyStories': no such file or folder; allowed: a file (")
+    assert message.startswith(
+        "data.path = 'roneneldan/TinyStories': no such file or folder; allowed: a file ("
+    )
     assert no_network == []
     shadow = folder / "roneneldan/TinyStories"
     shadow.mkdir(parents=True)
-    (shadow / "train.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in STORIES))
+    (shadow / "train.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in STORIES)
+    )
     assert run("download") == 0
     plant_corpus(folder, STORIES, data={"source": "hub"})
     for split in Path("data/stories").iterdir():

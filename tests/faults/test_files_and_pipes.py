@@ -13,7 +13,13 @@ from tests.support import forks, stages
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = ["unshare", "-rm", "sh", "-c"]
-NO_NETWORK = ["unshare", "-rn", sys.executable, "-c", "import socket, sys; sys.exit(bool(socket.if_nameindex()[1:]))"]
+NO_NETWORK = [
+    "unshare",
+    "-rn",
+    sys.executable,
+    "-c",
+    "import socket, sys; sys.exit(bool(socket.if_nameindex()[1:]))",
+]
 
 
 def allowed(*words: str) -> bool:
@@ -24,7 +30,9 @@ def allowed(*words: str) -> bool:
         return False
 
 
-mounts = pytest.mark.skipif(not allowed(*NAMESPACE, "mount -t tmpfs none /mnt"), reason="no mounts of one's own here")
+mounts = pytest.mark.skipif(
+    not allowed(*NAMESPACE, "mount -t tmpfs none /mnt"), reason="no mounts of one's own here"
+)
 
 
 def plant(place: Path) -> Path:
@@ -34,7 +42,12 @@ def plant(place: Path) -> Path:
     params["embedding"]["source"] = "random"
     params["model"] |= {"layers": 1, "context": 16}
     params["train"] |= {"tokens": 400, "validate_every": 50, "sample_every": 50}
-    params["evaluate"] |= {"stories": 2, "new_tokens": 4, "tendency_sentences": 2, "ablation_stories": 2}
+    params["evaluate"] |= {
+        "stories": 2,
+        "new_tokens": 4,
+        "tendency_sentences": 2,
+        "ablation_stories": 2,
+    }
     params["runtime"]["snapshot_every_s"] = 5.0
     stages.plant(place, params)
     return place
@@ -57,11 +70,21 @@ def trained(tmp_path_factory):
 def stage(folder: Path, name: str, before: str = "", space: tuple[str, ...] = (), **more: str):
     """Run a stage in a process of its own, `before` (shell) inside its namespace: the finished process."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("TINYLM")}
-    environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "FORKS": forks.server()} | more
-    words = [*space, sys.executable, "-m", f"stages.{name}"] if space else forks.command("-m", f"stages.{name}")
+    environment |= {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "FORKS": forks.server(),
+    } | more
+    words = (
+        [*space, sys.executable, "-m", f"stages.{name}"]
+        if space
+        else forks.command("-m", f"stages.{name}")
+    )
     if before:
         words = [*NAMESPACE, f'{before}; exec "$0" -m stages.{name}', sys.executable]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, encoding="utf-8", errors="replace")
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, encoding="utf-8", errors="replace"
+    )
 
 
 def one_line(done, code: int, *named: str) -> None:
@@ -81,7 +104,9 @@ def test_fault_13_14_a_disk_too_small_for_the_tokens(folder):
     assert stage(folder, "download").returncode == 0
     (folder / "data/tokens").mkdir()
     found = stage(
-        folder, "vocab", "mount -t tmpfs -o size=8k none data/tokens && head -c 8192 /dev/zero >data/tokens/full"
+        folder,
+        "vocab",
+        "mount -t tmpfs -o size=8k none data/tokens && head -c 8192 /dev/zero >data/tokens/full",
     )
     one_line(found, 1, "no space left on the disk for data/tokens", "free")
     assert not (folder / "data/figures/vocab.json").exists()
@@ -95,7 +120,13 @@ def test_fault_13_a_disk_too_small_for_the_model_says_needed_and_free(folder):
     assert [stage(folder, name).returncode for name in ("download", "vocab")] == [0, 0]
     (folder / "models").mkdir()
     found = stage(folder, "train", "mount -t tmpfs -o size=4k none models")
-    one_line(found, 1, "no space left on the disk for models/model.safetensors (disk full: ", "bytes needed", "free)")
+    one_line(
+        found,
+        1,
+        "no space left on the disk for models/model.safetensors (disk full: ",
+        "bytes needed",
+        "free)",
+    )
     assert not (folder / "data/figures/train.json").exists()
     assert stage(folder, "train").returncode == 0
 
@@ -122,11 +153,17 @@ def test_fault_15_dvc_names_a_full_cache_and_runs_the_stage_again_later(folder):
     }
 
     def dvc(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(words, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+        return subprocess.run(
+            words, cwd=folder, env=environment, capture_output=True, encoding="utf-8"
+        )
 
     assert dvc(sys.executable, "-m", "dvc", "init", "--no-scm").returncode == 0
     (folder / ".dvc/cache").mkdir(exist_ok=True)
-    full = dvc(*NAMESPACE, 'mount -t tmpfs -o size=4k none .dvc/cache; exec "$0" -m dvc repro', sys.executable)
+    full = dvc(
+        *NAMESPACE,
+        'mount -t tmpfs -o size=4k none .dvc/cache; exec "$0" -m dvc repro',
+        sys.executable,
+    )
     told = full.stdout + full.stderr
     assert full.returncode == 0, told  # DVC's own choice, for an output that is a folder
     assert "ERROR: failed to transfer" in told
@@ -167,8 +204,14 @@ def test_fault_17_a_loop_of_links_is_named(folder):
 def test_fault_17_a_folder_that_is_gone_is_one_line(folder):
     before = f'rmdir "{folder}/gone"'
     (folder / "gone").mkdir()
-    words = ["sh", "-c", f'cd "{folder}/gone" && {before} && exec {sys.executable} -m stages.download']
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    words = [
+        "sh",
+        "-c",
+        f'cd "{folder}/gone" && {before} && exec {sys.executable} -m stages.download',
+    ]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
     one_line(done, 2, "the current folder is gone")
 
 
@@ -189,10 +232,16 @@ def test_fault_43_a_stage_behind_a_closed_pipe_does_its_work(folder):
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1:strict", "utf-8"])
 def test_fault_43_a_terminal_without_the_characters_gets_escapes(folder, encoding):
     with open(folder / "stories.jsonl", "a", encoding="utf-8") as handle:
-        handle.writelines(json.dumps({"text": f"Жили были é {n} 🐸 \u202e\x1b[31m"}) + "\n" for n in range(40))
+        handle.writelines(
+            json.dumps({"text": f"Жили были é {n} 🐸 \u202e\x1b[31m"}) + "\n" for n in range(40)
+        )
     assert stage(folder, "download", PYTHONIOENCODING=encoding).returncode == 0
     (folder / "stories.jsonl").rename(folder / "é\x1b[2J\u202e.jsonl")
-    params = (folder / "params.yaml").read_text("utf-8").replace("stories.jsonl", '"é\\x1b[2J\\u202e.jsonl.gone"')
+    params = (
+        (folder / "params.yaml")
+        .read_text("utf-8")
+        .replace("stories.jsonl", '"é\\x1b[2J\\u202e.jsonl.gone"')
+    )
     (folder / "params.yaml").write_text(params, encoding="utf-8")
     done = stage(folder, "download", PYTHONIOENCODING=encoding)
     assert done.returncode == 2, done.stderr
@@ -224,7 +273,9 @@ FLIPPED = [  # (a file of ours, the stage that reads it, the stage that made it)
 
 
 @pytest.mark.parametrize(("path", "reader", "maker"), FLIPPED, ids=[row[0] for row in FLIPPED])
-def test_fault_45_a_changed_byte_of_ours_is_refused_with_the_remedy(trained, tmp_path, path, reader, maker):
+def test_fault_45_a_changed_byte_of_ours_is_refused_with_the_remedy(
+    trained, tmp_path, path, reader, maker
+):
     folder = shutil.copytree(trained, tmp_path / "run", symlinks=True)
     (folder / f"data/figures/{reader}.json").unlink(missing_ok=True)
     content = bytearray((folder / path).read_bytes())
@@ -241,7 +292,11 @@ def test_nothing_phones_home(folder):
     for name in ("download", "vocab", "train", "evaluate"):
         done = stage(folder, name, space=("unshare", "-rn"))
         assert done.returncode == 0, done.stderr
-    inside = {path.name: path.read_bytes() for path in (folder / "metrics").glob("*.json") if "_time" not in path.name}
+    inside = {
+        path.name: path.read_bytes()
+        for path in (folder / "metrics").glob("*.json")
+        if "_time" not in path.name
+    }
     for name in ("data", "models", "metrics", "plots", "runs"):
         shutil.rmtree(folder / name)
     for name in ("download", "vocab", "train", "evaluate"):

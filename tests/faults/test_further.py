@@ -13,7 +13,7 @@ from tests.faults.test_files_and_pipes import plant
 from tinylm.base.config import MAX_PARAMS_BYTES, InputError, load_params, parse_yaml
 from tinylm.base.files import read_json, require, sha256
 from tinylm.presets.write import preset_text, write_preset
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.tokenizer import open_tokenizer
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,9 +40,18 @@ def here(tmp_path, monkeypatch):
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A shell command with tinylm's Python as $P."""
-    environment = os.environ | {"P": sys.executable, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {
+        "P": sys.executable,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
     return subprocess.run(
-        ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -54,7 +63,9 @@ def test_params_that_are_a_pipe_or_a_device(here, kind):
     else:
         path.symlink_to("/dev/zero" if kind == "device" else "zero")
         Path("zero").symlink_to("/dev/zero")
-    with pytest.raises(InputError, match=r"^params\.yaml: a pipe, socket or device; allowed: a file$"):
+    with pytest.raises(
+        InputError, match=r"^params\.yaml: a pipe, socket or device; allowed: a file$"
+    ):
         load_params()
     with pytest.raises(InputError, match="a pipe, socket or device"):
         write_preset("storybook")
@@ -62,7 +73,9 @@ def test_params_that_are_a_pipe_or_a_device(here, kind):
 
 def test_params_without_end(here):
     Path("params.yaml").write_text("\n" * (MAX_PARAMS_BYTES + 1))
-    with pytest.raises(InputError, match=rf"^params\.yaml: longer than {MAX_PARAMS_BYTES} bytes; allowed: sections"):
+    with pytest.raises(
+        InputError, match=rf"^params\.yaml: longer than {MAX_PARAMS_BYTES} bytes; allowed: sections"
+    ):
         load_params()
 
 
@@ -72,7 +85,9 @@ def test_params_whose_merges_multiply():
     for name in "bcdefghij":
         lines.append(f"{name}: &{name}\n  <<: [{', '.join([f'*{before}'] * 9)}]")
         before = name
-    with pytest.raises(InputError, match=r"p\.yaml, line \d+: not YAML: more than 10000 keys in one mapping"):
+    with pytest.raises(
+        InputError, match=r"p\.yaml, line \d+: not YAML: more than 10000 keys in one mapping"
+    ):
         parse_yaml("\n".join(lines), "p.yaml")
     few = parse_yaml("a: &a {k: 1}\nb: {<<: [*a, *a], l: 2}", "p.yaml")
     assert few["b"] == {"k": 1, "l": 2}
@@ -98,7 +113,9 @@ def test_a_prompt_without_end(monkeypatch):
     from tinylm.cli import generate
 
     monkeypatch.setattr(sys, "stdin", io.StringIO("a" * (generate.MAX_PIPED + 9)))
-    with pytest.raises(InputError, match="standard input: more than 16777216 characters; allowed: one prompt"):
+    with pytest.raises(
+        InputError, match="standard input: more than 16777216 characters; allowed: one prompt"
+    ):
         generate.read_prompts(["-"])
     monkeypatch.setattr(sys, "stdin", io.StringIO("a" * generate.MAX_PIPED))
     assert [len(prompt) for prompt in generate.read_prompts([])] == [generate.MAX_PIPED]
@@ -137,7 +154,10 @@ def test_a_full_disk_behind_standard_output(here):
 def test_a_current_folder_that_was_removed(here):
     done = shell("mkdir gone && cd gone && rmdir ../gone && $P -m tinylm.cli check", here)
     assert done.returncode == 2
-    assert done.stderr == "error: the current folder is gone (No such file or directory); cd into one that is there\n"
+    assert (
+        done.stderr
+        == "error: the current folder is gone (No such file or directory); cd into one that is there\n"
+    )
 
 
 def test_a_preset_over_a_link_leaves_the_link(here):
@@ -151,8 +171,8 @@ def test_a_preset_over_a_link_leaves_the_link(here):
 
 def test_a_path_that_is_too_long():
     from tinylm.cli.machine import _readable
-    from tinylm.text.corpus.readers import local_splits
-    from tinylm.text.vectors.source import check_vectors
+    from tinylm.download.readers import local_splits
+    from tinylm.embedding.source import check_vectors
 
     long = "x" * 5000 + ".vec"
     with pytest.raises(InputError, match="no such file or folder; allowed: a file"):

@@ -7,13 +7,13 @@ import pytest
 from tests.fuzz.seeds import WORDS, tiny_model
 from tests.support.small import DECODE
 from tinylm.base.config import InputError, read_section
-from tinylm.beam.search import beam_search
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
-from tinylm.scoring.bleu import Bleu
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.evaluate.bleu import Bleu
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
 
 VOCAB = VocabSettings(tokenizer="words")
 TOKENIZER = build_tokenizer(count_words([" ".join(WORDS)], VOCAB), VOCAB)
@@ -54,23 +54,47 @@ HOSTILE = [
 @pytest.mark.parametrize("changes", HOSTILE)
 def test_fault_41_hostile_settings_give_a_finite_text(changes):
     (found,) = generate(
-        MODEL, [[0, 5]], settings(**changes), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[], with_log_probs=True
+        MODEL,
+        [[0, 5]],
+        settings(**changes),
+        max_new_tokens=20,
+        eos_id=TOKENIZER.eos_id,
+        banned=[],
+        with_log_probs=True,
     )
     assert 1 <= len(found.ids) <= 20
     assert all(math.isfinite(value) and value <= 0 for value in found.log_probs)
 
 
 def test_fault_41_cold_sampling_is_greedy_and_no_tokens_are_none():
-    greedy = generate(MODEL, [[0, 5]], settings(temperature=0.0), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[])
+    greedy = generate(
+        MODEL,
+        [[0, 5]],
+        settings(temperature=0.0),
+        max_new_tokens=20,
+        eos_id=TOKENIZER.eos_id,
+        banned=[],
+    )
     for changes in ({"temperature": 1e-9}, {"top_k": 1}, {"top_p": 1e-300}):
         assert (
-            generate(MODEL, [[0, 5]], settings(**changes), max_new_tokens=20, eos_id=TOKENIZER.eos_id, banned=[])[0].ids
+            generate(
+                MODEL,
+                [[0, 5]],
+                settings(**changes),
+                max_new_tokens=20,
+                eos_id=TOKENIZER.eos_id,
+                banned=[],
+            )[0].ids
             == greedy[0].ids
         )
-    (nothing,) = generate(MODEL, [[0, 5]], settings(), max_new_tokens=0, eos_id=TOKENIZER.eos_id, banned=[])
+    (nothing,) = generate(
+        MODEL, [[0, 5]], settings(), max_new_tokens=0, eos_id=TOKENIZER.eos_id, banned=[]
+    )
     assert nothing.ids == []
     only_end = [index for index in range(len(TOKENIZER)) if index != TOKENIZER.eos_id]
-    (ended,) = generate(MODEL, [[0]], settings(), max_new_tokens=5, eos_id=TOKENIZER.eos_id, banned=only_end)
+    (ended,) = generate(
+        MODEL, [[0]], settings(), max_new_tokens=5, eos_id=TOKENIZER.eos_id, banned=only_end
+    )
     assert ended.ids == [TOKENIZER.eos_id]
 
 
@@ -94,7 +118,14 @@ def test_fault_41_beams_up_to_the_vocabulary_are_defined_and_wider_ones_refused(
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("temperature", math.inf), ("temperature", math.nan), ("top_p", 0.0), ("top_p", 1.1), ("top_k", -1), ("seed", -1)],
+    [
+        ("temperature", math.inf),
+        ("temperature", math.nan),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("top_k", -1),
+        ("seed", -1),
+    ],
 )
 def test_fault_41_values_out_of_range_are_refused(key, value):
     with pytest.raises(InputError, match=rf"params.yaml: decode\.{key} = .*; allowed: "):
@@ -108,7 +139,13 @@ def test_fault_42_past_the_context_the_cache_changes_nothing(slide, temperature)
     chosen = settings(slide=slide, temperature=temperature)
     cached, plain = (
         generate(
-            MODEL, prompts, chosen, max_new_tokens=4 * MODEL.settings.context, eos_id=None, banned=[], use_cache=use
+            MODEL,
+            prompts,
+            chosen,
+            max_new_tokens=4 * MODEL.settings.context,
+            eos_id=None,
+            banned=[],
+            use_cache=use,
         )
         for use in (True, False)
     )

@@ -9,7 +9,9 @@ from tests.faults import kills
 from tests.faults.finished import sums
 
 
-@pytest.mark.parametrize(("command", "every", "least"), [("download", 4, 4), ("vocab", 13, 3), ("train", 11, 3)])
+@pytest.mark.parametrize(
+    ("command", "every", "least"), [("download", 4, 4), ("vocab", 13, 3), ("train", 11, 3)]
+)
 def test_fault_01_06_killed_at_its_calls(finished_run, command, every, least):
     assert kills.kill_everywhere(finished_run, sums(finished_run), command, every) >= least
 
@@ -24,5 +26,7 @@ def test_a_file_that_is_not_whole_is_found(finished_run, monkeypatch):
         return 0
 
     monkeypatch.setattr(kills, "run", half)
-    with pytest.raises(AssertionError, match=r"killed at call 1: data/stories/train\.jsonl is not whole"):
+    with pytest.raises(
+        AssertionError, match=r"killed at call 1: data/stories/train\.jsonl is not whole"
+    ):
         kills.kill_everywhere(finished_run, sums(finished_run), "download")

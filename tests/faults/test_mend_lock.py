@@ -67,14 +67,21 @@ def test_cut_off_at_any_place_it_is_mended(committed):
 def test_it_is_said_and_the_next_command_finds_it_whole(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("dvc.lock").write_text(WHOLE)
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+    ):
         subprocess.run(["git", *words], check=True)
     mend_lock.main()
     assert capsys.readouterr().out == ""
     for damaged in ("", WHOLE[:900], WHOLE[:-1]):
         Path("dvc.lock").write_text(damaged)
         mend_lock.main()
-        assert f"dvc.lock was left half-written ({len(damaged)} characters): restored 3" in capsys.readouterr().out
+        assert (
+            f"dvc.lock was left half-written ({len(damaged)} characters): restored 3"
+            in capsys.readouterr().out
+        )
         assert Path("dvc.lock").read_text() == WHOLE
 
 
@@ -86,7 +93,9 @@ def test_without_a_committed_file_an_empty_one_goes(tmp_path, monkeypatch, capsy
     assert "half-written" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("text", "stays"), [("", False), ('{"read', False), (json.dumps({"read": {}}), True)])
+@pytest.mark.parametrize(
+    ("text", "stays"), [("", False), ('{"read', False), (json.dumps({"read": {}}), True)]
+)
 def test_dvcs_own_lock_file(tmp_path, monkeypatch, text, stays):
     monkeypatch.chdir(tmp_path)
     Path(".dvc/tmp").mkdir(parents=True)
@@ -105,7 +114,10 @@ def test_locks_of_the_dead_go_before_they_are_reaped(tmp_path, monkeypatch):
         Path(".dvc/tmp").mkdir(parents=True)
         Path(".dvc/tmp/rwlock").write_text(json.dumps(held))
         mend_lock.main()
-    assert json.loads(Path(".dvc/tmp/rwlock").read_text()) == {"read": {"a": [living]}, "write": {"d": living}}
+    assert json.loads(Path(".dvc/tmp/rwlock").read_text()) == {
+        "read": {"a": [living]},
+        "write": {"d": living},
+    }
 
 
 @pytest.mark.parametrize("alive", ["lock", "stage"])
@@ -114,7 +126,11 @@ def test_beside_a_living_dvc_nothing_is_mended(tmp_path, monkeypatch, capsys, al
     monkeypatch.chdir(tmp_path)
     Path(".dvc/tmp").mkdir(parents=True)
     Path("dvc.lock").write_text(WHOLE[:900])
-    rwlock = '{"read' if alive == "lock" else json.dumps({"write": {"data": {"pid": os.getpid(), "cmd": "dvc repro"}}})
+    rwlock = (
+        '{"read'
+        if alive == "lock"
+        else json.dumps({"write": {"data": {"pid": os.getpid(), "cmd": "dvc repro"}}})
+    )
     Path(".dvc/tmp/rwlock").write_text(rwlock)
     with open(".dvc/tmp/lock", "a+") as lock:
         if alive == "lock":
@@ -123,4 +139,7 @@ def test_beside_a_living_dvc_nothing_is_mended(tmp_path, monkeypatch, capsys, al
     told = capsys.readouterr().out
     assert told.startswith("a DVC is at work here (")
     assert told.count("\n") == 1
-    assert (Path("dvc.lock").read_text(), Path(".dvc/tmp/rwlock").read_text()) == (WHOLE[:900], rwlock)
+    assert (Path("dvc.lock").read_text(), Path(".dvc/tmp/rwlock").read_text()) == (
+        WHOLE[:900],
+        rwlock,
+    )

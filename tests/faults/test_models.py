@@ -18,15 +18,15 @@ from tests.fuzz.seeds import PARTS, WIDTH, WORDS, make_seeds
 from tests.support.stages import ORDER, plant, run, small_params
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json, sha256, write_json
+from tinylm.download.splits import write_stories
+from tinylm.download.stories import DataSettings
+from tinylm.embedding.source import check_vectors, read_vectors
 from tinylm.exchange.originals import restore
 from tinylm.model.checkpoint import load_model
-from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stories import DataSettings
-from tinylm.text.tokens.gpt2_files import read_local
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.vectors.source import check_vectors, read_vectors
-from tinylm.training.snapshot import Snapshots
+from tinylm.train.snapshot import Snapshots
+from tinylm.vocab.gpt2_files import read_local
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.tokenizer import open_tokenizer
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,7 +86,9 @@ LIES = {
         b'"embedding":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}}',
         FLOATS,
     ),
-    "extra tensor": safetensors({"embedding": tensor([1, 2], 0, 8), "b": tensor([2], 8, 16)}, FLOATS),
+    "extra tensor": safetensors(
+        {"embedding": tensor([1, 2], 0, 8), "b": tensor([2], 8, 16)}, FLOATS
+    ),
     "missing tensor": safetensors({"b": tensor([2, 2], 0, 16)}, FLOATS),
     "fp16": safetensors({"embedding": tensor([2, 4], 0, 16, "F16")}, FLOATS),
     "nan": safetensors({"embedding": tensor([2, 2], 0, 16)}, np.full(4, np.nan, "<f4").tobytes()),
@@ -133,7 +135,12 @@ def pickles(canary: Path) -> dict[str, bytes]:
         member = tarfile.TarInfo("pickle")
         member.size = len(bare)
         archive.addfile(member, io.BytesIO(bare))
-    return {"bare": bare, "zip": zipped.getvalue(), "legacy": legacy.getvalue(), "tar": tarred.getvalue()}
+    return {
+        "bare": bare,
+        "zip": zipped.getvalue(),
+        "legacy": legacy.getvalue(),
+        "tar": tarred.getvalue(),
+    }
 
 
 @pytest.mark.parametrize("form", ["bare", "zip", "legacy", "tar"])
@@ -144,7 +151,10 @@ def test_fault_37_a_pickle_is_never_unpickled(tmp_path, seeds, form, capsys):
     sign_model(folder, content)
     with pytest.raises(InputError, match=r"model\.safetensors: not the weights"):
         load_model(folder)
-    for name, reader in (("embedding.safetensors", load_matrix), ("tokenizer.json", open_tokenizer)):
+    for name, reader in (
+        ("embedding.safetensors", load_matrix),
+        ("tokenizer.json", open_tokenizer),
+    ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=name):
             reader(tmp_path / name)
@@ -164,11 +174,27 @@ def test_fault_37_no_source_of_ours_unpickles():
     for path in [*ROOT.glob("tinylm/**/*.py"), *ROOT.glob("stages/*.py")]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
-            names = [alias.name for alias in getattr(node, "names", [])] if "Import" in type(node).__name__ else []
-            assert not {name.partition(".")[0] for name in names} & {"pickle", "dill", "joblib", "shelve", "marshal"}
+            names = (
+                [alias.name for alias in getattr(node, "names", [])]
+                if "Import" in type(node).__name__
+                else []
+            )
+            assert not {name.partition(".")[0] for name in names} & {
+                "pickle",
+                "dill",
+                "joblib",
+                "shelve",
+                "marshal",
+            }
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                assert called not in ("torch.load", "pandas.read_pickle", "pd.read_pickle", "eval", "exec"), path
+                assert called not in (
+                    "torch.load",
+                    "pandas.read_pickle",
+                    "pd.read_pickle",
+                    "eval",
+                    "exec",
+                ), path
                 assert "allow_pickle=True" not in map(ast.unparse, node.keywords), path
 
 
@@ -214,7 +240,7 @@ def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
 
 
 def test_fault_39_a_bomb_in_gzip_is_bounded_by_the_size_of_a_story(tmp_path, monkeypatch):
-    from tinylm.text.corpus import readers
+    from tinylm.download import readers
 
     monkeypatch.setattr(readers, "MAX_STORY_BYTES", 10**5)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "' + b"0" * 10**7 + b'"}\n'))

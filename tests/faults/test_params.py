@@ -51,7 +51,10 @@ BAD = {
     "model__dropout": ("off", "a number >= 0.0 and <= 0.99"),
     "data__seed": ("[1]", "a whole number >= 0"),
     "data__column": ("1", "a text"),
-    "beam_bench__widths": ("5", "a list of whole numbers, at least 1, all different, each >= 1 and <= 100000"),
+    "beam_bench__widths": (
+        "5",
+        "a list of whole numbers, at least 1, all different, each >= 1 and <= 100000",
+    ),
     "evaluate__reference": ("half", "cut | whole"),
     "runtime__device": ("tpu", "auto | cpu | cuda"),
 }
@@ -62,7 +65,9 @@ def test_fault_20_every_error_of_every_section_at_once(folder, capsys, command):
     params = small_params()
     params["train"] |= {"learning_rate": 1, "Warmup": 0}
     del params["report"]
-    text = yaml.safe_dump(params, sort_keys=False).replace("  widths:\n  - 1\n  - 2\n", "  widths: [1, 2]\n")
+    text = yaml.safe_dump(params, sort_keys=False).replace(
+        "  widths:\n  - 1\n  - 2\n", "  widths: [1, 2]\n"
+    )
     Path("params.yaml").write_text(text)
     plant_text(**{key: text for key, (text, _) in BAD.items()})
     told = refused(capsys, command)
@@ -89,15 +94,30 @@ def test_fault_20_a_leading_zero_is_read_as_dvc_reads_it(folder):
 
 RULES = [
     ({"model": {"heads": 0}}, "model.heads = 0; allowed: a whole number >= 1"),
-    ({"model": {"heads": 9}}, "model.heads = 9; allowed: at most the embedding's width 8, or a head_width"),
+    (
+        {"model": {"heads": 9}},
+        "model.heads = 9; allowed: at most the embedding's width 8, or a head_width",
+    ),
     ({"model": {"head_width": 0}}, "model.head_width = 0; allowed: a whole number >= 1"),
     ({"model": {"context": 1}}, "model.context = 1; allowed: a whole number >= 2"),
-    ({"vocab": {"max_size": 46}, "beam_bench": {"widths": [51]}}, "beam_bench.widths = 51; allowed: at most the vocab"),
+    (
+        {"vocab": {"max_size": 46}, "beam_bench": {"widths": [51]}},
+        "beam_bench.widths = 51; allowed: at most the vocab",
+    ),
     ({"vocab": {"max_size": 40}}, "decode.top_k = 50; allowed: at most the vocabulary's 44, or 0"),
-    ({"data": {"evaluation_stories": 2}}, "evaluate.stories = 3, evaluate.tendency_sentences = 3; allowed: at most da"),
-    ({"train": {"layout": "stream", "tokens": 100}}, "train.tokens = 100; allowed: at least 128, one update of"),
+    (
+        {"data": {"evaluation_stories": 2}},
+        "evaluate.stories = 3, evaluate.tendency_sentences = 3; allowed: at most da",
+    ),
+    (
+        {"train": {"layout": "stream", "tokens": 100}},
+        "train.tokens = 100; allowed: at least 128, one update of",
+    ),
     ({"train": {"warmup": 1.0}}, "train.warmup = 1.0; allowed: a number >= 0.0 and <= 0.99"),
-    ({"evaluate": {"prompt_tokens": 31}}, "evaluate.prompt_tokens = 31; allowed: at most 30, two less than model.cont"),
+    (
+        {"evaluate": {"prompt_tokens": 31}},
+        "evaluate.prompt_tokens = 31; allowed: at most 30, two less than model.cont",
+    ),
     ({"seeds": {"more": [1]}}, "seeds.more names 1; allowed: seeds other than train.seed"),
     ({"embedding": {"min_n": 4, "max_n": 3}}, "embedding.min_n = 4; allowed: at most max_n = 3"),
 ]
@@ -119,7 +139,9 @@ def test_fault_21_a_vector_file_of_another_width_is_told_before_download(folder,
     params["embedding"] |= {"source": "file", "path": "v.vec"}
     plant(folder, params)
     assert run("download") == 2
-    assert capsys.readouterr().err == "error: v.vec, line 1: vectors of width 3; embedding.width = 8\n"
+    assert (
+        capsys.readouterr().err == "error: v.vec, line 1: vectors of width 3; embedding.width = 8\n"
+    )
     assert not Path("data").exists()
 
 
@@ -140,10 +162,19 @@ def test_fault_21_an_empty_validation_split_is_refused(folder, capsys):
     ("content", "message"),
     [
         (b"", "params.yaml: is empty; allowed: a mapping of sections"),
-        (b"train:\n  lr: 1\n  lr: 2\n", "params.yaml, line 3: key 'lr' appears twice; keep one of them"),
-        (b"train:\n\tlr: 1\n", "params.yaml, line 2: not YAML: found character '\\t' that cannot start any token"),
+        (
+            b"train:\n  lr: 1\n  lr: 2\n",
+            "params.yaml, line 3: key 'lr' appears twice; keep one of them",
+        ),
+        (
+            b"train:\n\tlr: 1\n",
+            "params.yaml, line 2: not YAML: found character '\\t' that cannot start any token",
+        ),
         (b"a: \xff\n", "params.yaml, byte 3: not UTF-8; save the file as UTF-8"),
-        (b"a: " + b"[" * 600, "params.yaml: nested too deeply; sections hold plain values and lists"),
+        (
+            b"a: " + b"[" * 600,
+            "params.yaml: nested too deeply; sections hold plain values and lists",
+        ),
     ],
 )
 def test_fault_22_a_file_that_is_no_yaml_of_ours(folder, capsys, command, content, message):

@@ -20,8 +20,8 @@ from tinylm.host.processes import exclusive_lock
 RUNS = """
 import stages.train
 from tinylm.host.command import guard
-from tinylm.training import ranks
-from tinylm.training.trainer import Trainer
+from tinylm.train import ranks
+from tinylm.train.trainer import Trainer
 ranks.GRACE_S, plain = 5.0, Trainer.update
 print(flush=True)
 for line in sys.stdin:
@@ -85,15 +85,33 @@ def undisturbed(folder, train):
 KILL, TO_PARENT = "os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getppid(), signal.{})"
 NAN = "self.parameters[1].data.fill_(float('nan'))"
 KILLED = r"was killed \(signal 9; too little memory, or somebody ended it\)"
-MEMORY = (
-    r"error: rank 1: update 15: out of memory in a mini-batch of 4 x .*lower train.batch_size.*stopped after update 14"
-)
+MEMORY = r"error: rank 1: update 15: out of memory in a mini-batch of 4 x .*lower train.batch_size.*stopped after update 14"
 ENDED = {
-    "rank 1 killed": ("1.3", KILL, 1, [f"error: rank 1 {KILLED}; stopped after update 3, .* to go on from there$"]),
-    "interrupted": ("1.8", TO_PARENT.format("SIGINT"), 130, ["stopping after", "interrupted after update 9, "]),
-    "terminated": ("1.11", TO_PARENT.format("SIGTERM"), 143, ["stopping after", "interrupted after update 12, "]),
+    "rank 1 killed": (
+        "1.3",
+        KILL,
+        1,
+        [f"error: rank 1 {KILLED}; stopped after update 3, .* to go on from there$"],
+    ),
+    "interrupted": (
+        "1.8",
+        TO_PARENT.format("SIGINT"),
+        130,
+        ["stopping after", "interrupted after update 9, "],
+    ),
+    "terminated": (
+        "1.11",
+        TO_PARENT.format("SIGTERM"),
+        143,
+        ["stopping after", "interrupted after update 12, "],
+    ),
     "out of memory": ("1.14", "raise MemoryError", 1, [MEMORY]),
-    "no number": ("1.16", NAN, 1, ["error: update 17: loss nan, .* at learning rate .*last good snapshot: .*0014.s"]),
+    "no number": (
+        "1.16",
+        NAN,
+        1,
+        ["error: update 17: loss nan, .* at learning rate .*last good snapshot: .*0014.s"],
+    ),
     "rank 0 killed": ("0.20", KILL, 1, [f"error: rank 0 {KILLED}$"]),
 }
 
@@ -127,7 +145,9 @@ def test_no_rank_outlives_its_parent(folder, undisturbed, train):
     while alive and time.monotonic() < end:
         time.sleep(0.05)
         alive = {
-            pid for pid in alive if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+            pid
+            for pid in alive
+            if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         }
     assert not alive
 

@@ -9,7 +9,9 @@ ROWS = {
     int(number): re.findall(r"`(test_\w+)`", tests)
     for number, tests in re.findall(r"^\| (\d+) \|.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
 }
-FURTHER = re.findall(r"^\| (.*)\|(.*)\|(.*)\| (`test_[^|]+) \|$", PAGE.partition("| bad input |")[2], re.MULTILINE)
+FURTHER = re.findall(
+    r"^\| (.*)\|(.*)\|(.*)\| (`test_[^|]+) \|$", PAGE.partition("| bad input |")[2], re.MULTILINE
+)
 NAMES = [
     name
     for path in (ROOT / "tests").rglob("*.py")

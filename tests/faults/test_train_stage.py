@@ -23,7 +23,7 @@ sys.path.insert(0, os.getcwd())
 """
 TAIL = "\nimport stages.train\nfrom tinylm.host.command import guard\nsys.exit(guard(stages.train.main))"
 AT_UPDATE = """
-from tinylm.training.trainer import Trainer
+from tinylm.train.trainer import Trainer
 plain = Trainer.update
 def update(self, batches):
     if self.updates == {update}:
@@ -87,7 +87,9 @@ def test_fault_01_killed_again_and_again(folder, undisturbed):
     code, out, _ = train(folder)
     assert (code, written(folder)) == (0, undisturbed)
     assert "resumed after update 19," in out
-    steps = [line.split(",")[0] for line in (folder / "plots/learning_rate.csv").read_text().splitlines()]
+    steps = [
+        line.split(",")[0] for line in (folder / "plots/learning_rate.csv").read_text().splitlines()
+    ]
     assert len(steps) == len(set(steps)) > 3
     timing = json.loads((folder / "metrics/train_time.json").read_text())
     assert timing["seconds"] > timing["train_s"] > 0
@@ -96,9 +98,13 @@ def test_fault_01_killed_again_and_again(folder, undisturbed):
 @pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_fault_03_a_signal(folder, undisturbed, number, code):
     (folder / "params.yaml").write_text(
-        (folder / "params.yaml").read_text().replace("snapshot_every_s: 0.001", "snapshot_every_s: 1000.0")
+        (folder / "params.yaml")
+        .read_text()
+        .replace("snapshot_every_s: 0.001", "snapshot_every_s: 1000.0")
     )
-    found, _, err = train(folder, AT_UPDATE.format(update=11, action=f"signal.raise_signal(signal.{number})"))
+    found, _, err = train(
+        folder, AT_UPDATE.format(update=11, action=f"signal.raise_signal(signal.{number})")
+    )
     assert found == code
     assert err.splitlines()[-1].startswith("interrupted after update 12, ")
     assert "run the same command again to go on from there" in err
@@ -117,7 +123,11 @@ def test_fault_04_05_a_second_trainer_is_refused(folder, undisturbed, row):
     script = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True)"
     script += "" if row == "test_fault_04" else "; p.wait()"
     with subprocess.Popen(
-        [sys.executable, "-c", script, *words], cwd=folder, stdin=gate, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, *words],
+        cwd=folder,
+        stdin=gate,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
@@ -135,7 +145,9 @@ def test_fault_04_05_a_second_trainer_is_refused(folder, undisturbed, row):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "train.json", "done.json"])
 def test_fault_07_killed_before_a_file_of_the_end(folder, undisturbed, name):
-    before = AT_FILE.format(name=f"models/{name}" if name in ("model.safetensors", "config.json") else name)
+    before = AT_FILE.format(
+        name=f"models/{name}" if name in ("model.safetensors", "config.json") else name
+    )
     assert train(folder, before)[0] == -signal.SIGKILL
     forbidden = AT_UPDATE.format(update="self.updates", action="sys.exit('trained again')")
     code, _, err = train(folder, forbidden)
@@ -150,7 +162,9 @@ def test_fault_18_nothing_bad_is_written(folder):
     (line,) = err.splitlines()
     assert line.startswith("error: update 10: loss nan, gradient norm nan at learning rate ")
     assert "000000000009.safetensors" in line
-    assert {path for path in written(folder) if "download" not in path and "vocab" not in path} == set()
+    assert {
+        path for path in written(folder) if "download" not in path and "vocab" not in path
+    } == set()
 
 
 def test_fault_19_too_little_memory(folder):
@@ -162,7 +176,9 @@ def test_fault_19_too_little_memory(folder):
     code, _, err = train(folder, AT_UPDATE.format(update=4, action=action))
     assert code == 1
     (line,) = err.splitlines()
-    assert line.startswith(("error: update 5: out of memory in a mini-batch of ", "error: out of memory"))
+    assert line.startswith(
+        ("error: update 5: out of memory in a mini-batch of ", "error: out of memory")
+    )
     assert "train.batch_size" in line
     assert train(folder)[0] == 0
 
@@ -178,7 +194,10 @@ time.time = lambda: plain() + next(jumps)
     ("before", "environment"),
     [
         ("", {"TZ": "Pacific/Kiritimati", "LANG": "C", "LC_ALL": "C", "PYTHONHASHSEED": "77"}),
-        ("", {"LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0", "HOME": "/nonexistent", "USER": "nobody"}),
+        (
+            "",
+            {"LC_ALL": "tr_TR.UTF-8", "PYTHONUTF8": "0", "HOME": "/nonexistent", "USER": "nobody"},
+        ),
         (JUMPING, {}),
         ("os.umask(0o077)\n", {"TMPDIR": "/tmp", "COLUMNS": "20"}),
     ],
@@ -199,14 +218,18 @@ def test_fault_46_the_same_bytes_elsewhere(folder, undisturbed, before, environm
     ],
     ids=["threads of libraries", "cache and compiler", "language", "clock and link"],
 )
-def test_fault_01_46_resumed_elsewhere_with_the_same_bytes(folder, undisturbed, environment, tmp_path):
+def test_fault_01_46_resumed_elsewhere_with_the_same_bytes(
+    folder, undisturbed, environment, tmp_path
+):
     kill = AT_UPDATE.format(update=8, action="os.kill(os.getpid(), signal.SIGKILL)")
     assert train(folder, kill)[0] == -signal.SIGKILL
     link, jumped = tmp_path / "link", time.time() + 4e7
     link.symlink_to(folder)
     for path in (folder / "runs").rglob("*"):
         os.utime(path, (jumped, jumped))
-    code, out, _ = train(folder if environment else link, "" if environment else JUMPING, **environment)
+    code, out, _ = train(
+        folder if environment else link, "" if environment else JUMPING, **environment
+    )
     assert "resumed after update 8," in out
     assert (code, written(folder)) == (0, undisturbed)
     assert len(list((folder / "models/moments").glob("*.safetensors"))) == 1
@@ -255,9 +278,14 @@ def test_fault_13_a_full_disk_in_a_snapshot(folder, undisturbed):
 def mounted(folder: Path, mount: str, command: str) -> subprocess.CompletedProcess[str]:
     """A shell command in a mount namespace of its own; skips where the system allows none."""
     words = ["unshare", "-rm", "sh", "-c"]
-    if shutil.which("unshare") is None or subprocess.run([*words, mount], cwd=folder, capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*words, mount], cwd=folder, capture_output=True).returncode
+    ):
         pytest.skip("no mount namespace here")
-    return subprocess.run([*words, f"{mount} && {command}"], cwd=folder, capture_output=True, text=True)
+    return subprocess.run(
+        [*words, f"{mount} && {command}"], cwd=folder, capture_output=True, text=True
+    )
 
 
 def test_fault_13_a_disk_of_one_megabyte(folder):

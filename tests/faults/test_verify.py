@@ -13,7 +13,7 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.base.files import write_bytes, write_json, write_sums
 from tinylm.cli import verify
-from tinylm.text.tokens.token_store import write_store
+from tinylm.vocab.token_store import write_store
 
 
 @pytest.fixture
@@ -33,7 +33,9 @@ def here(tmp_path, monkeypatch):
         cached(path).parent.mkdir(parents=True, exist_ok=True)
         cached(path).write_bytes(path.read_bytes())
         md5 = hashlib.md5(path.read_bytes()).hexdigest()
-        entries.append(f"    - path: {path.relative_to(tmp_path)}\n      hash: md5\n      md5: {md5}\n      size: 1\n")
+        entries.append(
+            f"    - path: {path.relative_to(tmp_path)}\n      hash: md5\n      md5: {md5}\n      size: 1\n"
+        )
     Path(".dvc/cache/runs/00/00aa").mkdir(parents=True)
     Path(".dvc/cache/runs/00/00aa/00bb").write_text("outs:\n" + "".join(entries))
     return tmp_path
@@ -68,7 +70,9 @@ def test_fault_45_what_a_damaged_cache_gave_back_is_found_and_removed(here, name
     there = cached(name)
     flip(there)
     Path(name).write_bytes(there.read_bytes())  # as DVC restores it
-    with pytest.raises(InputError, match=rf"^{name}: other bytes than were written; removed.*run make repro again$"):
+    with pytest.raises(
+        InputError, match=rf"^{name}: other bytes than were written; removed.*run make repro again$"
+    ):
         verify.main()
     assert not Path(name).exists()
     assert not there.exists()
@@ -79,7 +83,9 @@ def test_fault_45_a_damaged_cache_that_nothing_came_out_of_is_cleaned(here, caps
     there = cached("metrics/train.json")
     flip(there)
     verify.main()
-    assert capsys.readouterr().out.startswith("1 damaged files of DVC's cache removed; nothing here came out of them")
+    assert capsys.readouterr().out.startswith(
+        "1 damaged files of DVC's cache removed; nothing here came out of them"
+    )
     assert not there.exists()
     assert all(Path(name).exists() for name in FILES)
 
@@ -103,7 +109,9 @@ def state(folder) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("name", ["models/model.safetensors", "metrics/train.json", "plots/loss.csv"])
+@pytest.mark.parametrize(
+    "name", ["models/model.safetensors", "metrics/train.json", "plots/loss.csv"]
+)
 def test_a_file_of_dvcs_that_is_still_written_condemns_nothing(here, name, capsys):
     """DVC writes .NAME.tmp beside the file and renames it: the bytes there are those of a good file here."""
     unfinished = cached(name).with_name(".dGhpcyBpcyByYW5kb20.tmp")
@@ -115,7 +123,9 @@ def test_a_file_of_dvcs_that_is_still_written_condemns_nothing(here, name, capsy
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_has_its_right_sum_stays_beside_a_cache_that_holds_its_bytes_under_another_name(here, name):
+def test_what_has_its_right_sum_stays_beside_a_cache_that_holds_its_bytes_under_another_name(
+    here, name
+):
     there = cached("plots/loss.csv" if name != "plots/loss.csv" else "metrics/train.json")
     there.write_bytes(Path(name).read_bytes())
     verify.main()
@@ -140,7 +150,9 @@ def test_beside_a_dvc_that_holds_its_lock_nothing_is_removed(here, capsys):
     assert told == (
         "a DVC is at work here (it holds .dvc/tmp/lock): what it left was not checked; run make repro when it is done\n"
     )
-    with pytest.raises(InputError, match=r"models/model\.safetensors: other bytes than were written; removed"):
+    with pytest.raises(
+        InputError, match=r"models/model\.safetensors: other bytes than were written; removed"
+    ):
         verify.main()
 
 
@@ -158,5 +170,7 @@ def test_beside_a_dvc_whose_stage_is_running_nothing_is_removed(here, capsys, mo
     with subprocess.Popen([sys.executable, "-c", "pass"]) as dead:
         dead.wait()
     Path(".dvc/tmp/rwlock").write_text(json.dumps(held).replace(str(os.getpid()), str(dead.pid)))
-    with pytest.raises(InputError, match=r"models/model\.safetensors: other bytes than were written; removed"):
+    with pytest.raises(
+        InputError, match=r"models/model\.safetensors: other bytes than were written; removed"
+    ):
         verify.main()

@@ -35,7 +35,11 @@ def _verdict(target: str, folder: Path) -> tuple[str, str]:
     except InputError as error:
         message = visible(error)  # as commands print it
         lines = message.split("\n")
-        if len(lines) > 1 and target not in ("params", "model", "export"):  # whose settings are told all at once
+        if len(lines) > 1 and target not in (
+            "params",
+            "model",
+            "export",
+        ):  # whose settings are told all at once
             return FOUND, f"a refusal of {len(lines)} lines: {message[:300]!r}"
         if not all(line.strip() and len(line) <= LONGEST and line.isprintable() for line in lines):
             return FOUND, f"a refusal that is no clear line: {message[:300]!r}"

@@ -6,7 +6,24 @@ import random
 import struct
 from typing import Any
 
-INTEGERS = (0, 1, 2, 127, 128, 255, 256, 65535, 65536, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**64 - 1)
+INTEGERS = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    256,
+    65535,
+    65536,
+    2**24,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**53,
+    2**63 - 1,
+    2**64 - 1,
+)
 TOKENS = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\r", b"\r\n", b"\t", b" ", b"\xe2\x80\xa8", b"\xc2\x85",
     b"nan", b"NaN", b"-inf", b"Infinity", b"1e999", b"1e-999", b"-0", b"010", b"0x", b"1_0", b"9" * 5000, b"yes",
@@ -55,7 +72,9 @@ def _overwrite(data: bytearray, rng: random.Random) -> None:
 
 def _integer(data: bytearray, rng: random.Random) -> None:
     size = rng.choice((1, 2, 4, 8))
-    number = (rng.choice(INTEGERS) * rng.choice((1, -1)) + rng.choice((0, 0, 1, -1))) % (1 << 8 * size)
+    number = (rng.choice(INTEGERS) * rng.choice((1, -1)) + rng.choice((0, 0, 1, -1))) % (
+        1 << 8 * size
+    )
     start = rng.randrange(len(data)) & ~(rng.choice((0, size - 1)))
     data[start : start + size] = number.to_bytes(size, rng.choice(("little", "big")))
 
@@ -65,14 +84,28 @@ def _swap(data: bytearray, rng: random.Random) -> None:
     data[:] = data[second:] + data[first:second] + data[:first]
 
 
-BYTES = (_flip, _flip, _cut, _remove, _repeat, _insert, _insert, _overwrite, _integer, _integer, _swap)
+BYTES = (
+    _flip,
+    _flip,
+    _cut,
+    _remove,
+    _repeat,
+    _insert,
+    _insert,
+    _overwrite,
+    _integer,
+    _integer,
+    _swap,
+)
 
 
 def mutate_bytes(data: bytes, rng: random.Random, other: bytes = b"") -> bytes:
     """One to four changes; sometimes the head of one file and the tail of another."""
     changed = bytearray(data)
     if other and rng.random() < 0.1:
-        changed = changed[: rng.randrange(len(changed) + 1)] + other[rng.randrange(len(other) + 1) :]
+        changed = (
+            changed[: rng.randrange(len(changed) + 1)] + other[rng.randrange(len(other) + 1) :]
+        )
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         if changed:
             rng.choice(BYTES)(changed, rng)
@@ -85,7 +118,13 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     stack = [value]
     while stack:
         node = stack.pop()
-        keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+        keys = (
+            list(node)
+            if isinstance(node, dict)
+            else range(len(node))
+            if isinstance(node, list)
+            else ()
+        )
         for key in keys:
             found.append((node, key))
             stack.append(node[key])

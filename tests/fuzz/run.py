@@ -35,7 +35,11 @@ def plan(cases: int, first: int, only: str | None) -> list[Case]:
     """The cases, shared out among the targets."""
     chosen = {name: share for name, (_, share) in TARGETS.items() if only in (None, name)}
     whole = sum(chosen.values())
-    return [(name, first + number) for name, share in chosen.items() for number in range(-(-cases * share // whole))]
+    return [
+        (name, first + number)
+        for name, share in chosen.items()
+        for number in range(-(-cases * share // whole))
+    ]
 
 
 def _limit_memory() -> None:
@@ -144,9 +148,13 @@ def _keep(folder: Path, case: Case, said: str, seeds: Seeds) -> None:
 
 def main() -> int:
     """Run the cases, print a table, keep what is found; 1 where something is."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case of each target")
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first case of each target"
+    )
     parser.add_argument("--only", choices=list(TARGETS))
     parser.add_argument("--case", type=int, help="with --only: this one, in this process")
     parser.add_argument("--keep", type=Path, default=Path("runs/fuzz"), metavar="FOLDER")
@@ -161,7 +169,9 @@ def main() -> int:
     results = run(plan(options.cases, options.first, options.only), seeds, options.processes)
     print(f"{'reader':10} {'cases':>6} {'refused':>8} {'read':>6} {'found':>6}")
     for name in TARGETS:
-        counts = collections.Counter(kind for (target, _), (kind, _) in results.items() if target == name)
+        counts = collections.Counter(
+            kind for (target, _), (kind, _) in results.items() if target == name
+        )
         if counts:
             kinds = (counts["refused"], counts["read"], counts[FOUND])
             print(f"{name:10} {sum(kinds):6} {kinds[0]:8} {kinds[1]:6} {kinds[2]:6}")

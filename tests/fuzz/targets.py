@@ -15,22 +15,24 @@ from tinylm.base.config import InputError, load_params
 from tinylm.base.files import SEAL, sha256, write_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import generate_text
+from tinylm.download.splits import write_stories
+from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.embedding.source import check_vectors, read_vectors
 from tinylm.exchange.originals import restore
 from tinylm.model.checkpoint import load_model
 from tinylm.presets.sections import check_rules, read_sections
-from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stories import SPLITS, DataSettings, read_stories
-from tinylm.text.tokens.gpt2_files import read_local
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.words import build_tokenizer, count_words
-from tinylm.text.vectors.source import check_vectors, read_vectors
-from tinylm.training.snapshot import Snapshots
+from tinylm.train.snapshot import Snapshots
+from tinylm.vocab.gpt2_files import read_local
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.words import build_tokenizer, count_words
 
 TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
-SAMPLING = DecodeSettings(temperature=0.8, top_k=5, top_p=0.9, repetition_penalty=1.2, length_penalty=0.6)
+SAMPLING = DecodeSettings(
+    temperature=0.8, top_k=5, top_p=0.9, repetition_penalty=1.2, length_penalty=0.6
+)
 
 
 def check(condition: Any, message: str) -> None:
@@ -59,8 +61,14 @@ def _same(ours: Any, theirs: Any) -> bool:
             key in theirs and _same(value, theirs[key]) for key, value in ours.items()
         )  # fmt: skip
     if isinstance(ours, list):
-        return isinstance(theirs, list) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
-    return ours == theirs or (ours != ours and theirs != theirs) or type(ours).__name__.startswith("date")
+        return (
+            isinstance(theirs, list) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+        )
+    return (
+        ours == theirs
+        or (ours != ours and theirs != theirs)
+        or type(ours).__name__.startswith("date")
+    )
 
 
 def corpus(folder: Path) -> None:
@@ -69,7 +77,10 @@ def corpus(folder: Path) -> None:
     settings = DataSettings(source="local", path=str(path), held_out_share=0.2)
     write_stories(settings, folder / "stories")
     found = [row["text"] for split in SPLITS for row in read_stories(folder / "stories", split)]
-    check(len(found) >= 3 and all(text.strip() == text != "" and text.encode() for text in found), "odd stories")
+    check(
+        len(found) >= 3 and all(text.strip() == text != "" and text.encode() for text in found),
+        "odd stories",
+    )
 
 
 def vectors(folder: Path) -> None:
@@ -88,14 +99,20 @@ def tokenizer(folder: Path) -> None:
     except InputError:
         ids = opened.encode(TEXT)
     check(all(0 <= index < len(opened) for index in ids), "an id outside the vocabulary")
-    check(all(isinstance(opened.word_of(index), str) for index in range(len(opened))), "a word that is none")
+    check(
+        all(isinstance(opened.word_of(index), str) for index in range(len(opened))),
+        "a word that is none",
+    )
     opened.decode(ids).encode()
 
 
 def gpt2(folder: Path) -> None:
     (path,) = list(folder.glob("a.tiktoken")) or [folder]
     tokens, merges = read_local(path)
-    check(all(isinstance(token, str) for token in tokens) and all(len(pair) == 2 for pair in merges), "odd parts")
+    check(
+        all(isinstance(token, str) for token in tokens) and all(len(pair) == 2 for pair in merges),
+        "odd parts",
+    )
 
 
 def _continue(model: Any, opened: Any) -> None:
@@ -107,7 +124,10 @@ def model(folder: Path) -> None:
     """A model that continues a text, or is refused."""
     opened = open_tokenizer(folder / "tokenizer.json")
     loaded, _ = load_model(folder)
-    check(all(tensor.isfinite().all() for tensor in loaded.state_dict().values()), "weights that are not finite")
+    check(
+        all(tensor.isfinite().all() for tensor in loaded.state_dict().values()),
+        "weights that are not finite",
+    )
     if loaded.vocab_size == len(opened):
         _continue(loaded, opened)
 
@@ -119,19 +139,27 @@ def export(folder: Path) -> None:
 
 def matrix(folder: Path) -> None:
     found = load_matrix(folder / "embedding.safetensors")
-    check(found.ndim == 2 and found.dtype == np.float32 and np.isfinite(found).all(), "no finite matrix")
+    check(
+        found.ndim == 2 and found.dtype == np.float32 and np.isfinite(found).all(),
+        "no finite matrix",
+    )
 
 
 def tokens(folder: Path) -> None:
     store = TokenStore(folder, "train")
     check(len(store.ids) == 0 or store.ids.max() < store.vocab_size, "an id outside the vocabulary")
-    check(store.offsets[0] == 0 and store.offsets[-1] == len(store.ids), "offsets that do not span the ids")
+    check(
+        store.offsets[0] == 0 and store.offsets[-1] == len(store.ids),
+        "offsets that do not span the ids",
+    )
     check((np.diff(store.offsets) >= 0).all(), "offsets that go back")
 
 
 def snapshot(folder: Path) -> None:
     found = Snapshots(folder, PARTS, 1.0).latest()
-    check(found is None or (isinstance(found[0], dict) and isinstance(found[1], dict)), "no snapshot")
+    check(
+        found is None or (isinstance(found[0], dict) and isinstance(found[1], dict)), "no snapshot"
+    )
 
 
 def prompt(folder: Path) -> None:
@@ -139,7 +167,9 @@ def prompt(folder: Path) -> None:
     text = (folder / "prompt.txt").read_bytes().decode("utf-8", "surrogateescape")
     settings = VocabSettings(tokenizer="words")
     opened = build_tokenizer(count_words([" ".join(WORDS)], settings), settings)
-    (continued,) = generate_text(tiny_model(len(opened)), opened, [text], SAMPLING, max_new_tokens=3)
+    (continued,) = generate_text(
+        tiny_model(len(opened)), opened, [text], SAMPLING, max_new_tokens=3
+    )
     continued.encode()
 
 
@@ -148,11 +178,16 @@ def mend_checksums(folder: Path) -> None:
     for path in folder.rglob("config.json"):
         _replace(path, {"sha256": path.with_name("model.safetensors")})
     for path in folder.rglob("sha256.json"):
-        _replace(path, {file.name: file for file in path.parent.iterdir() if file.is_file() and file != path})
+        _replace(
+            path,
+            {file.name: file for file in path.parent.iterdir() if file.is_file() and file != path},
+        )
     for path in folder.rglob("[0-9]*.json"):
         _replace(path, {"sha256": path.with_suffix(".safetensors")})
     for path in folder.glob("train.json"):
-        _replace(path, {"ids_sha256": folder / "train.ids", "offsets_sha256": folder / "train.offsets"})
+        _replace(
+            path, {"ids_sha256": folder / "train.ids", "offsets_sha256": folder / "train.offsets"}
+        )
     for path in folder.rglob("*.json"):
         _seal(path)
     for path in folder.glob("embedding.safetensors"):
@@ -173,7 +208,11 @@ def _seal(path: Path) -> None:
 def _replace(path: Path, sums: dict[str, Path]) -> None:
     content = path.read_text("utf-8", "replace")
     for key, file in sums.items():
-        content = re.sub(rf'("{re.escape(key)}": ")[0-9a-f]{{64}}"', lambda m, f=file: f'{m[1]}{sha256(f)}"', content)
+        content = re.sub(
+            rf'("{re.escape(key)}": ")[0-9a-f]{{64}}"',
+            lambda m, f=file: f'{m[1]}{sha256(f)}"',
+            content,
+        )
     path.write_text(content, "utf-8", "replace")
 
 

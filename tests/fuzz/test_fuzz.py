@@ -34,7 +34,11 @@ def test_a_few_hundred_damaged_inputs_are_refused_or_read(seeds):
 
 @pytest.mark.parametrize("place", FOUND_ONCE, ids=lambda place: place.name)
 def test_what_was_found_once_is_refused_or_read(place):
-    files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(place)): path.read_bytes()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
     for mended in (None, random.Random(3)):
         kind, said = cases.read(place.name.partition("-")[0], files, mended)
         assert kind in (cases.REFUSED, cases.READ), said

@@ -60,10 +60,22 @@ VARIANTS = {
     "model.embedding=frozen train.optimizer=adam train.accumulation=2 train.layout=stream",
 }
 ENVIRONMENT = {"bf16, no compiler": {"CXX": "no-compiler"}}
-EVALUATED = ("bf16, no compiler", "killed and resumed", "rms norm, learned positions, adam, accumulation")
+EVALUATED = (
+    "bf16, no compiler",
+    "killed and resumed",
+    "rms norm, learned positions, adam, accumulation",
+)
 AFTER = {name: ["evaluate"] for name in EVALUATED}  # stages after train
 AFTER |= {"fp32": ["evaluate", *WHOLE], "bf16": ["evaluate", "kv_bench"]}
-PRESETS = ("assignment-baseline", "word-50k", "word-10k", "gpt2-bpe", "shakespeare-bpe", "tinystories-2m", "storybook")
+PRESETS = (
+    "assignment-baseline",
+    "word-50k",
+    "word-10k",
+    "gpt2-bpe",
+    "shakespeare-bpe",
+    "tinystories-2m",
+    "storybook",
+)
 PROMPTS = ("once upon a time", "the dog")
 GENERATED = {
     "greedy": ["--greedy"],
@@ -79,7 +91,10 @@ Record = dict[str, Any]
 
 def parsed(changes: str) -> dict[str, Any]:
     """{"section.key": value}"""
-    return {name: yaml.safe_load(value) for name, _, value in (word.partition("=") for word in changes.split())}
+    return {
+        name: yaml.safe_load(value)
+        for name, _, value in (word.partition("=") for word in changes.split())
+    }
 
 
 def sha256(path: Path) -> str:
@@ -101,11 +116,20 @@ class Tree:
         return twin
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("GIT_", "DVC_", "PYTHON", "TINYLM"))}
+        environment = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("GIT_", "DVC_", "PYTHON", "TINYLM"))
+        }
         environment |= {"PYTHONPATH": str(self.path), "OMP_NUM_THREADS": "1", **more}
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=self.path, env=environment, text=True, stdout=pipe, stderr=pipe
+            [sys.executable, "-m", *words],
+            cwd=self.path,
+            env=environment,
+            text=True,
+            stdout=pipe,
+            stderr=pipe,
         )
 
     def run(self, *words: str, **more: str) -> str:
@@ -113,7 +137,9 @@ class Tree:
         running = self.start(*words, **more)
         out, errors = running.communicate()
         if running.returncode:
-            sys.exit(f"{' '.join(words)}: exit {running.returncode}\n{out[-2000:]}\n{errors[-4000:]}")
+            sys.exit(
+                f"{' '.join(words)}: exit {running.returncode}\n{out[-2000:]}\n{errors[-4000:]}"
+            )
         return out
 
     def stage(self, name: str, **more: str) -> None:
@@ -140,14 +166,20 @@ class Tree:
                 found[name] = sha256(path)
             if name == "models/model.safetensors":
                 with safe_open(path, "pt") as weights:
-                    found["state_dict"] = {key: weights.get_slice(key).get_shape() for key in sorted(weights.keys())}
+                    found["state_dict"] = {
+                        key: weights.get_slice(key).get_shape() for key in sorted(weights.keys())
+                    }
         return found
 
 
 def flat(name: str, value: Any) -> Record:
     """{"a": {"b": 1}} as {"a.b": 1}; long lists as a hash."""
     if isinstance(value, dict):
-        return {key: v for part, inner in value.items() for key, v in flat(f"{name}.{part}", inner).items()}
+        return {
+            key: v
+            for part, inner in value.items()
+            for key, v in flat(f"{name}.{part}", inner).items()
+        }
     text = json.dumps(value, sort_keys=True)
     return {name: value if len(text) < 200 else hashlib.sha256(text.encode()).hexdigest()[:16]}
 
@@ -184,8 +216,13 @@ def texts(tree: Tree) -> Record:
 def preset(tree: Tree, name: str) -> Record:
     """The first updates of a preset in its own shape, on stories written here."""
     tree.run("tinylm.cli", "preset", name, "--force")
-    stories = [json.loads(line)["text"] for line in (tree.path / "train.jsonl").read_text("utf-8").splitlines()[:150]]
-    (tree.path / "play.txt").write_text("\n".join(f"KING:\n{story}\n" for story in stories), encoding="utf-8")
+    stories = [
+        json.loads(line)["text"]
+        for line in (tree.path / "train.jsonl").read_text("utf-8").splitlines()[:150]
+    ]
+    (tree.path / "play.txt").write_text(
+        "\n".join(f"KING:\n{story}\n" for story in stories), encoding="utf-8"
+    )
     params = load_params(tree.path / "params.yaml")
     changes = parsed(
         "data.source=local data.train_stories=150 data.held_out_share=0.2 data.evaluation_stories=500 "
@@ -244,10 +281,18 @@ def differences(before: Record, after: Record) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A small pipeline in many variants, compared with a record.")
-    parser.add_argument("--tree", type=Path, default=HERE, help="the checkout to run (default: this one)")
-    parser.add_argument("--record", type=Path, default=HERE / ".golden.json", help="compared with, or written")
-    parser.add_argument("--only", action="append", default=[], help="variants whose name holds this")
+    parser = argparse.ArgumentParser(
+        description="A small pipeline in many variants, compared with a record."
+    )
+    parser.add_argument(
+        "--tree", type=Path, default=HERE, help="the checkout to run (default: this one)"
+    )
+    parser.add_argument(
+        "--record", type=Path, default=HERE / ".golden.json", help="compared with, or written"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], help="variants whose name holds this"
+    )
     options = parser.parse_args()
     old = json.loads(options.record.read_text("utf-8")) if options.record.exists() else {}
     new, failed = dict(old), False
@@ -257,11 +302,24 @@ def main() -> int:
                 continue
             start, found = time.perf_counter(), json.loads(json.dumps(run()))
             lines = differences(old[name], found) if name in old else []
-            verdict = "recorded" if name not in old else f"{len(lines)} differ" if lines else f"{len(found)} equal"
-            print(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)", *lines, sep="\n", flush=True)
+            verdict = (
+                "recorded"
+                if name not in old
+                else f"{len(lines)} differ"
+                if lines
+                else f"{len(found)} equal"
+            )
+            print(
+                f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)",
+                *lines,
+                sep="\n",
+                flush=True,
+            )
             failed = failed or bool(lines)
             new.setdefault(name, found)
-            options.record.write_text(json.dumps(new, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            options.record.write_text(
+                json.dumps(new, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+            )
     return int(failed)
 
 

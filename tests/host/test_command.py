@@ -23,13 +23,29 @@ def raising(error):
     [
         (InputError("a\nb"), 2, "error: a\nerror: b\n"),
         (CommandFailed("loss is no number"), 1, "error: loss is no number\n"),
-        (OSError(errno.ENOSPC, "No space", "x.bin"), 1, "error: no space left on the disk for x.bin (No space)"),
+        (
+            OSError(errno.ENOSPC, "No space", "x.bin"),
+            1,
+            "error: no space left on the disk for x.bin (No space)",
+        ),
         (MemoryError(), 1, "error: out of memory"),
         (RuntimeError("could not create a primitive"), 1, "error: out of memory"),
-        (RuntimeError("could not create a primitive descriptor for a matmul"), 1, "error: RuntimeError: could not"),
-        (PermissionError(errno.EACCES, "Permission denied", "runs/a"), 1, "error: runs/a: Permission denied\n"),
+        (
+            RuntimeError("could not create a primitive descriptor for a matmul"),
+            1,
+            "error: RuntimeError: could not",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "runs/a"),
+            1,
+            "error: runs/a: Permission denied\n",
+        ),
         (ZeroDivisionError("division by zero"), 1, "error: ZeroDivisionError: division by zero"),
-        (ValueError("\n  first\nsecond"), 1, "error: ValueError: first second (TINYLM_DEBUG=1 shows where)\n"),
+        (
+            ValueError("\n  first\nsecond"),
+            1,
+            "error: ValueError: first second (TINYLM_DEBUG=1 shows where)\n",
+        ),
         (ValueError(), 1, "error: ValueError: no message (TINYLM"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
@@ -68,7 +84,9 @@ def test_sigterm_ends_with_143():
         "import sys, time\nfrom tinylm.host.command import guard\n"
         "def main():\n    print('up', flush=True)\n    time.sleep(60)\nsys.exit(guard(main))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ})
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ}
+    )
     assert process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 143
@@ -89,7 +107,9 @@ def main():
     Closing()
     time.sleep(30)
 sys.exit(guard(main))"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20
+    )
     assert done.returncode == code
     assert done.stderr in ("interrupted\n", "terminated\n")
 
@@ -138,20 +158,29 @@ def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys):
 
 
 def test_an_interpreter_that_drops_documentation_strings_is_refused():
-    code = "import sys\nfrom tinylm.host.command import guard\nsys.exit(guard(lambda: print('ran')))"
+    code = (
+        "import sys\nfrom tinylm.host.command import guard\nsys.exit(guard(lambda: print('ran')))"
+    )
     for level, expected in (("-O", (0, "ran\n")), ("-OO", (2, ""))):
         done = subprocess.run([sys.executable, level, "-c", code], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == expected, done.stderr
-    assert done.stderr.startswith("error: PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need")
+    assert done.stderr.startswith(
+        "error: PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need"
+    )
 
 
 def test_a_python_without_the_packages_is_named_with_what_to_type(monkeypatch, capsys):
     def main() -> None:
         raise ModuleNotFoundError("No module named 'torch'")
 
-    monkeypatch.setattr(command, "wrong_python", lambda: "this python lacks torch; type source .venv/bin/activate")
+    monkeypatch.setattr(
+        command, "wrong_python", lambda: "this python lacks torch; type source .venv/bin/activate"
+    )
     assert command.guard(main) == 2
-    assert capsys.readouterr().err == "error: this python lacks torch; type source .venv/bin/activate\n"
+    assert (
+        capsys.readouterr().err
+        == "error: this python lacks torch; type source .venv/bin/activate\n"
+    )
     monkeypatch.setattr(command, "wrong_python", lambda: "")
     assert command.guard(main) == 1
     assert "ModuleNotFoundError: No module named 'torch'" in capsys.readouterr().err

@@ -31,7 +31,9 @@ def test_what_pip_says_is_summed_up():
 @pytest.mark.parametrize("code", [0, 3])
 def test_it_speaks_and_passes_the_exit_code_on(code, monkeypatch, capsys):
     monkeypatch.setattr(installing, "EVERY_S", 0.02)
-    shown = f"import sys, time; print('no such package', flush=True); time.sleep(0.5); sys.exit({code})"
+    shown = (
+        f"import sys, time; print('no such package', flush=True); time.sleep(0.5); sys.exit({code})"
+    )
     assert run([sys.executable, "-c", shown]) == code
     said = capsys.readouterr()
     first, *_, last = said.out.splitlines()

@@ -25,12 +25,21 @@ def dead() -> int:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
 
 
 def test_leftovers_of_dead_processes_go_and_those_of_the_living_stay(tmp_path, dead):
     ours = [f".a.b.{os.getpid()}.tmp.json", f".a.{os.getppid()}.tmp"]
-    others = ["a.json", f"a.{dead}.tmp.json", ".hidden", ".no-number.tmp", f".a.{dead}x.tmp", ".tmp"]
+    others = [
+        "a.json",
+        f"a.{dead}.tmp.json",
+        ".hidden",
+        ".no-number.tmp",
+        f".a.{dead}x.tmp",
+        ".tmp",
+    ]
     for name in (*ours, *others, f".a.b.{dead}.tmp.json", f".a.{dead}.tmp", f".tmp.{dead}.tmp.pdf"):
         (tmp_path / name).touch()
     sweep(str(tmp_path))
@@ -40,12 +49,21 @@ def test_leftovers_of_dead_processes_go_and_those_of_the_living_stay(tmp_path, d
 def test_folders_of_dead_processes_go_and_what_they_had_put_aside_comes_back(tmp_path, dead):
     """As `atomic_folder` leaves them: killed while it wrote, between its two renames, behind them."""
     ours, no_name_of_ours = f".a.{os.getpid()}.tmp-old", f".a.{dead}.tmp-kept"
-    for name in (f".written.{dead}.tmp", f".out.{dead}.tmp", f".out.{dead}.tmp-old", f".in.{dead}.tmp-old", "in", ours):
+    for name in (
+        f".written.{dead}.tmp",
+        f".out.{dead}.tmp",
+        f".out.{dead}.tmp-old",
+        f".in.{dead}.tmp-old",
+        "in",
+        ours,
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "of").write_text(name, "utf-8")
     (tmp_path / no_name_of_ours).mkdir()
     sweep(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([ours, no_name_of_ours, "in", "out"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [ours, no_name_of_ours, "in", "out"]
+    )
     assert (tmp_path / "out" / "of").read_text("utf-8") == f".out.{dead}.tmp-old"
     assert (tmp_path / "in" / "of").read_text("utf-8") == "in"
 
@@ -123,12 +141,17 @@ def test_a_lock_says_who_holds_it_since_when(tmp_path):
         assert str(caught.value) == f"vocab is already running here ({note}); wait for it or end it"
         assert lock.read_text("utf-8") == note
         lock.write_text(" \n")
-        with pytest.raises(InputError, match=r"^train is already running here \(another process\); wait"):
+        with pytest.raises(
+            InputError, match=r"^train is already running here \(another process\); wait"
+        ):
             exclusive_lock(lock, "train").__enter__()
 
 
 def test_a_lock_makes_its_folder(tmp_path):
-    with exclusive_lock(tmp_path / "a" / "b" / "lock", "train"), exclusive_lock(tmp_path / "a" / "other", "train"):
+    with (
+        exclusive_lock(tmp_path / "a" / "b" / "lock", "train"),
+        exclusive_lock(tmp_path / "a" / "other", "train"),
+    ):
         assert names(tmp_path) == ["a/b/lock", "a/other"]
 
 
@@ -162,7 +185,9 @@ def test_the_first_folder_that_refuses_is_named(tmp_path, monkeypatch):
     assert caught.value.errno == errno.EACCES
     assert caught.value.filename == str(tmp_path / "closed" / "deep" / "deeper")
     assert caught.value.strerror == "no file can be made here (Permission denied)"
-    assert [path.name for path in tried] == [f".probe.{os.getpid()}.tmp"] * 2  # a name that `sweep` knows
+    assert [path.name for path in tried] == [
+        f".probe.{os.getpid()}.tmp"
+    ] * 2  # a name that `sweep` knows
     assert names(tmp_path) == []
 
 
@@ -178,14 +203,23 @@ def test_sockets_go_elsewhere_where_their_names_would_be_too_long(tmp_path):
         "print(tempfile.gettempdir()); listener.close()"
     )
     environment = {**os.environ, "TMPDIR": str(long), "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == ["/tmp True", str(long)]
 
 
 def test_a_temporary_folder_of_any_allowed_length_is_used(monkeypatch):
-    monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: "/" + "x" * (processes.LONGEST_TEMPORARY - 1))
+    monkeypatch.setattr(
+        processes.tempfile, "gettempdir", lambda: "/" + "x" * (processes.LONGEST_TEMPORARY - 1)
+    )
     assert processes.name_sockets() == processes.tempfile.gettempdir()
-    monkeypatch.setattr(processes.tempfile, "gettempdir", lambda: "/" + "x" * processes.LONGEST_TEMPORARY)
+    monkeypatch.setattr(
+        processes.tempfile, "gettempdir", lambda: "/" + "x" * processes.LONGEST_TEMPORARY
+    )
     monkeypatch.setattr(processes, "SHORT_FOLDERS", ("/nowhere", "/none"))
-    with pytest.raises(InputError, match=r"TMPDIR = '/x+': 76 bytes; allowed: at most 75, .*/nowhere and /none cannot"):
+    with pytest.raises(
+        InputError,
+        match=r"TMPDIR = '/x+': 76 bytes; allowed: at most 75, .*/nowhere and /none cannot",
+    ):
         processes.name_sockets()

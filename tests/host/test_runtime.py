@@ -69,20 +69,30 @@ def test_time_left_is_not_judged_by_the_setting_up(monkeypatch, capsys):
     ]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (7899, "2 h 12 min")])
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (7899, "2 h 12 min")]
+)
 def test_a_duration_is_said_as_a_person_would(seconds, said):
     assert duration(seconds) == said
 
 
 @pytest.mark.parametrize("wish", [None, "77"])
 def test_stages_share_the_cores_and_bound_the_caches_before_torch_is_loaded(wish):
-    defaults = {"GOMP_SPINCOUNT": "1000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+    defaults = {
+        "GOMP_SPINCOUNT": "1000",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+        "LRU_CACHE_CAPACITY": "64",
+    }
     code = f"import os, sys, stages; print(*[os.environ[name] for name in {list(defaults)}], 'torch' in sys.modules)"
     environment = {name: value for name, value in os.environ.items() if name not in defaults}
     if wish:
         environment |= dict.fromkeys(defaults, wish)  # the user's own word stands
     shown = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
     )
     assert shown.stdout.split() == [wish or value for value in defaults.values()] + ["False"]
 
@@ -115,7 +125,12 @@ def test_elsewhere_a_line_comes_every_few_seconds(monkeypatch, capsys):
     with Progress("reading", 4000, "stories", every_s=5.0) as progress:
         assert progress.bar is None
         progress.resume(1000)
-        for seconds, amount, note in ((4.9, 500, ""), (0.1, 500, "loss 3.2"), (1.0, 500, ""), (4.0, 500, "")):
+        for seconds, amount, note in (
+            (4.9, 500, ""),
+            (0.1, 500, "loss 3.2"),
+            (1.0, 500, ""),
+            (4.0, 500, ""),
+        ):
             now[0] += seconds
             progress.advance(amount, note)
         progress.write("a line")

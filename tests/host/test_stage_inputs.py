@@ -10,7 +10,11 @@ import yaml
 from tinylm.host import stage_inputs
 from tinylm.host.command import guard
 
-PIPELINE = {"stages": {"vocab": {"params": ["data"], "deps": ["code", "one.py", "${data.path}", "data/stories"]}}}
+PIPELINE = {
+    "stages": {
+        "vocab": {"params": ["data"], "deps": ["code", "one.py", "${data.path}", "data/stories"]}
+    }
+}
 
 
 @pytest.fixture
@@ -22,7 +26,9 @@ def folder(tmp_path, monkeypatch):
     for name in ("code/a.py", "one.py", "mine.txt", "data/stories/a.json"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text("a")
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="stages.vocab"), raising=False)
+    monkeypatch.setattr(
+        sys.modules["__main__"], "__spec__", SimpleNamespace(name="stages.vocab"), raising=False
+    )
     return tmp_path
 
 

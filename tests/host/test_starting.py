@@ -18,9 +18,13 @@ def stage(folder, *, python=sys.executable, limit=None, **environment):
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | environment
+    variables = {
+        key: value for key, value in os.environ.items() if key != "PYTHONPATH"
+    } | environment
     words = [python, "-m", "stages.train"]
-    return subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, preexec_fn=lower)
+    return subprocess.run(
+        words, cwd=folder, env=variables, capture_output=True, text=True, preexec_fn=lower
+    )
 
 
 def one_line(done) -> str:
@@ -60,7 +64,9 @@ def test_stages_of_another_folder_are_refused(tmp_path, monkeypatch):
     (tmp_path / "stages").mkdir()
     done = stage(tmp_path, PYTHONPATH=str(ROOT), PYTHONSAFEPATH="1")
     assert done.returncode == 2
-    assert one_line(done) == (f"{ROOT}/stages would run, not {tmp_path}/stages; unset PYTHONSAFEPATH, and run it again")
+    assert one_line(done) == (
+        f"{ROOT}/stages would run, not {tmp_path}/stages; unset PYTHONSAFEPATH, and run it again"
+    )
     monkeypatch.chdir(ROOT)
     assert starting.wrong_folder(str(ROOT / "stages")) == ""
     monkeypatch.chdir(tmp_path / "stages")  # no stages here: the caller chose them
@@ -69,6 +75,8 @@ def test_stages_of_another_folder_are_refused(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to the limit")
 def test_too_little_memory_to_import_torch_is_one_line(tmp_path):
-    done = stage(ROOT, limit=600_000 << 10, TINYLM_DEBUG="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    done = stage(
+        ROOT, limit=600_000 << 10, TINYLM_DEBUG="0", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"
+    )
     assert done.returncode == 1
     assert one_line(done).startswith("out of memory; ")

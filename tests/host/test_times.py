@@ -23,7 +23,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def result(ids: str, temperature: float = 0.8) -> None:
-    Path("params.yaml").write_text(yaml.safe_dump({"decode": {"temperature": temperature}, "train": {"lr": 1.0}}))
+    Path("params.yaml").write_text(
+        yaml.safe_dump({"decode": {"temperature": temperature}, "train": {"lr": 1.0}})
+    )
     write_json(MADE, {"ids": ids}, sealed=True)
 
 

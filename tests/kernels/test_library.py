@@ -20,7 +20,9 @@ def library(tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
-def test_the_first_flags_that_work_are_taken_and_the_library_is_kept(library, monkeypatch, tmp_path):
+def test_the_first_flags_that_work_are_taken_and_the_library_is_kept(
+    library, monkeypatch, tmp_path
+):
     assert not library.is_compiled()
     assert library.is_at_hand()
     assert library.load().seven() == 7

@@ -8,12 +8,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tests.support.small import needs_compiler, random_model
-from tinylm.kernels.training.attention import NativeAttention
-from tinylm.kernels.training.binding import checked_ptr
-from tinylm.kernels.training.dropout import NativeAddDropout
-from tinylm.kernels.training.feed_forward import gelu
-from tinylm.kernels.training.ops import ByHand, Native
-from tinylm.kernels.training.output_loss import native_loss, output_loss
+from tinylm.kernels.train.attention import NativeAttention
+from tinylm.kernels.train.binding import checked_ptr
+from tinylm.kernels.train.dropout import NativeAddDropout
+from tinylm.kernels.train.feed_forward import gelu
+from tinylm.kernels.train.ops import ByHand, Native
+from tinylm.kernels.train.output_loss import native_loss, output_loss
 from tinylm.model.loss import token_loss
 from tinylm.model.transformer import causal_mask
 
@@ -121,13 +121,20 @@ def one_pass(model, ids) -> tuple[Tensor, Tensor]:
     with torch.autocast("cpu", LOW):
         loss = model.loss(ids[:, :-1], ids[:, 1:])
     loss.backward()
-    return loss.detach(), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    return loss.detach(), torch.cat(
+        [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    )
 
 
 @needs_compiler
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"norm": "post", "heads": 4}, {"norm_kind": "rms", "activation": "relu"}, {"norm_kind": "std"}],
+    [
+        {},
+        {"norm": "post", "heads": 4},
+        {"norm_kind": "rms", "activation": "relu"},
+        {"norm_kind": "std"},
+    ],
     ids=["pre", "post, ragged heads", "rms, relu", "std"],
 )
 def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(settings):
@@ -149,10 +156,17 @@ def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(set
 @needs_compiler
 @pytest.mark.parametrize(
     "wrong",
-    [torch.zeros(2, 3, dtype=torch.float64), torch.zeros(3, 2), torch.zeros(3, 2).T, torch.zeros(2, 3, device="meta")],
+    [
+        torch.zeros(2, 3, dtype=torch.float64),
+        torch.zeros(3, 2),
+        torch.zeros(3, 2).T,
+        torch.zeros(2, 3, device="meta"),
+    ],
     ids=["type", "shape", "order", "device"],
 )
 def test_no_kernel_is_given_other_memory_than_it_takes(wrong):
     assert checked_ptr(torch.zeros(2, 3), torch.float32, 2, 3)
-    with pytest.raises(TypeError, match=r"a kernel was given .*; allowed: torch.float32 \(2, 3\) in order on cpu"):
+    with pytest.raises(
+        TypeError, match=r"a kernel was given .*; allowed: torch.float32 \(2, 3\) in order on cpu"
+    ):
         checked_ptr(wrong, torch.float32, 2, 3)

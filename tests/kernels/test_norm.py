@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tinylm.kernels.training.ops import ByHand
+from tinylm.kernels.train.ops import ByHand
 from tinylm.model.transformer import Norm as AnyNorm
 
 KINDS = ["layer", "rms", "std"]
@@ -22,7 +22,9 @@ def reference(norm: AnyNorm, x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, norm.eps)
     if norm.kind == "rms":
         return F.rms_norm(x, x.shape[-1:], norm.gain, norm.eps)
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + norm.eps) * norm.gain + norm.bias
+    return (x - x.mean(-1, keepdim=True)) / (
+        x.std(-1, keepdim=True) + norm.eps
+    ) * norm.gain + norm.bias
 
 
 def perturbed(kind: str, eps: float = 1e-5) -> AnyNorm:
@@ -36,7 +38,13 @@ def perturbed(kind: str, eps: float = 1e-5) -> AnyNorm:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("eps", "shape", "scale"),
-    [(1e-8, (7,), 1.0), (1e-5, (5, 7), 1e-3), (0.3, (3, 5, 7), 1e4), (1e-5, (2, 3, 5, 7), 1.0), (1e-8, (5, 7), 1e4)],
+    [
+        (1e-8, (7,), 1.0),
+        (1e-5, (5, 7), 1e-3),
+        (0.3, (3, 5, 7), 1e4),
+        (1e-5, (2, 3, 5, 7), 1.0),
+        (1e-8, (5, 7), 1e4),
+    ],
 )
 def test_norm_matches_torch(shape, scale, eps, kind):
     norm = perturbed(kind, eps)
@@ -64,7 +72,10 @@ def test_gradients_of_the_norm_match_finite_differences(kind):
     norm = Norm(5, kind, 0.1).double()
     names = [name for name, _ in norm.named_parameters()]
     assert names == (["gain"] if kind == "rms" else ["gain", "bias"])
-    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in [(3, 5), *[(5,)] * len(names)]]
+    inputs = [
+        torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        for shape in [(3, 5), *[(5,)] * len(names)]
+    ]
 
     def call(x, *parameters):
         return torch.func.functional_call(norm, dict(zip(names, parameters, strict=True)), (x,))

@@ -8,19 +8,26 @@ import torch
 from torch import Tensor
 
 from tests.support.small import needs_compiler
-from tinylm.kernels.training.dropout import keep_level, new_seed
-from tinylm.kernels.training.ops import ByHand, Native
+from tinylm.kernels.train.dropout import keep_level, new_seed
+from tinylm.kernels.train.ops import ByHand, Native
 from tinylm.model.ops import REFERENCE, Reference
 from tinylm.model.transformer import causal_mask, rotations
 
 B, T, H, DH, D, INNER, V = 3, 11, 2, 5, 24, 37, 61
 NATIVE = pytest.param(Native, marks=needs_compiler)
-TOLERANCE = {"fp64": 1e-12, "fp32": 2e-6, "bf16": 0.012, "relu": 0.08}  # of a result's or gradient's length
+TOLERANCE = {
+    "fp64": 1e-12,
+    "fp32": 2e-6,
+    "bf16": 0.012,
+    "relu": 0.08,
+}  # of a result's or gradient's length
 
 
 def random_bits(seed: int, count: int) -> np.ndarray:
     """What the kernels draw, written once more: SplitMix64 (Steele, Lea and Flood 2014), four numbers of each word."""
-    words = np.arange(1, -(-count // 4) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    words = np.arange(1, -(-count // 4) + 1, dtype=np.uint64) * np.uint64(
+        0x9E3779B97F4A7C15
+    ) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     return (words ^ (words >> np.uint64(31))).view(np.int16)[:count]
@@ -37,7 +44,9 @@ def dropped(x: Tensor, dropout: float) -> Tensor:
 
 def some_mask(rows: int) -> Tensor:
     mask = causal_mask(torch.arange(T).expand(rows, T), torch.arange(T), torch.float32)
-    mask[..., 1:, 0] -= torch.linspace(0, 1, T - 1) * torch.arange(rows)[:, None, None]  # each row its own
+    mask[..., 1:, 0] -= (
+        torch.linspace(0, 1, T - 1) * torch.arange(rows)[:, None, None]
+    )  # each row its own
     return mask
 
 
@@ -54,12 +63,24 @@ TARGETS[::4] = -1
 # operation: (sizes of the tensors that get gradients, a call with them)
 CASES = {
     "attention": ([(B, T, 3, H, DH)], lambda ops, x: ops.attention(x, *like(x, 1), 0.0)),
-    "attention, a mask for each row": ([(B, T, 3, H, DH)], lambda ops, x: ops.attention(x, *like(x, B), 0.0)),
-    "attention, rotary positions": ([(B, T, 3, H, 6)], lambda ops, x: ops.attention(x, *like(x, 1), 0.0, TURNS)),
+    "attention, a mask for each row": (
+        [(B, T, 3, H, DH)],
+        lambda ops, x: ops.attention(x, *like(x, B), 0.0),
+    ),
+    "attention, rotary positions": (
+        [(B, T, 3, H, 6)],
+        lambda ops, x: ops.attention(x, *like(x, 1), 0.0, TURNS),
+    ),
     "layer norm": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "layer")),
     "rms norm": ([(B, T, D), (D,)], lambda ops, *x: ops.norm(*x, None, 1e-5, "rms")),
-    "std norm, for a product": ([(B, T, D), (D,), (D,)], lambda ops, *x: ops.norm(*x, 1e-5, "std", True)),
-    "gelu": ([(B, T, D), (INNER, D), (INNER,), (D, INNER), (D,)], lambda ops, *x: ops.feed_forward(*x, "gelu")),
+    "std norm, for a product": (
+        [(B, T, D), (D,), (D,)],
+        lambda ops, *x: ops.norm(*x, 1e-5, "std", True),
+    ),
+    "gelu": (
+        [(B, T, D), (INNER, D), (INNER,), (D, INNER), (D,)],
+        lambda ops, *x: ops.feed_forward(*x, "gelu"),
+    ),
     "relu, no bias": (
         [(B, T, D), (INNER, D), (D, INNER)],
         lambda ops, x, up, down: ops.feed_forward(x, up, None, down, None, "relu"),
@@ -73,13 +94,19 @@ CASES = {
 def results(ops, case: str, dtype: torch.dtype, autocast: bool) -> list[Tensor]:
     sizes, call = CASES[case]
     generator = torch.Generator().manual_seed(7)
-    inputs = [torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes]
+    inputs = [
+        torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes
+    ]
     if case.startswith("attention") and autocast:
         inputs = [x.bfloat16() for x in inputs]
     inputs = [x.requires_grad_() for x in inputs]
     with torch.autocast("cpu", torch.bfloat16) if autocast else contextlib.nullcontext():
         y = call(ops, *inputs)
-    y.backward(torch.randn(y.shape, generator=generator, dtype=torch.float64).to(y.dtype) if y.dim() else None)
+    y.backward(
+        torch.randn(y.shape, generator=generator, dtype=torch.float64).to(y.dtype)
+        if y.dim()
+        else None
+    )
     return [y.detach().double(), *(x.grad.double() for x in inputs)]
 
 
@@ -101,7 +128,11 @@ def test_an_operation_equals_the_reference(case, kernel, precision):
 @needs_compiler
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_native_kernels_drop_what_their_random_numbers_say(dropout):
-    ops, x, y = Native(), torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D).bfloat16().requires_grad_()
+    ops, x, y = (
+        Native(),
+        torch.randn(B, T, D, requires_grad=True),
+        torch.randn(B, T, D).bfloat16().requires_grad_(),
+    )
     qkv = torch.randn(B, T, 3, H, DH).bfloat16().requires_grad_()
 
     class Drawn(type(REFERENCE)):  # the reference with these numbers
@@ -109,7 +140,10 @@ def test_native_kernels_drop_what_their_random_numbers_say(dropout):
             return dropped(x, dropout)
 
     def each(ops, wide: bool):
-        inputs = [t.detach().double().requires_grad_() if wide else t.detach().requires_grad_() for t in (x, y, qkv)]
+        inputs = [
+            t.detach().double().requires_grad_() if wide else t.detach().requires_grad_()
+            for t in (x, y, qkv)
+        ]
         found = []
         for call in (
             lambda x, y, qkv: ops.dropout(x, dropout),
@@ -149,27 +183,36 @@ def test_torchs_own_attention_is_the_same_and_drops_while_training():
 
 def test_a_plain_output_loss_can_be_asked_for():
     hidden, weight = torch.randn(B * T, D, requires_grad=True), torch.randn(V, D)
-    found = [ops.output_loss(hidden, weight, None, TARGETS) for ops in (ByHand(loss="plain"), REFERENCE)]
+    found = [
+        ops.output_loss(hidden, weight, None, TARGETS) for ops in (ByHand(loss="plain"), REFERENCE)
+    ]
     assert torch.equal(*found)
 
 
 def kept_bytes(function) -> list[tuple[torch.Size, int]]:
     found: list[tuple[torch.Size, int]] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: found.append((t.shape, t.itemsize)) or t, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: found.append((t.shape, t.itemsize)) or t, lambda t: t
+    ):
         function()
     return found
 
 
 @needs_compiler
 def test_native_kernels_keep_less_for_the_backward_pass():
-    x, y = torch.randn(B, T, D, requires_grad=True), torch.randn(B, T, D).bfloat16().requires_grad_()
+    x, y = (
+        torch.randn(B, T, D, requires_grad=True),
+        torch.randn(B, T, D).bfloat16().requires_grad_(),
+    )
     qkv = torch.randn(B, T, 3, H, DH).bfloat16().requires_grad_()
     gain = torch.ones(D, requires_grad=True)
     ops = Native()
     with torch.autocast("cpu", torch.bfloat16):
         assert kept_bytes(lambda: ops.add_dropout(x, y, 0.3)) == []
         attention = kept_bytes(lambda: ops.attention(qkv, SCALE, some_mask(1), 0.3))
-        assert [item for item in attention if item[0][-2:] == (T, T)] == [(torch.Size((B * H, T, T)), 2)]
+        assert [item for item in attention if item[0][-2:] == (T, T)] == [
+            (torch.Size((B * H, T, T)), 2)
+        ]
         norm = kept_bytes(lambda: ops.norm(x, gain, None, 1e-5, "rms", for_product=True))
         assert [item for item in norm if item[0] == x.shape] == [(x.shape, 2)]
         assert ops.norm(x, gain, None, 1e-5, "rms").dtype == torch.float32

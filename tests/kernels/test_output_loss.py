@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tinylm.kernels.training import output_loss as module
-from tinylm.kernels.training.output_loss import output_loss
+from tinylm.kernels.train import output_loss as module
+from tinylm.kernels.train.output_loss import output_loss
 from tinylm.model import loss as plain_module
 from tinylm.model.loss import cross_entropy
 
@@ -23,7 +23,9 @@ def example(rows: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor
 
 
 def plain(hidden, weight, bias, targets):
-    return F.cross_entropy(F.linear(hidden, weight, bias), targets, ignore_index=PAD, reduction="sum")
+    return F.cross_entropy(
+        F.linear(hidden, weight, bias), targets, ignore_index=PAD, reduction="sum"
+    )
 
 
 def test_cross_entropy_matches_torch():
@@ -34,11 +36,15 @@ def test_cross_entropy_matches_torch():
     (gradient,) = torch.autograd.grad(ours, logits)
     theirs = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="sum")
     torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=0)
-    torch.testing.assert_close(gradient, torch.autograd.grad(theirs, logits)[0], rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(
+        gradient, torch.autograd.grad(theirs, logits)[0], rtol=1e-12, atol=1e-14
+    )
 
 
 def test_cross_entropy_of_a_fair_choice_is_the_logarithm_of_its_size():
-    assert cross_entropy(torch.zeros(3, V), torch.tensor([0, 1, PAD])).item() == pytest.approx(2 * math.log(V))
+    assert cross_entropy(torch.zeros(3, V), torch.tensor([0, 1, PAD])).item() == pytest.approx(
+        2 * math.log(V)
+    )
 
 
 def test_every_negative_target_is_passed_over():
@@ -68,10 +74,14 @@ def test_output_loss_matches_torch(monkeypatch, rows, with_bias):
     inputs = [t for t in (hidden, weight, bias) if t is not None]
     ours, theirs = output_loss(hidden, weight, bias, targets), plain(hidden, weight, bias, targets)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
-    for one, other in zip(torch.autograd.grad(ours * 3, inputs), torch.autograd.grad(theirs * 3, inputs), strict=True):
+    for one, other in zip(
+        torch.autograd.grad(ours * 3, inputs), torch.autograd.grad(theirs * 3, inputs), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-12)
     with torch.no_grad():
-        torch.testing.assert_close(output_loss(hidden, weight, bias, targets), theirs, rtol=1e-12, atol=0)
+        torch.testing.assert_close(
+            output_loss(hidden, weight, bias, targets), theirs, rtol=1e-12, atol=0
+        )
 
 
 @pytest.mark.parametrize("trained", [(0,), (1,), (2,), (0, 2), (1, 2)])
@@ -130,13 +140,18 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded
 
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_logits_computed_twice_change_no_bit(with_bias):
-    hidden, weight = torch.randn(600, 24, requires_grad=True), torch.randn(2500, 24, requires_grad=True)
+    hidden, weight = (
+        torch.randn(600, 24, requires_grad=True),
+        torch.randn(2500, 24, requires_grad=True),
+    )
     bias = torch.randn(2500, requires_grad=True) if with_bias else None
     targets = torch.randint(-1, 2500, (600,))
     inputs = [t for t in (hidden, weight, bias) if t is not None]
     once, again = (output_loss(hidden, weight, bias, targets, twice) for twice in (False, True))
     assert torch.equal(once, again)
-    for one, other in zip(torch.autograd.grad(once, inputs), torch.autograd.grad(again, inputs), strict=True):
+    for one, other in zip(
+        torch.autograd.grad(once, inputs), torch.autograd.grad(again, inputs), strict=True
+    ):
         assert torch.equal(one, other)
 
 
@@ -153,10 +168,15 @@ def test_a_second_backward_pass_is_refused():
 def test_one_chunk_of_logits_at_most_is_alive(precision, twice):
     chunk = module.BF16_CHUNK_ROWS if precision == "bf16" else module.CHUNK_ROWS
     rows, words = 4 * chunk, 9000
-    hidden, weight = torch.randn(rows, 64, requires_grad=True), torch.randn(words, 64, requires_grad=True)
+    hidden, weight = (
+        torch.randn(rows, 64, requires_grad=True),
+        torch.randn(words, 64, requires_grad=True),
+    )
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
     with torch.autograd.profiler.profile(profile_memory=True) as profiler, low:
         output_loss(hidden, weight, None, torch.randint(0, words, (rows,)), twice)
-    sizes = [event.nbytes() for event in profiler.kineto_results.events() if event.name() == "[memory]"]
+    sizes = [
+        event.nbytes() for event in profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
     one = chunk * words * (2 if precision == "bf16" else 4)
     assert max(itertools.accumulate(sizes)) < (0.8 if twice and precision == "fp32" else 2.0) * one

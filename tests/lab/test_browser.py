@@ -12,7 +12,7 @@ from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import Moment, build_page, tensors_of
 from tinylm.lab.facts import facts
-from tinylm.text.tokens.words import Splitter, WordTokenizer
+from tinylm.vocab.words import Splitter, WordTokenizer
 
 playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = shutil.which("chromium")
@@ -23,12 +23,17 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(scope="module")
 def content():
     torch.manual_seed(3)
-    model, earlier = random_model(VOCAB, WIDTH, heads=2, context=60), random_model(VOCAB, WIDTH, heads=2, context=60)
+    model, earlier = (
+        random_model(VOCAB, WIDTH, heads=2, context=60),
+        random_model(VOCAB, WIDTH, heads=2, context=60),
+    )
     words = [token.replace("w", "word") for token in RULE["tokens"][4:-1]]
     tokenizer = WordTokenizer([*words, HOSTILE], Splitter(lower_case=False, punctuation="attached"))
     rule = RULE | {"tokens": tokenizer.tokens, "lower_case": False, "punctuation": "attached"}
     settings = DecodeSettings(temperature=1.0, top_k=20, seed=5)
-    known = facts(model, tokenizer, settings, None, HOSTILE) | {"prompt": f"word4 unheard {HOSTILE}"}
+    known = facts(model, tokenizer, settings, None, HOSTILE) | {
+        "prompt": f"word4 unheard {HOSTILE}"
+    }
     known["heads"] = {
         "0.1": {
             "roles": [{"name": "previous token", "score": 0.4, "even": 0.1}],
@@ -70,8 +75,12 @@ def page(request, chromium, content, tmp_path):
     )
     yield tab
     assert troubles == []
-    assert {url for url in requests if not url.startswith("data:")} == {(tmp_path / "lab.html").as_uri()}
-    assert tab.evaluate("() => [localStorage.length, sessionStorage.length, document.cookie.length]") == [0, 0, 0]
+    assert {url for url in requests if not url.startswith("data:")} == {
+        (tmp_path / "lab.html").as_uri()
+    }
+    assert tab.evaluate(
+        "() => [localStorage.length, sessionStorage.length, document.cookie.length]"
+    ) == [0, 0, 0]
     assert tab.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert not tab.query_selector_all("img")
     context.close()
@@ -95,11 +104,17 @@ def write(page):
 
 
 def bars(page, kind):
-    return [bar.get_attribute("style") for bar in page.query_selector_all(f"#next-bars .bar .{kind}")]
+    return [
+        bar.get_attribute("style") for bar in page.query_selector_all(f"#next-bars .bar .{kind}")
+    ]
 
 
 def test_a_story_is_written_paused_undone_and_the_same_again(page):
-    assert words(page) == ["<sos>", "word4", *["<unk>"] * 4]  # nothing of the markup became an element
+    assert words(page) == [
+        "<sos>",
+        "word4",
+        *["<unk>"] * 4,
+    ]  # nothing of the markup became an element
     assert "unheard" in page.text_content("#unknown")
     assert page.text_content("#state").startswith("5 words")  # <unk> is one, <sos> is none
     write(page)
@@ -157,7 +172,9 @@ def test_one_writing_ends_the_one_before_it_and_its_text_stays_as_a_branch(page)
     page.click("#tour .row button")  # the tour's "Write 30 words", from the beginning
     wait(page, "write", "Write")
     assert page.evaluate("() => lab.ids.length - lab.given") in range(1, 31)
-    assert len(page.query_selector_all("#branches button")) <= 1  # none if the new text begins as the old one does
+    assert (
+        len(page.query_selector_all("#branches button")) <= 1
+    )  # none if the new text begins as the old one does
     page.fill("#prompt", "word5 word6 word7 word8")
     assert len(page.query_selector_all("#branches button")) >= 1
     page.click("#branches button")
@@ -177,7 +194,9 @@ def test_the_focus_stays_where_the_keyboard_was(page):
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.textContent") == "Next step"
     page.keyboard.press("Enter")
-    assert page.evaluate("() => lab.rules.temperature") == 1.0  # the step's temperature went with it
+    assert (
+        page.evaluate("() => lab.rules.temperature") == 1.0
+    )  # the step's temperature went with it
     page.click("#tab-next")
     assert not page.is_visible("#guide")
     page.focus("#next-bars li:nth-child(3) button")
@@ -225,9 +244,13 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
 def test_the_head_that_looks_back_at_a_name_is_named(page):
     page.fill("#prompt", "word5 word6 word5")
     page.click("#tab-heads")
-    looks = page.evaluate("() => lab.read().at(3).maps.flatMap((heads, l) => heads.map((row, h) => [row[1], l, h]))")
+    looks = page.evaluate(
+        "() => lab.read().at(3).maps.flatMap((heads, l) => heads.map((row, h) => [row[1], l, h]))"
+    )
     share, layer, head = max(looks)
-    assert f"most is layer {layer + 1}, head {head + 1} ({100 * share:.1f} %)" in page.text_content("#heads-back")
+    assert f"most is layer {layer + 1}, head {head + 1} ({100 * share:.1f} %)" in page.text_content(
+        "#heads-back"
+    )
     page.click("#story span:nth-child(3)")
     assert page.text_content("#heads-back") == "\u201cword6\u201d did not stand in the text before."
     assert "(word 2 of 3)" in page.text_content("#heads-about")
@@ -251,8 +274,13 @@ def test_beams_are_those_of_the_engine_and_drawn(page, content):
     ids = page.evaluate("() => lab.ids")
     expected = Engine(content).call("beams", ids, 4, 6, 0.0)
     rows = page.query_selector_all("#found tbody tr")
-    assert [row.query_selector("th").text_content() for row in rows[2:]] == [f"beam {i}" for i in range(1, 5)]
-    shown = [float(row.query_selector_all("td")[1].text_content().replace("\u2212", "-")) for row in rows[2:]]
+    assert [row.query_selector("th").text_content() for row in rows[2:]] == [
+        f"beam {i}" for i in range(1, 5)
+    ]
+    shown = [
+        float(row.query_selector_all("td")[1].text_content().replace("\u2212", "-"))
+        for row in rows[2:]
+    ]
     assert shown == pytest.approx([one["logProb"] for one in expected], abs=0.006)
     assert len(page.query_selector_all("#tree text")) > 12
     rows[2].query_selector("button").click()
@@ -306,7 +334,10 @@ def test_the_keyboard_reaches_everything(page):
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate("() => lab.chosen === lab.ids.length - 2")
-    assert page.get_attribute("#story", "aria-activedescendant") == f"token-{page.evaluate('() => lab.chosen')}"
+    assert (
+        page.get_attribute("#story", "aria-activedescendant")
+        == f"token-{page.evaluate('() => lab.chosen')}"
+    )
     page.keyboard.press("Escape")
     assert page.evaluate("() => lab.chosen") is None
     page.focus("#tab-tour")

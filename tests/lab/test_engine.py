@@ -8,17 +8,17 @@ import torch
 
 from tests.support.pairs import pairs
 from tests.support.small import random_model
-from tinylm.beam.search import beam_search
 from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding import filters
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.ablation import switched_off
+from tinylm.evaluate.attention_maps import look
+from tinylm.evaluate.continuations import token_log_probs
 from tinylm.lab import build
 from tinylm.lab.package import FORMATS, pack
-from tinylm.scoring.ablation import switched_off
-from tinylm.scoring.attention_maps import look
-from tinylm.scoring.continuations import token_log_probs
 
 VOCAB, WIDTH = 41, 20
 RULE = {
@@ -79,18 +79,28 @@ def test_greedy_text_far_past_the_context(model, slide, cached):
     settings = DecodeSettings(temperature=0.0, slide=slide)
     engine = engine_of(model, slide=slide)
     for ids in PROMPTS:
-        (expected,) = generate(model, [ids], settings, max_new_tokens=60, eos_id=None, banned=[0, 2, 3])
+        (expected,) = generate(
+            model, [ids], settings, max_new_tokens=60, eos_id=None, banned=[0, 2, 3]
+        )
         assert engine.call("generate", ids, 60, {"eos": None}, cached) == expected.ids
 
 
 @pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (2, 0.6), (5, 1.0), (10, 0.0)])
 def test_beams(model, engine, width, alpha):
-    rules = {"width": width, "max_new_tokens": 25, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
+    rules = {
+        "width": width,
+        "max_new_tokens": 25,
+        "eos_id": 1,
+        "banned": [0, 2, 3],
+        "length_penalty": alpha,
+    }
     for ids in PROMPTS:
         (expected,) = beam_search(model, [ids], n_best=width, **rules)
         found = engine.call("beams", ids, width, 25, alpha)
         assert [one["ids"] for one in found] == [one.ids for one in expected]
-        assert [one["score"] for one in found] == pytest.approx([one.score for one in expected], abs=1e-4)
+        assert [one["score"] for one in found] == pytest.approx(
+            [one.score for one in expected], abs=1e-4
+        )
 
 
 def test_a_seed_gives_one_text_and_another_seed_another(engine):
@@ -100,11 +110,27 @@ def test_a_seed_gives_one_text_and_another_seed_another(engine):
 
 
 @pytest.mark.parametrize(
-    "rules", [{"topK": 3}, {"topP": 0.5}, {"topK": 7, "topP": 0.8}, {"penalty": 1.7}, {"temperature": 0.3}, {}], ids=str
+    "rules",
+    [
+        {"topK": 3},
+        {"topP": 0.5},
+        {"topK": 7, "topP": 0.8},
+        {"penalty": 1.7},
+        {"temperature": 0.3},
+        {},
+    ],
+    ids=str,
 )
 def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
     """The bars, against the filters of tinylm; then drawn 4,000 times, against the bars."""
-    rules = {"temperature": 1.3, "topK": 0, "topP": 1.0, "penalty": 1.0, "banned": [0, 2, 3], "eos": 1} | rules
+    rules = {
+        "temperature": 1.3,
+        "topK": 0,
+        "topP": 1.0,
+        "penalty": 1.0,
+        "banned": [0, 2, 3],
+        "eos": 1,
+    } | rules
     ids = [0, 5, 9, 5]
     with decoding_mode(model):
         logits = Session(model, [ids]).next_logits()
@@ -113,11 +139,17 @@ def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
     scores = filters.ban(filters.penalise_repeats(logits, seen, rules["penalty"]), rules["banned"])
     kept, places = filters.top_k(scores, rules["topK"])
     scaled = filters.top_p(filters.scale(kept, rules["temperature"]), rules["topP"])
-    expected = torch.zeros(VOCAB, dtype=torch.float64).scatter_(0, places[0], torch.softmax(scaled[0], -1))
-    shown = engine.call("(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)", ids, rules)
+    expected = torch.zeros(VOCAB, dtype=torch.float64).scatter_(
+        0, places[0], torch.softmax(scaled[0], -1)
+    )
+    shown = engine.call(
+        "(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)", ids, rules
+    )
     after = np.array([shown["after"][str(i)] for i in range(VOCAB)])
     assert np.allclose(after, expected.numpy(), atol=1e-6)
-    assert shown["cut"] == pytest.approx(1 - sum(shown["before"][str(i)] for i in shown["kept"]), abs=1e-9)
+    assert shown["cut"] == pytest.approx(
+        1 - sum(shown["before"][str(i)] for i in shown["kept"]), abs=1e-9
+    )
     drawn = engine.call(
         "(ids, rules) => { const chances = nextChances(Float32Array.from(logits(ids)), ids, rules);"
         "const next = randomNumbers(3); const counts = Array(41).fill(0);"
@@ -126,7 +158,9 @@ def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
         rules,
     )
     spread = np.sqrt(4000 * after * (1 - after))
-    assert (np.abs(np.array(drawn) - 4000 * after) <= 5 * spread + 2).all()  # 2: what is rare is not normal
+    assert (
+        np.abs(np.array(drawn) - 4000 * after) <= 5 * spread + 2
+    ).all()  # 2: what is rare is not normal
     assert not np.array(drawn)[after == 0].any()
 
 
@@ -134,7 +168,10 @@ def test_a_head_switched_off_adds_nothing(model, engine):
     ids = [0, 5, 9, 7]
     with switched_off(model, 1, 2), decoding_mode(model):
         expected = Session(model, [ids]).next_logits()[0].numpy()
-    found = engine.call("(ids) => { model.off.add('1.2'); const z = logits(ids); model.off.clear(); return z; }", ids)
+    found = engine.call(
+        "(ids) => { model.off.add('1.2'); const z = logits(ids); model.off.clear(); return z; }",
+        ids,
+    )
     assert np.abs(np.array(found) - expected).max() <= 1e-4 * np.abs(expected).max()
     assert engine.call("logits", ids) != found
 
@@ -147,7 +184,16 @@ def test_a_session_that_becomes_another_text_reads_only_what_is_new(engine):
         return [Array.from(session.next()), logits(ids), session.seen.length];
       });
     }"""
-    steps = [[0, 5, 9], [0, 5], [0, 5, 7, 8], [0, 5, 7, 8], [4, 5], [0, *range(4, 34)], [0, *range(4, 33)], [0, 5]]
+    steps = [
+        [0, 5, 9],
+        [0, 5],
+        [0, 5, 7, 8],
+        [0, 5, 7, 8],
+        [4, 5],
+        [0, *range(4, 34)],
+        [0, *range(4, 33)],
+        [0, 5],
+    ]
     for (found, fresh, seen), ids in zip(engine.call(code, steps), steps, strict=True):
         assert found == fresh
         assert 0 < seen <= min(len(ids), 17)
@@ -158,7 +204,9 @@ def test_the_page_computes_with_the_weights_that_pack_says(model, matrices):
     """A model with the page's rounded weights gives the page's logits."""
     kept = pack(build.tensors_of(model), matrices)[2]
     rounded = random_model(VOCAB, WIDTH, heads=4)
-    rounded.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in kept.items()})
+    rounded.load_state_dict(
+        {name: torch.from_numpy(np.array(values)) for name, values in kept.items()}
+    )
     engine = engine_of(model, matrices)
     with decoding_mode(rounded):
         expected = Session(rounded, [[0, 5, 9]]).next_logits()[0].numpy()

@@ -6,19 +6,35 @@ from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.facts import NOT_MEASURED, SINK, facts
 from tinylm.lab.making import moment_name
-from tinylm.reporting.sources import Run
-from tinylm.text.tokens.words import Splitter, WordTokenizer
+from tinylm.report.sources import Run
+from tinylm.vocab.words import Splitter, WordTokenizer
 
 TOKENIZER = WordTokenizer((f"w{i}" for i in range(37)), Splitter(True, "drop"))
 ROLES = [
-    {"role": "same word", "layer": "2", "head": "1", "score": "0.5", "baseline": "0.4", "claimed": "False"},
-    {"role": "previous token", "layer": "1", "head": "3", "score": "0.7", "baseline": "0.1", "claimed": "True"},
+    {
+        "role": "same word",
+        "layer": "2",
+        "head": "1",
+        "score": "0.5",
+        "baseline": "0.4",
+        "claimed": "False",
+    },
+    {
+        "role": "previous token",
+        "layer": "1",
+        "head": "3",
+        "score": "0.7",
+        "baseline": "0.1",
+        "claimed": "True",
+    },
 ]
 ABLATION = [{"layer": "1", "head": "3", "loss_increase": "0.25", "low": "0.2", "high": "0.3"}]
 
 
 def known(run):
-    return facts(random_model(41, 20), TOKENIZER, DecodeSettings(temperature=0.7, top_k=9), run, "A title")
+    return facts(
+        random_model(41, 20), TOKENIZER, DecodeSettings(temperature=0.7, top_k=9), run, "A title"
+    )
 
 
 def run_of(ours, counted):
@@ -36,7 +52,11 @@ def test_roles_and_costs_are_those_of_the_run():
     assert found["heads"]["1.0"] == {"roles": []}
     assert found["head"] == [0, 2]  # the one whose role stands out most is shown first
     assert found["perplexity"] == 2.5
-    assert (found["prompt"], found["rules"]["temperature"], found["rules"]["topK"]) == ("two dogs", 0.7, 9)
+    assert (found["prompt"], found["rules"]["temperature"], found["rules"]["topK"]) == (
+        "two dogs",
+        0.7,
+        9,
+    )
 
 
 @pytest.mark.parametrize(("ours", "counted", "warned"), [(2.5, 14.0, False), (15.0, 14.0, True)])

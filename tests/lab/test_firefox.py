@@ -18,7 +18,7 @@ from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import build_page
 from tinylm.lab.facts import facts
-from tinylm.text.tokens.words import Splitter, WordTokenizer
+from tinylm.vocab.words import Splitter, WordTokenizer
 
 BROWSER = shutil.which("firefox-esr") or shutil.which("firefox")
 IDS = [3, 9, 4, 17, 8]  # five: with seven the compiler chose otherwise and did no harm

@@ -50,13 +50,23 @@ class _Tags(html.parser.HTMLParser):
 def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
     page = page_of()
     tags = _Tags(page).tags
-    addresses = [value for _, attrs in tags for key, value in attrs.items() if key in ("src", "href", "action")]
+    addresses = [
+        value
+        for _, attrs in tags
+        for key, value in attrs.items()
+        if key in ("src", "href", "action")
+    ]
     assert addresses == ["data:,"]
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", bundle("app.js"))
     assert not re.search(
-        r"fetch\(|XMLHttpRequest|WebSocket|innerHTML|insertAdjacentHTML|localStorage|eval\(", bundle("app.js")
+        r"fetch\(|XMLHttpRequest|WebSocket|innerHTML|insertAdjacentHTML|localStorage|eval\(",
+        bundle("app.js"),
     )
-    policy = next(attrs["content"] for _, attrs in tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        attrs["content"]
+        for _, attrs in tags
+        if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'; ")
     for element in ("style", 'script type="module"'):
         text = re.search(rf"<{element}>(.*?)</{element.split()[0]}>", page, re.DOTALL)[1]
@@ -87,10 +97,15 @@ def test_every_byte_survives_the_page():
     assert to_bytes(text).decode("windows-1252", "ignore")  # what a browser reads
     context = MiniRacer()
     context.eval(bundle("package.js"))
-    assert bytes(json.loads(context.eval(f"JSON.stringify(Array.from(bytesOf({json.dumps(text)})))"))) == data
+    assert (
+        bytes(json.loads(context.eval(f"JSON.stringify(Array.from(bytesOf({json.dumps(text)})))")))
+        == data
+    )
 
 
-@pytest.mark.parametrize(("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])])
+@pytest.mark.parametrize(
+    ("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
+)
 def test_moments_are_held_as_long_as_they_fit(monkeypatch, room, held):
     model = random_model(VOCAB, WIDTH)
     moments = [build.Moment(name, build.tensors_of(model)) for name in "abc"]
@@ -98,13 +113,18 @@ def test_moments_are_held_as_long_as_they_fit(monkeypatch, room, held):
     one = len(build.build_page(model, RULE, FACTS, moments[:1])) - alone
     monkeypatch.setattr(build, "PAGE_BYTES", alone + room * one + 400)
     page = build.build_page(model, RULE, FACTS, moments)
-    assert [moment["name"] for moment in Engine(page).facts["moments"]] == [*held, "the trained model"]
+    assert [moment["name"] for moment in Engine(page).facts["moments"]] == [
+        *held,
+        "the trained model",
+    ]
     assert len(page) <= build.PAGE_BYTES or not held
 
 
 def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
     monkeypatch.setattr(build, "MAX_PARAMETERS", 1000)
-    with pytest.raises(InputError, match=r"has [\d,]+ parameters; allowed in a page: at most 1,000"):
+    with pytest.raises(
+        InputError, match=r"has [\d,]+ parameters; allowed in a page: at most 1,000"
+    ):
         page_of()
 
 
@@ -131,7 +151,9 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
     assert main(["lab", "-o", "out/story.html"]) == 0
     assert "out/story.html: 0.1 MB" in capsys.readouterr().out
     engine = Engine((tmp_path / "out/story.html").read_bytes())
-    assert engine.call("tokenizer.encode", 'the cat said, "hello')[:2] == engine.call("tokenizer.encode", "the cat")
+    assert engine.call("tokenizer.encode", 'the cat said, "hello')[:2] == engine.call(
+        "tokenizer.encode", "the cat"
+    )
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
 
 

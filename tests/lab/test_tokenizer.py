@@ -8,8 +8,8 @@ from py_mini_racer import MiniRacer
 
 from tinylm.lab.build import rule_of
 from tinylm.lab.page.bundle import bundle
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.tokenizer import make_tokenizer, open_tokenizer
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import make_tokenizer, open_tokenizer
 
 TRAIN = [
     'Once upon a time, Lily\'s red-haired friend said: "Hello, (big) dog!" '
@@ -45,7 +45,9 @@ def call(context, code):
     return json.loads(context.eval(f"JSON.stringify({code})"))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(str(value) for value in kind.values()))
+@pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: "-".join(str(value) for value in kind.values())
+)
 def test_ids_unknown_words_and_texts(engine, tmp_path, kind):
     settings = VocabSettings(**({"punctuation": "drop"} | kind))
     tokenizer, _ = make_tokenizer(settings, lambda: TRAIN)

@@ -37,7 +37,13 @@ def head_by_head(attention: SelfAttention, x: torch.Tensor) -> tuple[torch.Tenso
 
 @pytest.mark.parametrize(
     ("inner", "heads", "widths"),
-    [(300, 8, [38] * 4 + [37] * 4), (12, 3, [4, 4, 4]), (7, 7, [1] * 7), (5, 1, [5]), (7, 3, [3, 2, 2])],
+    [
+        (300, 8, [38] * 4 + [37] * 4),
+        (12, 3, [4, 4, 4]),
+        (7, 7, [1] * 7),
+        (5, 1, [5]),
+        (7, 3, [3, 2, 2]),
+    ],
 )
 def test_head_widths_share_the_columns_out(inner, heads, widths):
     assert head_widths(inner, heads) == widths
@@ -75,7 +81,11 @@ def test_attention_matches_torch(exact, width, heads, bias):
     torch.testing.assert_close(maps[0], weights, rtol=1e-12, atol=1e-12)
     y.square().sum().backward()
     reference.square().sum().backward()
-    pairs = [(x, z), (ours.qkv.weight, theirs.in_proj_weight), (ours.out.weight, theirs.out_proj.weight)]
+    pairs = [
+        (x, z),
+        (ours.qkv.weight, theirs.in_proj_weight),
+        (ours.out.weight, theirs.out_proj.weight),
+    ]
     if bias:
         pairs += [(ours.qkv.bias, theirs.in_proj_bias), (ours.out.bias, theirs.out_proj.bias)]
     for one, other in pairs:
@@ -84,9 +94,12 @@ def test_attention_matches_torch(exact, width, heads, bias):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
-    ("width", "heads", "head_width"), [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)]
+    ("width", "heads", "head_width"),
+    [(300, 8, None), (300, 8, 37), (19, 5, None), (19, 17, None), (7, 3, 11)],
 )
-def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(exact, width, heads, head_width, bias):
+def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
+    exact, width, heads, head_width, bias
+):
     inner = heads * head_width if head_width else width
     kind = RaggedSelfAttention if inner % heads else SelfAttention
     attention = exact(perturbed(kind(width, inner, heads, bias, bias)))
@@ -123,6 +136,8 @@ def test_the_columns_of_a_head_hold_all_that_it_adds(exact, kind, heads):
     x, parts = torch.randn(B, T, 21, dtype=torch.float64), []
     whole, weight = attention(x, mask()) - attention.out.bias, attention.out.weight.detach().clone()
     for head in range(heads):
-        attention.out.weight.data.zero_()[:, attention.columns(head)] = weight[:, attention.columns(head)]
+        attention.out.weight.data.zero_()[:, attention.columns(head)] = weight[
+            :, attention.columns(head)
+        ]
         parts.append(attention(x, mask()) - attention.out.bias)
     torch.testing.assert_close(sum(parts), whole, rtol=1e-10, atol=1e-10)

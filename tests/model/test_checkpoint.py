@@ -33,7 +33,13 @@ def resign(folder):
     "settings",
     [
         {"positions": "learned", "norm_kind": "rms", "tied_output": True, "output_bias": True},
-        {"positions": "none", "norm_kind": "std", "tied_output": False, "output_bias": True, "final_norm": False},
+        {
+            "positions": "none",
+            "norm_kind": "std",
+            "tied_output": False,
+            "output_bias": True,
+            "final_norm": False,
+        },
     ],
     ids=["learned-rms-tied", "none-std-untied"],
 )
@@ -52,7 +58,10 @@ def test_a_model_comes_back_bit_for_bit(saved):
     assert not loaded.training
     assert config["layout"] == "stories"
     assert loaded.settings == model.settings
-    assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in model.state_dict().items())
+    assert all(
+        torch.equal(loaded.state_dict()[name], tensor)
+        for name, tensor in model.state_dict().items()
+    )
     assert sorted(p.name for p in folder.iterdir()) == ["config.json", "model.safetensors"]
 
 
@@ -80,7 +89,9 @@ def test_a_flipped_bit_is_found(saved, place):
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"model\.safetensors: its SHA-256 .* run dvc repro -f -s train"):
+    with pytest.raises(
+        InputError, match=r"model\.safetensors: its SHA-256 .* run dvc repro -f -s train"
+    ):
         load_model(saved[0])
 
 
@@ -151,7 +162,20 @@ def spoil(tensors):
         with_tensors(halve),
         with_tensors(spoil),
     ],
-    ids=["empty", "cut", "2^63", "pickle", "zip", "shape", "overlap", "extra", "missing", "transposed", "fp16", "nan"],
+    ids=[
+        "empty",
+        "cut",
+        "2^63",
+        "pickle",
+        "zip",
+        "shape",
+        "overlap",
+        "extra",
+        "missing",
+        "transposed",
+        "fp16",
+        "nan",
+    ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name_even_under_the_right_hash(saved, damage):
     damage(saved[0] / "model.safetensors")
@@ -195,7 +219,10 @@ def test_a_config_of_another_kind_is_refused_by_name(saved, content):
 
 
 def test_settings_that_do_not_fit_the_width_are_bad_input(saved):
-    with pytest.raises(InputError, match=r"^params.yaml: model\.heads = 4; allowed: at most the embedding's width 3"):
+    with pytest.raises(
+        InputError,
+        match=r"^params.yaml: model\.heads = 4; allowed: at most the embedding's width 3",
+    ):
         new_model(saved[1].settings, torch.randn(31, 3))
 
 
@@ -237,7 +264,10 @@ def both(tensors):
             one("blocks.1.norm2.gain", lambda tensor: tensor[:3].clone()),
             "tensor blocks.1.norm2.gain is (3,) torch.float32; allowed: (19,) torch.float32",
         ),
-        (one("final_norm.bias", lambda tensor: tensor / 0), "tensor final_norm.bias holds a value that is not finite"),
+        (
+            one("final_norm.bias", lambda tensor: tensor / 0),
+            "tensor final_norm.bias holds a value that is not finite",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_with_its_remedy(saved, change, problem):
@@ -284,7 +314,9 @@ def test_the_config_says_what_was_saved(saved):
 
 def test_tensors_of_any_layout_are_saved(tmp_path, new_model):
     model = new_model().float()
-    model.final_norm.gain.data = torch.randn(19, 2)[:, 0]  # not contiguous: the library would refuse it
+    model.final_norm.gain.data = torch.randn(19, 2)[
+        :, 0
+    ]  # not contiguous: the library would refuse it
     save_model(tmp_path, model)
     assert torch.equal(load_model(tmp_path)[0].final_norm.gain, model.final_norm.gain)
 
@@ -296,7 +328,9 @@ def test_files_that_differ_from_their_folders_sums_are_refused(saved, name):
     load_model(folder)
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(InputError, match=rf"{name}: its SHA-256 is not .* and run dvc repro -f -s train$"):
+    with pytest.raises(
+        InputError, match=rf"{name}: its SHA-256 is not .* and run dvc repro -f -s train$"
+    ):
         load_model(folder)
 
 
@@ -305,7 +339,9 @@ def test_a_config_of_another_kind_is_refused_with_its_remedy(saved):
     path.write_text("[]")
     with pytest.raises(InputError) as caught:
         load_model(saved[0])
-    assert str(caught.value) == f"{path}: not the config of a model; rm {path} and run dvc repro train"
+    assert (
+        str(caught.value) == f"{path}: not the config of a model; rm {path} and run dvc repro train"
+    )
 
 
 def test_every_problem_of_settings_and_width_is_said(saved, new_settings):
@@ -313,7 +349,10 @@ def test_every_problem_of_settings_and_width_is_said(saved, new_settings):
     with pytest.raises(InputError) as caught:
         new_model(settings, torch.randn(31, 1))
     lines = str(caught.value).splitlines()
-    assert [line.partition(" = ")[0] for line in lines] == ["params.yaml: model.heads", "params.yaml: model.norm_kind"]
+    assert [line.partition(" = ")[0] for line in lines] == [
+        "params.yaml: model.heads",
+        "params.yaml: model.norm_kind",
+    ]
     path = saved[0] / "config.json"
     config = json.loads(path.read_text()) | {"width": 1}
     config["model"] = dataclasses.asdict(settings)
@@ -329,7 +368,9 @@ def test_a_vocabulary_is_asked_for_where_the_model_knows_one(tmp_path, new_model
     with pytest.raises(InputError, match=r"config\.json is missing: run dvc repro train$"):
         check_vocabulary(models, vocab)
     save_model(models, new_model().float())
-    check_vocabulary(str(models), vocab)  # trained on no vocabulary that is known: nothing to compare
+    check_vocabulary(
+        str(models), vocab
+    )  # trained on no vocabulary that is known: nothing to compare
     save_model(models, new_model().float(), tokenizer_sha256="0" * 64)
     with pytest.raises(InputError, match=r"tokenizer\.json is missing: run dvc repro vocab$"):
         check_vocabulary(models, vocab)

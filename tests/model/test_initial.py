@@ -9,7 +9,14 @@ from torch import nn
 from tests.support.pairs import pairs
 from tinylm.model.transformer import TinyLM
 
-SHAPE = {"layers": 8, "heads": 4, "feed_forward": 256, "context": 97, "positions": "learned", "output_bias": True}
+SHAPE = {
+    "layers": 8,
+    "heads": 4,
+    "feed_forward": 256,
+    "context": 97,
+    "positions": "learned",
+    "output_bias": True,
+}
 VOCAB, WIDTH = 499, 64
 
 
@@ -38,7 +45,9 @@ def test_scaled_weights_start_at_the_stated_sizes(new_settings):
         elif name != "embedding":
             wanted = 0.5**0.5 if name == "positions" else parameter.shape[1] ** -0.5
             if name.endswith(("attention.out.weight", "down.weight")):
-                wanted /= 4.0  # sqrt(2 N): the 16 branches that add to the residual stream keep its size
+                wanted /= (
+                    4.0  # sqrt(2 N): the 16 branches that add to the residual stream keep its size
+                )
             assert parameter.std().item() == pytest.approx(wanted, rel=0.05), name
 
 
@@ -47,7 +56,9 @@ def test_xavier_weights_are_uniform_by_both_fans(new_settings):
         if name.endswith("bias"):
             assert parameter.eq(0).all()
         elif parameter.dim() == 2 and name != "embedding":
-            for matrix in parameter.chunk(3 if "qkv" in name else 1):  # query, key and value are a matrix each
+            for matrix in parameter.chunk(
+                3 if "qkv" in name else 1
+            ):  # query, key and value are a matrix each
                 theirs = nn.init.xavier_uniform_(torch.empty(matrix.shape))
                 assert uniform(matrix, math.sqrt(6 / sum(matrix.shape))), name
                 assert matrix.std().item() == pytest.approx(theirs.std().item(), rel=0.05)
@@ -70,7 +81,9 @@ def test_torchs_weights_are_those_of_its_layers(new_settings):
 @pytest.mark.parametrize("init", ["scaled", "xavier", "torch"])
 def test_the_given_vectors_are_kept(new_settings, init):
     torch.manual_seed(3)
-    assert torch.equal(made(new_settings, init=init).embedding, torch.manual_seed(3) and torch.randn(VOCAB, WIDTH))
+    assert torch.equal(
+        made(new_settings, init=init).embedding, torch.manual_seed(3) and torch.randn(VOCAB, WIDTH)
+    )
 
 
 @pytest.mark.parametrize("init", ["scaled", "xavier", "torch"])
@@ -88,7 +101,9 @@ def first_loss(settings, spread: float = 1.0, vocab: int = 997, width: int = 64)
     return (logits.logsumexp(-1) - logits.mean(-1)).mean().item()
 
 
-@pytest.mark.parametrize(("norm", "tied", "spread"), pairs(["pre", "post"], [True, False], [1e-3, 1.0, 30.0]))
+@pytest.mark.parametrize(
+    ("norm", "tied", "spread"), pairs(["pre", "post"], [True, False], [1e-3, 1.0, 30.0])
+)
 def test_the_first_loss_is_close_to_that_of_guessing(new_settings, norm, tied, spread):
     shape = {"layers": 3, "heads": 4, "feed_forward": 128, "context": 33}
     settings = new_settings(**shape, norm=norm, final_norm=norm == "pre", tied_output=tied)
@@ -97,9 +112,20 @@ def test_the_first_loss_is_close_to_that_of_guessing(new_settings, norm, tied, s
 
 def test_the_first_loss_of_torchs_weights_is_a_sixth_of_a_nat_above_guessing(new_settings):
     """Logits of a normed state under an untied layer uniform within 1 / sqrt(D) have variance 1/3: ln V + 1/6."""
-    shape = {"layers": 6, "heads": 8, "feed_forward": 256, "context": 64, "norm": "post", "activation": "relu"}
-    settings = new_settings(**shape, init="torch", qkv_bias=False, tied_output=False, output_bias=True)
+    shape = {
+        "layers": 6,
+        "heads": 8,
+        "feed_forward": 256,
+        "context": 64,
+        "norm": "post",
+        "activation": "relu",
+    }
+    settings = new_settings(
+        **shape, init="torch", qkv_bias=False, tied_output=False, output_bias=True
+    )
     assert first_loss(settings) == pytest.approx(math.log(997) + 1 / 6, abs=0.02)
-    xavier = new_settings(**shape, init="xavier", qkv_bias=False, tied_output=False, output_bias=True)
+    xavier = new_settings(
+        **shape, init="xavier", qkv_bias=False, tied_output=False, output_bias=True
+    )
     variance = 64 * (6 / (997 + 64)) / 3
     assert first_loss(xavier) == pytest.approx(math.log(997) + variance / 2, abs=0.01)

@@ -32,8 +32,13 @@ def test_cached_logits_equal_uncached(new_model, ids, heads, norm, chunks):
 
 @pytest.mark.parametrize("positions", ["sinusoids", "learned", "rotary", "none"])
 @pytest.mark.parametrize(("norm_kind", "norm"), [("layer", "pre"), ("rms", "pre"), ("std", "post")])
-def test_cached_logits_equal_uncached_in_every_kind_of_model(new_model, ids, positions, norm_kind, norm):
-    for output in ({"tied_output": True, "output_bias": True}, {"tied_output": False, "output_bias": True}):
+def test_cached_logits_equal_uncached_in_every_kind_of_model(
+    new_model, ids, positions, norm_kind, norm
+):
+    for output in (
+        {"tied_output": True, "output_bias": True},
+        {"tied_output": False, "output_bias": True},
+    ):
         kind = {"positions": positions, "norm_kind": norm_kind, "norm": norm, "head_width": 6}
         model = new_model(**kind, qkv_bias=False, **output)
         torch.testing.assert_close(cached(model, ids, [5, 1, 1, 4, 1, 1]), model(ids), **TOLERANCE)
@@ -47,7 +52,9 @@ def test_a_cache_smaller_than_the_context_serves_as_well(new_model, ids):
 def test_positions_start_at_zero_where_none_are_given(new_model, ids):
     model = new_model()
     cache = model.new_cache(5)
-    torch.testing.assert_close(model.logits(model.hidden(ids[:, :6], cache=cache)), model(ids[:, :6]), **TOLERANCE)
+    torch.testing.assert_close(
+        model.logits(model.hidden(ids[:, :6], cache=cache)), model(ids[:, :6]), **TOLERANCE
+    )
     step = model.hidden(ids[:, 6:7], torch.full((5, 1), 6), cache)
     torch.testing.assert_close(model.logits(step), model(ids[:, :7])[:, 6:], **TOLERANCE)
 
@@ -78,7 +85,9 @@ def test_rows_of_unequal_length_go_on_each_at_its_own_position(new_model, ids):
     for _ in range(4):
         logits = step(model, cache, ids, lengths)
         for row, length in enumerate(lengths):
-            torch.testing.assert_close(logits[row], model(ids[row : row + 1, : length + 1])[0, -1], **TOLERANCE)
+            torch.testing.assert_close(
+                logits[row], model(ids[row : row + 1, : length + 1])[0, -1], **TOLERANCE
+            )
         lengths = [length + 1 for length in lengths]
 
 
@@ -92,7 +101,9 @@ def test_select_takes_rows_again_and_again(new_model, ids):
     picked[2, 8] = (picked[2, 8] + 1) % 31  # two copies of one row go on with different tokens
     logits = step(model, cache, picked, own)
     for row, length in enumerate(own):
-        torch.testing.assert_close(logits[row], model(picked[row : row + 1, : length + 1])[0, -1], **TOLERANCE)
+        torch.testing.assert_close(
+            logits[row], model(picked[row : row + 1, : length + 1])[0, -1], **TOLERANCE
+        )
     assert not torch.allclose(logits[1], logits[2])
 
 
@@ -125,7 +136,9 @@ def test_put_replaces_some_rows_by_those_of_another_cache(new_model, ids):
     lengths[1], lengths[4] = 2, 11
     logits = step(model, cache, changed, lengths)
     for row, length in enumerate(lengths):
-        torch.testing.assert_close(logits[row], model(changed[row : row + 1, : length + 1])[0, -1], **TOLERANCE)
+        torch.testing.assert_close(
+            logits[row], model(changed[row : row + 1, : length + 1])[0, -1], **TOLERANCE
+        )
 
 
 def test_leftovers_past_a_rows_position_are_never_read(new_model, ids):
@@ -149,4 +162,6 @@ def test_a_cache_takes_the_models_precision_and_counts_its_bytes(new_model):
     model = new_model(layers=3, heads=5)
     cache = model.new_cache(7, 11)
     assert cache.keys[0].dtype == torch.float64
-    assert cache.nbytes == 3 * 2 * 7 * 5 * 11 * 4 * 8  # layers, keys and values, rows, heads, slots, width, bytes
+    assert (
+        cache.nbytes == 3 * 2 * 7 * 5 * 11 * 4 * 8
+    )  # layers, keys and values, rows, heads, slots, width, bytes

@@ -64,5 +64,7 @@ def test_moments_are_checked_against_their_folders_sums_and_come_to_the_device(k
     assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
     assert {p.device.type for _, model in found for p in model.parameters()} == {"meta"}
     (folder / "moments" / "2.safetensors").write_bytes(b"no weights")
-    with pytest.raises(InputError, match=r"2\.safetensors: its SHA-256 is not .* and run dvc repro -f -s train$"):
+    with pytest.raises(
+        InputError, match=r"2\.safetensors: its SHA-256 is not .* and run dvc repro -f -s train$"
+    ):
         list(load_moments(folder))

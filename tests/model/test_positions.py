@@ -31,7 +31,9 @@ def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
     table = rotations(40, 8).double()[None]
     generator = torch.Generator().manual_seed(1)
     query, key, value = torch.randn(3, 2, 8, generator=generator, dtype=torch.float64)
-    everywhere = turned(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[0]  # at each of 40 places
+    everywhere = turned(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[
+        0
+    ]  # at each of 40 places
     scores = torch.einsum("thd,shd->hts", everywhere[:, 0], everywhere[:, 1])
     for distance in (0, 1, 17):
         along = scores.diagonal(distance, 1, 2)
@@ -46,11 +48,14 @@ def test_pairs_are_turned_by_the_papers_angles():
     row = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]).expand(1, 1, 3, 1, 6)
     found = turned(row, table[None, 1000:])[0, 0, 0, 0]
     angles = [1000 / 10000 ** (2 * pair / 6) for pair in range(3)]
-    assert found.tolist() == pytest.approx([*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5)
+    assert found.tolist() == pytest.approx(
+        [*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5
+    )
 
 
 @pytest.mark.parametrize(
-    ("heads", "head_width", "fits"), [(3, 4, True), (3, 5, False), (2, None, True), (5, None, False)]
+    ("heads", "head_width", "fits"),
+    [(3, 4, True), (3, 5, False), (2, None, True), (5, None, False)],
 )
 def test_rotary_positions_want_heads_of_equal_and_even_width(heads, head_width, fits):
     settings = model_settings(positions="rotary", heads=heads, head_width=head_width)

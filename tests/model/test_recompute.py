@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import needs_compiler
-from tinylm.kernels.training.ops import ByHand, Native
+from tinylm.kernels.train.ops import ByHand, Native
 from tinylm.model.recompute import RunRecomputing, recompute, recompute_counts
 
 VARIANTS = [
@@ -14,15 +14,29 @@ VARIANTS = [
     {"dropout": 0.3, "norm": "post", "heads": 4},
     {"embedding": "frozen", "dropout": 0.2},
     {"embedding": "frozen", "norm": "post", "tied_output": False},
-    {"dropout": 0.3, "norm_kind": "rms", "positions": "learned", "tied_output": False, "output_bias": True},
+    {
+        "dropout": 0.3,
+        "norm_kind": "rms",
+        "positions": "learned",
+        "tied_output": False,
+        "output_bias": True,
+    },
     {"dropout": 0.3, "norm_kind": "std", "positions": "none", "norm": "post", "qkv_bias": False},
     {"dropout": 0.3, "positions": "rotary", "head_width": 6},
-    {"embedding": "frozen", "norm": "post", "positions": "learned", "output_bias": True, "heads": 1},
+    {
+        "embedding": "frozen",
+        "norm": "post",
+        "positions": "learned",
+        "output_bias": True,
+        "heads": 1,
+    },
 ]
 
 
 def autocast(precision: str):
-    return contextlib.nullcontext() if precision == "fp32" else torch.autocast("cpu", torch.bfloat16)
+    return (
+        contextlib.nullcontext() if precision == "fp32" else torch.autocast("cpu", torch.bfloat16)
+    )
 
 
 def one_step(model, ids, precision: str):
@@ -41,13 +55,17 @@ def one_step(model, ids, precision: str):
 @pytest.mark.parametrize(
     ("settings", "precision", "kept"),
     [
-        pytest.param(settings, precision, kept, marks=needs_compiler if precision == "native bf16" else ())
+        pytest.param(
+            settings, precision, kept, marks=needs_compiler if precision == "native bf16" else ()
+        )
         for number, settings in enumerate(VARIANTS)
         for offset, precision in enumerate(("fp32", "bf16", "native bf16"))
         for kept in [("blocks", "blocks+loss", "sqrt")[(number + offset) % 3]]
     ],
 )
-def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_model, ids, settings, precision, kept):
+def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
+    new_model, ids, settings, precision, kept
+):
     loss = "twice" if kept == "blocks+loss" else "chunked"
     ops = Native(loss=loss) if precision == "native bf16" else ByHand(loss=loss)
     steps = []
@@ -68,7 +86,11 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(new_mode
 
 
 def test_the_last_block_of_all_and_of_a_group_is_computed_once_less():
-    assert [recompute_counts(4, kept) for kept in ("none", "blocks", "blocks+loss")] == [[0] * 4, [1, 1, 1, 0], [1] * 4]
+    assert [recompute_counts(4, kept) for kept in ("none", "blocks", "blocks+loss")] == [
+        [0] * 4,
+        [1, 1, 1, 0],
+        [1] * 4,
+    ]
     assert [recompute_counts(layers, "sqrt") for layers in (1, 3, 4, 5)] == [
         [0],
         [1, 1, 0],
@@ -101,7 +123,9 @@ def test_groups_of_blocks_keep_fewer_inputs(new_model, ids):
         with torch.autograd.profiler.profile(profile_memory=True) as profiler:
             loss = model.loss(ids, ids)
         assert loss.requires_grad  # and so all that it keeps is alive
-        sizes[on] = sum(e.nbytes() for e in profiler.kineto_results.events() if e.name() == "[memory]")
+        sizes[on] = sum(
+            e.nbytes() for e in profiler.kineto_results.events() if e.name() == "[memory]"
+        )
         del loss
     assert sizes["sqrt"] < sizes["blocks"] < sizes["none"]
 

@@ -24,7 +24,12 @@ accepted = functools.partial(accepts, "model", MODEL, ModelSettings)
 def test_numbers_are_taken_up_to_the_ends_of_their_range(key):
     low, high = RANGES[key]
     step = 1 if isinstance(low, int) else 1e-9
-    assert [accepted(key, value) for value in (low, high, low - step, high + step)] == [True, True, False, False]
+    assert [accepted(key, value) for value in (low, high, low - step, high + step)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert accepted(key, None) == (key == "head_width")
 
 

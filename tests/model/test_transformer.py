@@ -9,7 +9,13 @@ from tinylm.model.transformer import Block, TinyLM, sinusoids
 PAD = 2  # any id: what fills a row after its end
 VARIANTS = [
     *(
-        {"norm": norm, "activation": activation, "qkv_bias": bias, "attention_bias": bias, "feed_forward_bias": bias}
+        {
+            "norm": norm,
+            "activation": activation,
+            "qkv_bias": bias,
+            "attention_bias": bias,
+            "feed_forward_bias": bias,
+        }
         for norm, activation, bias in [
             ("pre", "gelu", True),
             ("pre", "relu", False),
@@ -20,7 +26,13 @@ VARIANTS = [
     {"final_norm": False},
     {"norm": "post", "final_norm": False, "tied_output": False},
     {"norm_kind": "rms", "norm_eps": 1e-8, "positions": "none", "heads": 1, "tied_output": False},
-    {"norm_kind": "std", "norm_eps": 1e-6, "norm": "post", "positions": "learned", "output_bias": True},
+    {
+        "norm_kind": "std",
+        "norm_eps": 1e-6,
+        "norm": "post",
+        "positions": "learned",
+        "output_bias": True,
+    },
     {"tied_output": False, "output_bias": True, "qkv_bias": False},
     {"positions": "learned", "attention_bias": False},
     {"positions": "none", "feed_forward_bias": False, "embedding": "frozen", "output_bias": True},
@@ -68,7 +80,9 @@ def torch_norm(norm: nn.Module, x: torch.Tensor, settings: ModelSettings) -> tor
         return F.layer_norm(x, x.shape[-1:], norm.gain, norm.bias, settings.norm_eps)
     if settings.norm_kind == "rms":
         return F.rms_norm(x, x.shape[-1:], norm.gain, settings.norm_eps)
-    return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + settings.norm_eps) * norm.gain + norm.bias
+    return (x - x.mean(-1, keepdim=True)) / (
+        x.std(-1, keepdim=True) + settings.norm_eps
+    ) * norm.gain + norm.bias
 
 
 def torch_block(block: Block, x: torch.Tensor, settings: ModelSettings) -> torch.Tensor:
@@ -79,7 +93,13 @@ def torch_block(block: Block, x: torch.Tensor, settings: ModelSettings) -> torch
     def attend(x: torch.Tensor) -> torch.Tensor:
         x = x.transpose(0, 1)  # (T, B, D)
         no_bias = None, None, False, 0.0
-        weights = attention.qkv.weight, attention.qkv.bias, *no_bias, attention.out.weight, attention.out.bias
+        weights = (
+            attention.qkv.weight,
+            attention.qkv.bias,
+            *no_bias,
+            attention.out.weight,
+            attention.out.bias,
+        )
         return F.multi_head_attention_forward(
             x, x, x, x.shape[-1], settings.heads, *weights, attn_mask=mask, need_weights=False
         )[0].transpose(0, 1)
@@ -143,7 +163,9 @@ def test_model_matches_torch(new_model, ids, settings):
     targets = torch.randint(0, 31, ids.shape)
     targets[1, 3:] = -1
     loss = model.loss(ids, targets)
-    reference = F.cross_entropy(theirs.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum")
+    reference = F.cross_entropy(
+        theirs.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+    )
     torch.testing.assert_close(loss, reference, rtol=1e-12, atol=0)
     torch.testing.assert_close(model.token_loss(ids, targets).sum(), reference, rtol=1e-12, atol=0)
     loss.backward()
@@ -151,7 +173,9 @@ def test_model_matches_torch(new_model, ids, settings):
     for (key, mine), wanted in zip(
         learned.items(), torch.autograd.grad(reference, list(learned.values())), strict=True
     ):
-        torch.testing.assert_close(mine.grad, wanted, rtol=1e-9, atol=1e-9, msg=lambda text, key=key: f"{key}: {text}")
+        torch.testing.assert_close(
+            mine.grad, wanted, rtol=1e-9, atol=1e-9, msg=lambda text, key=key: f"{key}: {text}"
+        )
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=name)
@@ -166,7 +190,9 @@ def test_future_tokens_do_not_change_past_logits(new_model, ids, settings):
         assert not torch.allclose(after[:, cut:], before[:, cut:], atol=1e-3)
 
 
-@pytest.mark.parametrize(("positions", "differs"), [("sinusoids", True), ("learned", True), ("none", False)])
+@pytest.mark.parametrize(
+    ("positions", "differs"), [("sinusoids", True), ("learned", True), ("none", False)]
+)
 def test_order_is_seen_where_there_are_positions(new_model, positions, differs):
     model = new_model(layers=1, positions=positions)
     one, other = model(torch.tensor([[5, 9, 7, 11], [9, 7, 5, 11]]))[:, -1]
@@ -197,7 +223,9 @@ def test_padded_targets_add_nothing_to_loss_and_gradient(new_model, ids):
         filled[:, :6] = part
     losses = [model.loss(*short), model.loss(*wide)]
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)
-    for one, other in zip(*(torch.autograd.grad(x, list(model.parameters())) for x in losses), strict=True):
+    for one, other in zip(
+        *(torch.autograd.grad(x, list(model.parameters())) for x in losses), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
@@ -217,7 +245,9 @@ def test_the_scale_of_the_input_vectors_is_saved_with_the_weights(new_model, ids
 
 def test_a_frozen_embedding_stays_and_the_rest_learns(new_model, ids):
     for tied in (True, False):
-        model = new_model(embedding="frozen", tied_output=tied, output_bias=True, positions="learned")
+        model = new_model(
+            embedding="frozen", tied_output=tied, output_bias=True, positions="learned"
+        )
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
         model.loss(ids, ids).backward()
         assert model.embedding.grad is None
@@ -281,11 +311,15 @@ def test_more_heads_than_columns_want_a_head_width(new_settings):
 def test_an_unbiased_deviation_wants_two_columns(new_settings):
     settings = new_settings(heads=1, norm_kind="std")
     assert settings.problems_with_width(2) == []
-    assert settings.problems_with_width(1) == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]
+    assert settings.problems_with_width(1) == [
+        "model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"
+    ]
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=name)
 def test_the_state_of_a_model_is_its_parameters_and_the_scale_of_its_vectors(new_model, settings):
     """What saved models hold: no table that follows from the settings."""
     model = new_model(**settings)
-    assert set(model.state_dict()) == {key for key, _ in model.named_parameters()} | {"embedding_scale"}
+    assert set(model.state_dict()) == {key for key, _ in model.named_parameters()} | {
+        "embedding_scale"
+    }

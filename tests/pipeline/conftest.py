@@ -22,11 +22,13 @@ def fresh(tmp_path_factory) -> Clone:
 def first_repro(folder: Path) -> None:
     """A copy in `folder`, its first whole `dvc repro`, which is noted, and a commit."""
     clone = new_clone(folder / "clone")
-    clone.run(sys.executable, "-m", "tinylm.reporting.offline_page", ".dvc/plots_page.html")
+    clone.run(sys.executable, "-m", "tinylm.report.offline_page", ".dvc/plots_page.html")
     clone.dvc("config", "--quiet", "--local", "plots.html_template", "plots_page.html")
     first = clone.repro()
     clone.commit("first run")
-    (folder / "first.json").write_text(json.dumps({"text": first.text, "commands": first.commands}), encoding="utf-8")
+    (folder / "first.json").write_text(
+        json.dumps({"text": first.text, "commands": first.commands}), encoding="utf-8"
+    )
 
 
 @pytest.fixture(scope="session")

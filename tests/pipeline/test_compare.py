@@ -17,7 +17,9 @@ def lab(clone):
 
 def compare(lab, *words):
     """(what is printed, the JSON)"""
-    done = lab.run(sys.executable, "-m", "tinylm.cli", "compare", *words, "--json", "runs/found.json")
+    done = lab.run(
+        sys.executable, "-m", "tinylm.cli", "compare", *words, "--json", "runs/found.json"
+    )
     assert "Traceback" not in done.stderr
     return done.stdout, json.loads((lab.path / "runs/found.json").read_text(encoding="utf-8"))
 
@@ -27,7 +29,13 @@ def test_the_same_files_are_the_same_run(lab):
     assert "Nothing that decides a figure here differs." in text
     findings = found["against_first"]["workspace"]["findings"]
     assert {finding["verdict"] for finding in findings.values()} == {"equal"}
-    assert set(findings) == {"perplexity", "raw_bits_per_byte", "bits_per_byte", "bleu4", "minimal_pairs"}
+    assert set(findings) == {
+        "perplexity",
+        "raw_bits_per_byte",
+        "bits_per_byte",
+        "bleu4",
+        "minimal_pairs",
+    }
 
 
 def test_runs_of_other_seeds_are_not_said_to_differ(lab):
@@ -44,7 +52,9 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
     assert [run["name"] for run in found["runs"]] == ["HEAD", "rate", "seed"]
     against = found["against_first"]["rate"]
     finding = against["findings"]["perplexity"]
-    own = lab.json("data/figures/seeds.json")["seeds"]  # each with the losses of its stories, from stage seed_score
+    own = lab.json("data/figures/seeds.json")[
+        "seeds"
+    ]  # each with the losses of its stories, from stage seed_score
     assert against["seeds"] == {"first": sorted([*own, 5]), "second": [1]}
     assert finding["seeds_give"]["seeds"] == len(own) + 1
     assert finding["low"] < finding["difference"] < finding["high"]

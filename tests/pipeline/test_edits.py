@@ -20,12 +20,21 @@ from tests.support.reruns import STAGES
 from tests.support.stages import ORDER, plant, small_params
 from tinylm.base import closure
 from tinylm.base.config import InputError
-from tinylm.training.snapshot import Snapshots
+from tinylm.train.snapshot import Snapshots
 
-EACH = pytest.mark.parametrize(("file", "old", "new", "stages"), EDITS, ids=[row[0] for row in EDITS])
+EACH = pytest.mark.parametrize(
+    ("file", "old", "new", "stages"), EDITS, ids=[row[0] for row in EDITS]
+)
 # What a stage's closure takes of tinylm/host: names through which no result passes.
 OF_HOST = {
-    "command": {"CommandFailed", "Interrupted", "guard", "is_out_of_memory", "one_line", "signals_noted"},
+    "command": {
+        "CommandFailed",
+        "Interrupted",
+        "guard",
+        "is_out_of_memory",
+        "one_line",
+        "signals_noted",
+    },
     "loggers": {"Logger", "open_logger"},
     "memory": {"note_workers", "own_peak_mib"},
     "processes": {"check_writable", "exclusive_lock", "name_sockets"},
@@ -79,7 +88,9 @@ def tree(tmp_path_factory):
 
 
 @EACH
-def test_an_edit_reruns_what_depends_on_it_and_refuses_a_killed_run(tree, tmp_path, pipeline, file, old, new, stages):
+def test_an_edit_reruns_what_depends_on_it_and_refuses_a_killed_run(
+    tree, tmp_path, pipeline, file, old, new, stages
+):
     def begun():
         return Snapshots(tmp_path, {"code": closure.code_sha256("stages/train.py")}, 1.0)
 
@@ -93,14 +104,26 @@ def test_an_edit_reruns_what_depends_on_it_and_refuses_a_killed_run(tree, tmp_pa
             assert begun().latest() is not None
     finally:
         (tree / file).write_bytes(before)
-    assert {name for name, stage in pipeline["stages"].items() if covers(deps(stage), file)} == set(stages.split())
+    assert {name for name, stage in pipeline["stages"].items() if covers(deps(stage), file)} == set(
+        stages.split()
+    )
 
 
 def test_the_edits_are_of_every_room_that_stages_use():
-    rooms = {"/".join(path.split("/")[:2]) for path in closure.closure(*(f"stages/{name}.py" for name in STAGES))}
+    rooms = {
+        "/".join(path.split("/")[:2])
+        for path in closure.closure(*(f"stages/{name}.py" for name in STAGES))
+    }
     rooms = {room for room in rooms if not room.startswith("stages/")}
     assert rooms <= {"/".join(file.split("/")[:2]) for file, *_ in EDITS}
-    assert {Path(file).suffix for file, *_ in EDITS} >= {".py", ".cpp", ".h", ".yaml", ".css", ".typ"}
+    assert {Path(file).suffix for file, *_ in EDITS} >= {
+        ".py",
+        ".cpp",
+        ".h",
+        ".yaml",
+        ".css",
+        ".typ",
+    }
 
 
 def test_no_result_passes_through_what_stages_take_of_host():
@@ -110,7 +133,9 @@ def test_no_result_passes_through_what_stages_take_of_host():
         if path.endswith(".py"):
             for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tinylm.host."):
-                    found.setdefault(str(node.module).rpartition(".")[2], set()).update(a.name for a in node.names)
+                    found.setdefault(str(node.module).rpartition(".")[2], set()).update(
+                        a.name for a in node.names
+                    )
     assert found == OF_HOST
 
 
@@ -138,7 +163,11 @@ def test_every_file_that_a_stage_opens_is_one_it_depends_on(tmp_path, pipeline):
             path = Path(line)
             if path.suffix == ".pyc":
                 path = path.parents[1] / f"{path.name.partition('.')[0]}.py"
-            if path.is_relative_to(ROOT) and path.is_file() and not path.is_relative_to(ROOT / ".venv"):
+            if (
+                path.is_relative_to(ROOT)
+                and path.is_file()
+                and not path.is_relative_to(ROOT / ".venv")
+            ):
                 files.add(path.relative_to(ROOT).as_posix())
         # the rules of params.yaml read more; they decide whether a stage runs, not what it writes
         named = deps(pipeline["stages"][command.split()[0]])
@@ -159,13 +188,19 @@ def killed(base, clone):
     weights = clone.path / "models/model.safetensors"
     tools = clone.path.parent / f"{clone.path.name}.bin"
     shutil.copy(clone.path / TIMES, clone.path.parent)
-    clone.run(sys.executable, str(tools / "kill_at.py"), "stages.train", code=-9, KILL_BEFORE=str(weights))
+    clone.run(
+        sys.executable, str(tools / "kill_at.py"), "stages.train", code=-9, KILL_BEFORE=str(weights)
+    )
     shutil.copytree(clone.path / "runs/train", clone.path.parent / "runs")
     return clone
 
 
-@pytest.mark.parametrize(("file", "old", "new", "stages"), EDITS[::3], ids=[row[0] for row in EDITS[::3]])
-def test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refused(killed, base, file, old, new, stages):
+@pytest.mark.parametrize(
+    ("file", "old", "new", "stages"), EDITS[::3], ids=[row[0] for row in EDITS[::3]]
+)
+def test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refused(
+    killed, base, file, old, new, stages
+):
     """As it is done: `dvc status`, and stage train started again."""
     before = edited(killed.path / file, old, new)
     shutil.copy(killed.path.parent / Path(TIMES).name, killed.path / TIMES)
@@ -180,7 +215,9 @@ def test_after_an_edit_dvc_reruns_a_finished_pipeline_and_a_killed_run_is_refuse
     assert {name.partition("@")[0] for name in status} == set(stages.split()) | always
     if "train" in stages.split():
         # where the machine uses the kernels, those of edited C++ are others too
-        assert (done.returncode, "but since then: code changed" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "but since then: code changed" in done.stderr) == (2, True), (
+            done.stderr
+        )
     else:
         assert (done.returncode, "resumed after update" in done.stdout) == (0, True)
         weights = "models/model.safetensors"

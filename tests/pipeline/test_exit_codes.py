@@ -62,8 +62,18 @@ def stage(name: str, *files: str, same: tuple[str, ...] = ()) -> Case:
 
 STAGES = (
     stage("download", same=("data/stories/train.jsonl", "metrics/download.json")),
-    stage("vocab", same=("data/vocab/tokenizer.json", "data/tokens/train.ids", "metrics/vocab.json")),
-    stage("train", same=("models/model.safetensors", "models/config.json", "metrics/train.json", "plots/loss.csv")),
+    stage(
+        "vocab", same=("data/vocab/tokenizer.json", "data/tokens/train.ids", "metrics/vocab.json")
+    ),
+    stage(
+        "train",
+        same=(
+            "models/model.safetensors",
+            "models/config.json",
+            "metrics/train.json",
+            "plots/loss.csv",
+        ),
+    ),
     stage("evaluate", same=("metrics/evaluate.json", "data/evaluate/samples.csv")),
     stage("beam_bench"),
     stage("kv_bench"),
@@ -94,9 +104,16 @@ COMMANDS = (
     Case("tinylm.cli record --ledger", same=("docs/ledger.yaml",)),
     Case("tinylm.cli study short", ("docs/studies/short.json",)),
     Case("tinylm.cli publish me/it --license mit", ("exports/me/it/README.md",), code=1),
-    Case("tinylm.cli publish me/it --dry-run", ("exports/me/it/README.md", "exports/me/it/model.safetensors")),
-    Case("tinylm.cli export ex", same=("ex/model.safetensors", "ex/config.json", "ex/tokenizer.json")),
-    Case("tinylm.cli import given --models m --vocab v.json", same=("m/model.safetensors", "v.json")),
+    Case(
+        "tinylm.cli publish me/it --dry-run",
+        ("exports/me/it/README.md", "exports/me/it/model.safetensors"),
+    ),
+    Case(
+        "tinylm.cli export ex", same=("ex/model.safetensors", "ex/config.json", "ex/tokenizer.json")
+    ),
+    Case(
+        "tinylm.cli import given --models m --vocab v.json", same=("m/model.safetensors", "v.json")
+    ),
     Case("tinylm.cli standin big --stories 300", same=("big/train.txt", "big/validation.txt")),
     Case("tinylm.cli.stage_deps", same=("dvc.yaml",), makes_anew=False, silent=True),
     Case("tinylm.cli.verify", silent=True),
@@ -121,7 +138,9 @@ def place(clone):
     studies.write_text(STUDY, encoding="utf-8")
     preset = clone.path / "tinylm/presets/storybook.yaml"
     text = preset.read_text("utf-8")
-    ours = re.sub("held_out_share: [0-9.]+", f"held_out_share: {SMALL['data.held_out_share']}", text)
+    ours = re.sub(
+        "held_out_share: [0-9.]+", f"held_out_share: {SMALL['data.held_out_share']}", text
+    )
     assert ours != text
     preset.write_text(ours, encoding="utf-8")  # so that the study's tokens are ours
     clone.run("git", "commit", "-q", "--allow-empty", "-m", "once more")
@@ -133,7 +152,9 @@ def place(clone):
 def without(place, case: Case) -> Iterator[dict[str, bytes]]:
     """The command's files, taken away for a while; yields what they held."""
     names = case.files + case.same
-    held = {name: (place.path / name).read_bytes() for name in names if (place.path / name).is_file()}
+    held = {
+        name: (place.path / name).read_bytes() for name in names if (place.path / name).is_file()
+    }
     if case.makes_anew:
         for name in set(held) - {PARAMS}:
             (place.path / name).unlink()
@@ -207,22 +228,34 @@ def test_a_lost_standard_output_stops_no_work(place, case, output):
 @pytest.mark.parametrize("case", ALL, ids=NAMES)
 def test_where_no_file_can_be_written_the_command_fails_and_leaves_none(place, case):
     """Files of more than 16 bytes are refused by the system, as on a full disk."""
-    (place.path / ".dvc/tmp/rwlock").unlink(missing_ok=True)  # a killed DVC's, which mend_lock would have to write
+    (place.path / ".dvc/tmp/rwlock").unlink(
+        missing_ok=True
+    )  # a killed DVC's, which mend_lock would have to write
     with without(place, case) as held:
         running = start(place, case, "", limit=16)
         errors = running.communicate()[1]
         writes = bool(case.files + case.same)
-        keeps_a_cache = case.words.startswith(("tinylm.cli compare", "tinylm.cli plan"))  # DVC's of the experiments
+        keeps_a_cache = case.words.startswith(
+            ("tinylm.cli compare", "tinylm.cli plan")
+        )  # DVC's of the experiments
         assert running.returncode == (1 if writes or keeps_a_cache else case.code), errors
         assert "Traceback" not in errors
         if writes:
             assert errors.splitlines()[-1].startswith("error: "), errors
-            left = [name for name in case.files + case.same if (place.path / name).is_file() and name != PARAMS]
-            assert [name for name in left if (place.path / name).read_bytes() != held.get(name)] == []
+            left = [
+                name
+                for name in case.files + case.same
+                if (place.path / name).is_file() and name != PARAMS
+            ]
+            assert [
+                name for name in left if (place.path / name).read_bytes() != held.get(name)
+            ] == []
         assert temporary(place) == []
 
 
-@pytest.mark.parametrize(("case", "share"), list(zip(ALL, itertools.cycle([0.5, 0.5, 0.9, 0.9])))[::2], ids=NAMES[::2])
+@pytest.mark.parametrize(
+    ("case", "share"), list(zip(ALL, itertools.cycle([0.5, 0.5, 0.9, 0.9])))[::2], ids=NAMES[::2]
+)
 def test_ctrl_c_leaves_whole_files_and_says_so(place, case, share):
     with without(place, case) as held:
         begun = time.monotonic()
@@ -239,7 +272,11 @@ def test_ctrl_c_leaves_whole_files_and_says_so(place, case, share):
             if running.returncode == case.code:
                 whole(place, case, held)
             for name in set(case.same) & set(after):  # the old one, the new one or none
-                found = (place.path / name).read_bytes() if (place.path / name).exists() else after[name]
+                found = (
+                    (place.path / name).read_bytes()
+                    if (place.path / name).exists()
+                    else after[name]
+                )
                 assert found in (after[name], held.get(name)), name
             assert temporary(place) == []
         shutil.rmtree(place.path / "runs/train", ignore_errors=True)

@@ -21,7 +21,9 @@ def written(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in files
-        if not path.name.startswith(".") and "_time" not in path.name and "pictures" not in path.parts
+        if not path.name.startswith(".")
+        and "_time" not in path.name
+        and "pictures" not in path.parts
     }
 
 
@@ -48,7 +50,15 @@ def test_a_killed_stage_leaves_no_partial_file(copy, base, stage, missing, there
 def test_the_next_repro_ends_with_the_same_bytes(copy, base):
     found = copy.repro()
     assert found.unchanged == {"download", "vocab"}
-    assert {"train", "evaluate", "beam_bench", "kv_bench", "accum_run", "accum_sweep", "ckpt_bench"} < found.ran
+    assert {
+        "train",
+        "evaluate",
+        "beam_bench",
+        "kv_bench",
+        "accum_run",
+        "accum_sweep",
+        "ckpt_bench",
+    } < found.ran
     assert copy.metrics() == base.metrics()
     assert written(copy.path) == written(base.path)
     assert copy.repro().commands == ["report"]

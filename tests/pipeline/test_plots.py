@@ -51,10 +51,22 @@ def test_the_charts_are_drawn_in_a_browser(pages, tmp_path):
     import matplotlib.image
 
     picture = tmp_path / "page.png"
-    words = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    words += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=15000", "--window-size=1000,3000"]
+    words = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    words += [
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--virtual-time-budget=15000",
+        "--window-size=1000,3000",
+    ]
     page = pages["compared"].as_uri()
-    dom = subprocess.run([*words, "--dump-dom", page], capture_output=True, text=True, timeout=120).stdout
+    dom = subprocess.run(
+        [*words, "--dump-dom", page], capture_output=True, text=True, timeout=120
+    ).stdout
     assert dom.count('class="marks"') >= len(TITLES)
     subprocess.run([*words, f"--screenshot={picture}", page], capture_output=True, timeout=120)
     pixels = matplotlib.image.imread(picture)[..., :3]

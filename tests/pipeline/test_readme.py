@@ -17,7 +17,9 @@ from tinylm.studies.study_plan import read_studies
 
 ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
-NAMES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMES = sorted(
+    str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+)
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 
 # Fast, and harmless in a throw-away copy: these are run. All others are checked to be possible.
@@ -28,7 +30,12 @@ RUN = (
     ("tinylm", "preset", "--list")
 )  # fmt: skip
 # Slow, or they change the machine: what else stands here by a pattern and is not run.
-SHELL = (r"git clone \S+( \S+)?", r"cd \S+", r"source \.venv/bin/activate", r"(xdg-)?open report/(index|lab)\.html")
+SHELL = (
+    r"git clone \S+( \S+)?",
+    r"cd \S+",
+    r"source \.venv/bin/activate",
+    r"(xdg-)?open report/(index|lab)\.html",
+)
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -38,7 +45,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 def commands(page: str) -> list[str]:
     """The commands of the bash blocks, one a line, without comments and blank lines."""
-    lines = [line for language, text in blocks(page) if language == "bash" for line in text.splitlines()]
+    lines = [
+        line for language, text in blocks(page) if language == "bash" for line in text.splitlines()
+    ]
     return [command for line in lines if (command := shlex.join(shlex.split(line, comments=True)))]
 
 
@@ -75,7 +84,9 @@ def problem(words: list[str], stages: list[str]) -> str | None:
         changed = [word.partition("=")[0] for word in rest if re.fullmatch(r"\w+\.\w+=.*", word)]
         keys = {f"{section}.{key}" for section, values in PARAMS.items() for key in values}
         named = stages_of(rest[1:]) if rest[0] == "repro" else []
-        unknown = [key for key in changed if key not in keys] + [name for name in named if name not in stages]
+        unknown = [key for key in changed if key not in keys] + [
+            name for name in named if name not in stages
+        ]
         return f"unknown: {', '.join(unknown)}" if unknown else None
     if tool == "tinylm":
         if len(rest) == 1 and rest[0] in PURPOSES:  # named, not typed
@@ -90,13 +101,17 @@ def problem(words: list[str], stages: list[str]) -> str | None:
         name = getattr(arguments, "name", None)
         return None if not known or name is None or name in known else f"no {rest[0]} {name}"
     if tool == "make":
-        made = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+        made = re.findall(
+            r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
         missing = [word for word in stages_of(rest) if word not in made]
         return f"no target {', '.join(missing)}" if missing else None
     if tool == "python" and rest[:1] == ["-m"]:
         return None if importlib.util.find_spec(rest[1]) else f"no module {rest[1]}"
     if tool == "pytest":
-        missing = [word for word in stages_of(rest) if not (ROOT / word.partition("::")[0]).exists()]
+        missing = [
+            word for word in stages_of(rest) if not (ROOT / word.partition("::")[0]).exists()
+        ]
         return f"missing: {', '.join(missing)}" if missing else None
     known = any(re.fullmatch(pattern, shlex.join(words)) for pattern in SHELL)
     return None if known else "neither run nor known: add it to RUN or SHELL"
@@ -144,14 +159,18 @@ def test_links_lead_somewhere(name):
     wrong = []
     for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[name]):
         target, _, anchor = link.partition("#")
-        page = ROOT / name if not target else (ROOT / name).parent / target  # read from where the page lies
+        page = (
+            ROOT / name if not target else (ROOT / name).parent / target
+        )  # read from where the page lies
         if "://" not in link and (not page.exists() or (anchor and anchor not in anchors(page))):
             wrong.append(link)
     assert wrong == []
 
 
 def test_the_index_leads_to_every_page():
-    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")} - {"README.md"}
+    pages = {name.removeprefix("docs/") for name in NAMES if name.startswith("docs/")} - {
+        "README.md"
+    }
     assert pages <= set(re.findall(r"\]\(([^)\s]+)\)", PAGES["docs/README.md"]))
     assert "](docs/README.md)" in PAGES["README.md"]
 
@@ -162,11 +181,17 @@ def test_readme_is_short():
 
 def test_the_way_through_the_code_is_as_long_as_it_says():
     """At most 12 files, each row of ARCHITECTURE.md: | number | `file` | lines | what |, lines within a tenth."""
-    rows = re.findall(r"^\| \d+ \| `(\S+)` \| ([\d,]+) \|", PAGES["ARCHITECTURE.md"], flags=re.MULTILINE)
-    counted = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name, _ in rows}
+    rows = re.findall(
+        r"^\| \d+ \| `(\S+)` \| ([\d,]+) \|", PAGES["ARCHITECTURE.md"], flags=re.MULTILINE
+    )
+    counted = {
+        name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name, _ in rows
+    }
     assert 0 < len(rows) <= 12
     assert [
-        (name, said, counted[name]) for name, said in rows if abs(int(said) - counted[name]) > counted[name] / 10
+        (name, said, counted[name])
+        for name, said in rows
+        if abs(int(said) - counted[name]) > counted[name] / 10
     ] == []
 
 
@@ -177,7 +202,8 @@ def test_what_each_goal_takes_is_as_long_as_it_says():
     for row in table.splitlines()[1:]:
         goal, named, lines = (cell.strip() for cell in row.strip("|").split("|"))
         own = {
-            name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in re.findall(r"`(\S+)`", named)
+            name: len((ROOT / name).read_text(encoding="utf-8").splitlines())
+            for name in re.findall(r"`(\S+)`", named)
         }
         read = read | own if named.startswith("the ") else own
         assert abs(int(lines) - sum(read.values())) <= sum(read.values()) / 10, goal
@@ -218,7 +244,9 @@ def test_wrong_commands_are_found(command, word, pipeline):
 
 
 def test_the_reader_of_blocks():
-    page = "a\n```bash\nmake repro   # all of it\n\n# nothing\ndvc repro -f\n```\n```yaml\na: 1\n```\n"
+    page = (
+        "a\n```bash\nmake repro   # all of it\n\n# nothing\ndvc repro -f\n```\n```yaml\na: 1\n```\n"
+    )
     page += "`tinylm check`, `dvc repro NAME`"
     assert commands(page) == ["make repro", "dvc repro -f"]
     assert [language for language, _ in blocks(page)] == ["bash", "yaml"]

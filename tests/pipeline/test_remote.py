@@ -29,7 +29,11 @@ def test_a_pulled_pipeline_runs_nothing(clone, colleague):
     found = colleague.repro()
     assert found.commands == ["report"]
     assert found.restored == set()
-    for path in ("models/model.safetensors", "data/vocab/tokenizer.json", "data/figures/train.json"):
+    for path in (
+        "models/model.safetensors",
+        "data/vocab/tokenizer.json",
+        "data/figures/train.json",
+    ):
         assert (colleague.path / path).read_bytes() == (clone.path / path).read_bytes()
     assert "metrics/train_time.json: this result was not measured in this folder" in found.text
     assert colleague.run("git", "status", "--porcelain").stdout == ""
@@ -54,7 +58,11 @@ def test_a_remote_that_lost_a_file_is_noticed(clone, pushed, colleague):
     clone.repro("train")
     clone.commit("another rate")
     clone.dvc("push")
-    (entry,) = [path for path in pushed.rglob("*") if path.is_file() and path.read_bytes() == weights.read_bytes()]
+    (entry,) = [
+        path
+        for path in pushed.rglob("*")
+        if path.is_file() and path.read_bytes() == weights.read_bytes()
+    ]
     entry.chmod(0o644)
     entry.unlink()
     colleague.run("git", "pull", "-q")

@@ -11,7 +11,10 @@ from tinylm.base.config import load_params
 
 def commands(stages: set[str], seed: int = 2) -> list[str]:
     """What is started for these stages: accum_run once for each of its settings 1 and 2, the seed's with the seed."""
-    singles = [f"{stage} {seed}" if stage.startswith("seed_") else stage for stage in stages - {"accum_run"}]
+    singles = [
+        f"{stage} {seed}" if stage.startswith("seed_") else stage
+        for stage in stages - {"accum_run"}
+    ]
     return sorted([*singles, *(["accum_run 1", "accum_run 2"] if "accum_run" in stages else [])])
 
 
@@ -44,10 +47,14 @@ def test_unchanged_nothing_runs(clone):
     again = clone.repro()
     assert again.commands == ["report"]
     assert "report/index.html shows this run already" in again.text
-    assert re.search(r"^evaluation perplexity [\d.]+; open report/index.html$", again.text, flags=re.MULTILINE)
+    assert re.search(
+        r"^evaluation perplexity [\d.]+; open report/index.html$", again.text, flags=re.MULTILINE
+    )
     assert again.restored == set()
     assert again.unchanged == set(STAGES) - {"report"}
-    assert list((clone.path / "tinylm/model").rglob("*.pyc"))  # made by the run, inside a dependency
+    assert list(
+        (clone.path / "tinylm/model").rglob("*.pyc")
+    )  # made by the run, inside a dependency
 
 
 @pytest.mark.parametrize(("edited", "value", "stages"), RERUNS, ids=[row[0] for row in RERUNS])
@@ -80,7 +87,9 @@ def test_back_to_the_old_values_nothing_is_trained_or_measured(clone, base):
         assert (clone.path / path).read_bytes() == (base.path / path).read_bytes()
     assert clone.metrics() == base.metrics()
     locks = [load_params(folder.path / "dvc.lock")["stages"] for folder in (clone, base)]
-    kept = locks[0].keys() - locks[1].keys()  # DVC keeps the entries of a stage that an edit of a list once made
+    kept = (
+        locks[0].keys() - locks[1].keys()
+    )  # DVC keeps the entries of a stage that an edit of a list once made
     assert {name: entry for name, entry in locks[0].items() if name not in kept} == locks[1]
     assert all("@" in name for name in kept)
     assert clone.run("git", "status", "--porcelain").stdout.split() == ["M", "dvc.lock"]

@@ -8,7 +8,7 @@ import torch
 
 from tests.support.literate import BLOCK, ROOT, STORY, executed
 from tests.support.stages import plant, run, small_params
-from tinylm.text.tokens.token_store import TokenStore
+from tinylm.vocab.token_store import TokenStore
 
 PAGE = STORY.read_text(encoding="utf-8")
 SHAPE = re.compile(r"\(([A-Z][\w, ]*)\) = (\([\d, ]+\))")  # "keys (B, H, T, Dh) = (1, 4, 145, 32)"
@@ -19,7 +19,10 @@ def small(tmp_path_factory):
     """(page, namespace, sizes by their letters) of a small model in another folder."""
     folder = tmp_path_factory.mktemp("story")
     params = small_params()
-    params["embedding"] |= {"source": "random", "std": 1.0}  # few epochs of fastText leave tiny vectors: steep losses
+    params["embedding"] |= {
+        "source": "random",
+        "std": 1.0,
+    }  # few epochs of fastText leave tiny vectors: steep losses
     plant(folder, params)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -28,14 +31,27 @@ def small(tmp_path_factory):
         tokens = len(TokenStore("data/tokens", "evaluation").story(0)) - 1
     model, width = params["model"], params["embedding"]["width"]
     config = json.loads((folder / "models/config.json").read_text(encoding="utf-8"))
-    sizes = {"B": 1, "T": min(tokens, model["context"]), "V": config["vocab_size"], "D": width, "H": model["heads"]}
-    sizes |= {"Dh": width // model["heads"], "F": model["feed_forward"], "context": model["context"]}
+    sizes = {
+        "B": 1,
+        "T": min(tokens, model["context"]),
+        "V": config["vocab_size"],
+        "D": width,
+        "H": model["heads"],
+    }
+    sizes |= {
+        "Dh": width // model["heads"],
+        "F": model["feed_forward"],
+        "context": model["context"],
+    }
     return page, namespace, sizes
 
 
 def outputs(page: str) -> list[str]:
     """What each block of code printed."""
-    return [block[0].partition("```\n\n```text\n")[2].removesuffix("```\n") for block in BLOCK.finditer(page)]
+    return [
+        block[0].partition("```\n\n```text\n")[2].removesuffix("```\n")
+        for block in BLOCK.finditer(page)
+    ]
 
 
 def test_every_shape_is_made_of_the_sizes_that_its_letters_name(small):
@@ -64,7 +80,10 @@ def test_the_page_holds_the_outputs_of_one_model():
     assert all(outputs(PAGE))
     assert "False" not in "".join(outputs(PAGE))
     config = ROOT / "models/config.json"
-    if not config.exists() or json.loads(config.read_text(encoding="utf-8"))["sha256"][:12] not in PAGE:
+    if (
+        not config.exists()
+        or json.loads(config.read_text(encoding="utf-8"))["sha256"][:12] not in PAGE
+    ):
         pytest.skip("models/ does not hold the page's model")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)

@@ -16,7 +16,10 @@ class Studio(http.server.ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"DVC_STUDIO_TOKEN": "isat_none", "DVC_STUDIO_URL": f"http://127.0.0.1:{self.server_port}"}
+        return {
+            "DVC_STUDIO_TOKEN": "isat_none",
+            "DVC_STUDIO_URL": f"http://127.0.0.1:{self.server_port}",
+        }
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

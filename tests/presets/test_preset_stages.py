@@ -10,7 +10,7 @@ import yaml
 from tests.support.stages import ORDER, STORIES, plant, read, run
 from tinylm.base.config import parse_yaml
 from tinylm.presets.write import names, preset_text
-from tinylm.text.tokens.gpt2_files import vocabulary_sha256
+from tinylm.vocab.gpt2_files import vocabulary_sha256
 
 SMALL = {  # sizes only: which tokenizer, norm, positions, layout, optimizer ... stay the preset's
     "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
@@ -34,7 +34,9 @@ SMALL = {  # sizes only: which tokenizer, norm, positions, layout, optimizer ...
     "report": {"samples": 2},
     "runtime": {"threads": 1, "device": "cpu"},
 }
-PLAY = "\n".join(f"{who}:\n{line}\nAnd {line.lower()}\n" for who in ("KING", "Fool") for line in STORIES[:6])
+PLAY = "\n".join(
+    f"{who}:\n{line}\nAnd {line.lower()}\n" for who in ("KING", "Fool") for line in STORIES[:6]
+)
 
 
 def small(name: str) -> dict:
@@ -83,7 +85,7 @@ def plant_gpt2(folder: Path) -> str:
 def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     params = small("storybook")
-    params["data"] |= {"source": "storybook", "path": "tinylm/text/storybook", "train_stories": 80}
+    params["data"] |= {"source": "storybook", "path": "tinylm/storybook", "train_stories": 80}
     params["data"] |= {"evaluation_stories": 20, "held_out_share": 0.1}
     params["model"]["context"], params["train"]["tokens"] = 64, 40_000
     params["train"]["sample_every"] = 10
@@ -92,7 +94,9 @@ def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypat
     found = read(Path("data/figures/evaluate.json"))["sense"]
     methods = found["methods"]
     assert methods["references"]["possible"]["value"] == 1.0
-    assert 0 < methods["decode"]["texts"] <= params["evaluate"]["stories"]  # a prompt with an unknown word is left out
+    assert (
+        0 < methods["decode"]["texts"] <= params["evaluate"]["stories"]
+    )  # a prompt with an unknown word is left out
     assert all(set(row["kinds"]) == set(found["kinds"]) for row in methods.values())
     samples = json.loads(Path("models/samples.json").read_text())
     assert [row["tokens"] for row in found["training"]] == [sample["tokens"] for sample in samples]
@@ -101,7 +105,9 @@ def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypat
     assert words is None or words == methods["decode"]["words"]["value"]
     beams = read(Path("data/figures/beam_bench.json"))["methods"]
     assert len({row["sense"]["texts"] for row in beams.values()}) == 1
-    assert {row["against_greedy"]["prompts"] for row in beams.values()} == {20}  # all evaluation stories
+    assert {row["against_greedy"]["prompts"] for row in beams.values()} == {
+        20
+    }  # all evaluation stories
     page = Path("report/index.html").read_text(encoding="utf-8")
     assert "Do the stories make sense?" in page
     assert "words read for each impossible one" in page
@@ -114,9 +120,15 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
     params = small(name)
     plant(tmp_path, params)
     Path("play.txt").write_text(PLAY, encoding="utf-8")
-    if name == "gpt2-bpe":  # whose own vocabulary is not at hand: this one stands in for it, in this process
-        monkeypatch.setattr("tinylm.text.tokens.gpt2_files.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2"))
-        monkeypatch.setattr("tinylm.bench.measure.in_own_process", lambda function, task: function(task))
+    if (
+        name == "gpt2-bpe"
+    ):  # whose own vocabulary is not at hand: this one stands in for it, in this process
+        monkeypatch.setattr(
+            "tinylm.vocab.gpt2_files.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2")
+        )
+        monkeypatch.setattr(
+            "tinylm.bench.measure.in_own_process", lambda function, task: function(task)
+        )
     assert {command: run(command) for command in ORDER} == dict.fromkeys(ORDER, 0)
     evaluated = read(Path("data/figures/evaluate.json"))
     assert 1.0 < evaluated["perplexity"] < read(Path("data/figures/vocab.json"))["size"] * 2
@@ -126,7 +138,9 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
         assert read(path).get("not_measured", []) == [], path.name
     page = Path("report/index.html").read_text(encoding="utf-8")
     assert "Not shown" not in page  # LATER
-    assert yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["report"]["compare"] in page or name in (
+    assert yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["report"][
+        "compare"
+    ] in page or name in (
         "storybook",
         "tinystories-2m",
         "tinystories-bpe",

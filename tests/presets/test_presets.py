@@ -10,7 +10,15 @@ from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli import main
 from tinylm.presets import write
 from tinylm.presets.sections import read_sections
-from tinylm.presets.write import differences, flatten, merge, names, preset_text, preset_values, write_preset
+from tinylm.presets.write import (
+    differences,
+    flatten,
+    merge,
+    names,
+    preset_text,
+    preset_values,
+    write_preset,
+)
 
 OVERRIDES = [name for name in names() if name != "storybook"]
 BASE_FILE = write.FOLDER / "storybook.yaml"
@@ -167,7 +175,9 @@ def test_command_writes_lists_and_refuses(capsys):
     assert main(["preset", "word-50k"]) == 0
     out = capsys.readouterr().out.splitlines()
     assert differences(preset_values("storybook"), preset_values("word-50k")) == out[:-1]
-    assert out[-1].startswith(f"params.yaml: preset word-50k written, {len(out) - 1} values changed")
+    assert out[-1].startswith(
+        f"params.yaml: preset word-50k written, {len(out) - 1} values changed"
+    )
     assert main(["preset", "--list"]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert max(map(len, listed)) <= 100
@@ -194,7 +204,9 @@ def test_hub_form_is_valid_differs_in_where_its_files_are_and_is_the_presets_own
     assert "data.source: local -> hub" in changed
     assert {line.split(".")[0] for line in changed} <= {"data", "vocab", "embedding"}
     official = "embedding.hub_id: null -> facebook/fasttext-en-vectors" in changed
-    assert official == (name in ("assignment-baseline", "word-50k", "word-10k"))  # whose sources name pretrained ones
+    assert official == (
+        name in ("assignment-baseline", "word-50k", "word-10k")
+    )  # whose sources name pretrained ones
     assert write.current() == name  # not taken for edited by hand
     _, findings = read_sections(load_params())
     assert [finding.problem for finding in findings if finding.problem] == []

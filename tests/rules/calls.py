@@ -4,15 +4,24 @@ import ast
 import re
 from collections.abc import Iterator
 
-BY_HAND = ("tinylm/model/", "tinylm/kernels/", "tinylm/training/", "tinylm/decoding/")
+BY_HAND = ("tinylm/model/", "tinylm/kernels/", "tinylm/train/", "tinylm/decoding/")
 # (a file, what it may use all the same)
-FINISHED_BY_CHOICE = ("tinylm/kernels/training/attention.py", "torch.nn.functional.scaled_dot_product_attention")
+FINISHED_BY_CHOICE = (
+    "tinylm/kernels/train/attention.py",
+    "torch.nn.functional.scaled_dot_product_attention",
+)
 FINISHED_PARTS = (
     *("torch.layer_norm", "torch.optim", "torch.utils.checkpoint", "torch.nn.utils.clip_grad"),
     *(f"torch.nn.{name}" for name in ("LayerNorm", "RMSNorm", "MultiheadAttention", "Transformer")),
     *(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss")),
-    *(f"torch.nn.functional.{name}" for name in ("layer_norm", "rms_norm", "cross_entropy", "nll_loss")),
-    *(f"torch.nn.functional.{name}" for name in ("scaled_dot_product_attention", "multi_head_attention_forward")),
+    *(
+        f"torch.nn.functional.{name}"
+        for name in ("layer_norm", "rms_norm", "cross_entropy", "nll_loss")
+    ),
+    *(
+        f"torch.nn.functional.{name}"
+        for name in ("scaled_dot_product_attention", "multi_head_attention_forward")
+    ),
 )
 WRITING = ("tinylm/base/files.py", "tinylm/host/processes.py")  # files; locks
 OPENERS = {"open", "fdopen", "memmap", "open_memmap"}
@@ -39,16 +48,22 @@ def finished_parts(source: str) -> list[str]:
             names |= {alias.asname: alias.name for alias in node.names if alias.asname}
             used += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {
+                alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names
+            }
             used += [f"{node.module}.{alias.name}" for alias in node.names]
-    used += [dotted(node, names) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)]
+    used += [
+        dotted(node, names) for node in ast.walk(tree) if isinstance(node, ast.Attribute | ast.Name)
+    ]
     return sorted({name for name in used if name.startswith(FINISHED_PARTS)})
 
 
 def calls(node: ast.AST, guarded: bool = False) -> Iterator[tuple[ast.Call, bool]]:
     """All calls below a node, and whether each stands inside a `with atomic_...` block."""
     if isinstance(node, ast.With):
-        makers = [item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)]
+        makers = [
+            item.context_expr.func for item in node.items if isinstance(item.context_expr, ast.Call)
+        ]
         guarded = guarded or any(dotted(maker, {}).rpartition(".")[2] in GUARDS for maker in makers)
     for child in ast.iter_child_nodes(node):
         yield from calls(child, guarded)
@@ -58,9 +73,17 @@ def calls(node: ast.AST, guarded: bool = False) -> Iterator[tuple[ast.Call, bool
 
 def opens_for_writing(call: ast.Call) -> bool:
     """Whether an open(...) names a mode that writes, or one that the source does not show."""
-    is_method = isinstance(call.func, ast.Attribute) and dotted(call.func, {}) not in ("gzip.open", "io.open")
-    modes = [*(k.value for k in call.keywords if k.arg == "mode"), *call.args[0 if is_method else 1 :]]
-    return bool(modes) and (not isinstance(modes[0], ast.Constant) or bool(set(str(modes[0].value)) & set("wax+")))
+    is_method = isinstance(call.func, ast.Attribute) and dotted(call.func, {}) not in (
+        "gzip.open",
+        "io.open",
+    )
+    modes = [
+        *(k.value for k in call.keywords if k.arg == "mode"),
+        *call.args[0 if is_method else 1 :],
+    ]
+    return bool(modes) and (
+        not isinstance(modes[0], ast.Constant) or bool(set(str(modes[0].value)) & set("wax+"))
+    )
 
 
 def bare_writes(source: str) -> list[str]:
@@ -114,4 +137,9 @@ def uses_finished_parts(sources: dict[str, str]) -> list[str]:
 
 def writes_past_files_py(sources: dict[str, str]) -> list[str]:
     """Files are written by tinylm/base/files.py alone."""
-    return [f"{path}, {call}" for path, text in sources.items() if path not in WRITING for call in bare_writes(text)]
+    return [
+        f"{path}, {call}"
+        for path, text in sources.items()
+        if path not in WRITING
+        for call in bare_writes(text)
+    ]

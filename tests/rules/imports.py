@@ -3,18 +3,32 @@
 import ast
 from collections.abc import Iterable, Iterator
 
+from tests.support.size import packages
+
 Sources = dict[str, str]
 Table = dict[str, set[str]]
-HEAVY = {"torch", "datasets", "evaluate", "matplotlib", "fasttext", "pandas", "tokenizers", "sacrebleu"}
+HEAVY = {
+    "torch",
+    "datasets",
+    "evaluate",
+    "matplotlib",
+    "fasttext",
+    "pandas",
+    "tokenizers",
+    "sacrebleu",
+}
 # (a module or package, libraries that it must not load when it is imported)
 LIGHT = (
     ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli.arguments", HEAVY),
-    ("tinylm.text", {"torch"}), ("tinylm.reporting", {"torch"}),
+    ("tinylm.download", {"torch"}), ("tinylm.vocab", {"torch"}), ("tinylm.storybook", {"torch"}), ("tinylm.report", {"torch"}),
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
     ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit", "optuna"}),
 )  # fmt: skip
-LOADS_TORCH = {"tinylm.text.tokens.batches", "tinylm.text.vectors.counts"}
-ENTRY_POINTS = {"tinylm", "tinylm.__main__"}  # in no room: the names of `import tinylm`, and python -m tinylm
+LOADS_TORCH = {"tinylm.vocab.batches", "tinylm.embedding.counts"}
+ENTRY_POINTS = {
+    "tinylm",
+    "tinylm.__main__",
+}  # in no room: the names of `import tinylm`, and python -m tinylm
 KNOW_DVC = ("tinylm.compare.revisions", "tinylm.sweep.recording")
 
 
@@ -26,7 +40,11 @@ _LATER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def _for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def imported(node: ast.AST, lazy: bool = True) -> Iterator[str]:
@@ -43,7 +61,9 @@ def imported(node: ast.AST, lazy: bool = True) -> Iterator[str]:
 
 def modules_of(sources: Sources, lazy: bool = True) -> dict[str, set[str]]:
     """{module: all that it imports}, without packages that hold nothing."""
-    files = {path: text for path, text in sources.items() if text or not path.endswith("__init__.py")}
+    files = {
+        path: text for path, text in sources.items() if text or not path.endswith("__init__.py")
+    }
     return {module_name(path): set(imported(ast.parse(text), lazy)) for path, text in files.items()}
 
 
@@ -59,16 +79,16 @@ def at_start(modules: dict[str, set[str]], module: str) -> set[str]:
 
 
 def import_table(page: str) -> Table:
-    """{room: rooms that it may import}, from the page's table with the columns `room` and `may import`."""
-    table = page.partition("| room | may import |\n")[2].partition("\n\n")[0].splitlines()[1:]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-    return {room: set(filter(None, rooms.split(", "))) for room, rooms in rows}
+    """{package: packages that it may import}, from ARCHITECTURE.md."""
+    return {package.name.rstrip("/"): set(package.may_import) for package in packages(page)}
 
 
 def room_of(module: str, rooms: Iterable[str]) -> str | None:
-    """tinylm.text.tokens.words -> text: the longest room that the module lies in."""
+    """tinylm.vocab.words -> text: the longest room that the module lies in."""
     place = module.removeprefix("tinylm.")
-    return max((room for room in rooms if f"{place}.".startswith(f"{room}.")), key=len, default=None)
+    return max(
+        (room for room in rooms if f"{place}.".startswith(f"{room}.")), key=len, default=None
+    )
 
 
 def outside_the_table(sources: Sources, table: Table) -> list[str]:
@@ -82,7 +102,11 @@ def outside_the_table(sources: Sources, table: Table) -> list[str]:
         if room is None:
             found.append(f"{module} is in no room of the table")
             continue
-        found += [f"{module} imports {name} by a relative name" for name in modules[module] if name.startswith(".")]
+        found += [
+            f"{module} imports {name} by a relative name"
+            for name in modules[module]
+            if name.startswith(".")
+        ]
         for name in sorted(modules[module] & set(modules)):
             unused.discard((room, rooms[name]))
             if rooms[name] not in {None, room, *table[room]}:
@@ -103,7 +127,9 @@ def upwards(table: Table) -> list[str]:
 
 def knows_dvc(sources: Sources) -> list[str]:
     """Modules of the package that import dvc; those that read and make its revisions do so in functions."""
-    modules = modules_of({path: text for path, text in sources.items() if path.startswith("tinylm/")})
+    modules = modules_of(
+        {path: text for path, text in sources.items() if path.startswith("tinylm/")}
+    )
     return [
         f"{module} imports {name}"
         for module, names in modules.items()

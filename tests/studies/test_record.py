@@ -11,7 +11,14 @@ from tinylm.cli import main
 from tinylm.host.times import write_times
 from tinylm.presets.write import preset_text
 
-CONDITIONS = {"cpu": "Example CPU", "cores": 2, "threads": 2, "device": "cpu", "torch": "2", "date": "2025-01-02"}
+CONDITIONS = {
+    "cpu": "Example CPU",
+    "cores": 2,
+    "threads": 2,
+    "device": "cpu",
+    "torch": "2",
+    "date": "2025-01-02",
+}
 READS = {  # stage: (sections, what it reads, what it writes)
     "vocab": (["vocab"], [], ["data/tokens", "data/figures/vocab.json"]),
     "train": (["model", "train"], ["data/tokens"], ["models", "data/figures/train.json"]),
@@ -46,7 +53,10 @@ def lock(folder, *stages):
     def row(name):
         if name == "data/accum":
             return {"path": name, "md5": folder_md5(folder / name)}
-        found = {"data/tokens": "tokens", "models": f"models of seed {params['train']['seed']}"}.get(name)
+        found = {
+            "data/tokens": "tokens",
+            "models": f"models of seed {params['train']['seed']}",
+        }.get(name)
         return {"path": name, "md5": found or md5(folder / name)}
 
     for stage in stages:
@@ -63,8 +73,14 @@ def run(folder, seed, perplexity, *stages, **changes):
     params["train"] |= {"seed": seed, **changes}
     write(folder, "params.yaml", params)
     if "train" in stages:
-        write(folder, "data/figures/train.json", {"held_out_perplexity": perplexity, "tokens": 640, "epochs": 0.5})
-        write_times("train", "train", "data/figures/train.json", {"seconds": 1.0, "conditions": CONDITIONS})
+        write(
+            folder,
+            "data/figures/train.json",
+            {"held_out_perplexity": perplexity, "tokens": 640, "epochs": 0.5},
+        )
+        write_times(
+            "train", "train", "data/figures/train.json", {"seconds": 1.0, "conditions": CONDITIONS}
+        )
     if "vocab" in stages:
         write(folder, "data/figures/vocab.json", {"size": 10004})
     if "evaluate" in stages:
@@ -99,7 +115,11 @@ def test_a_run_is_recorded_with_its_preset_its_figures_and_its_commands(folder, 
     assert entry["metrics"]["evaluate"] == {"perplexity": 31.0}
     assert entry["conditions"] == CONDITIONS
     assert entry["left_out"] == []
-    assert entry["commands"] == ["tinylm preset word-10k", "dvc repro vocab train evaluate", "tinylm record word-10k"]
+    assert entry["commands"] == [
+        "tinylm preset word-10k",
+        "dvc repro vocab train evaluate",
+        "tinylm record word-10k",
+    ]
 
 
 def test_another_seed_goes_beside_and_the_same_seed_replaces(folder):
@@ -109,7 +129,9 @@ def test_another_seed_goes_beside_and_the_same_seed_replaces(folder):
     run(folder, 2, 33.0, "train", "evaluate")
     assert main(["record", "word-10k"]) == 0
     seeds = recorded(folder)["seeds"]
-    assert [(seed, row["metrics"]["train"]["held_out_perplexity"]) for seed, row in seeds.items()] == [
+    assert [
+        (seed, row["metrics"]["train"]["held_out_perplexity"]) for seed, row in seeds.items()
+    ] == [
         ("1", 30.0),
         ("2", 33.0),
     ]
@@ -120,7 +142,10 @@ def test_seeds_of_other_settings_are_refused_but_may_be_replaced(folder, capsys)
     assert main(["record", "word-10k"]) == 0
     run(folder, 2, 32.0, "train", "evaluate", lr=0.01)
     assert main(["record", "word-10k"]) == 2
-    assert "word-10k holds seeds of other settings (train.lr: 0.0003 -> 0.01)" in capsys.readouterr().err
+    assert (
+        "word-10k holds seeds of other settings (train.lr: 0.0003 -> 0.01)"
+        in capsys.readouterr().err
+    )
     assert main(["record", "word-10k-lr"]) == 0
     assert recorded(folder, "word-10k-lr")["differs"] == ["train.lr: 0.0003 -> 0.01"]
     run(folder, 1, 34.0, "train", "evaluate", lr=0.01)
@@ -144,7 +169,9 @@ def test_a_merge_of_files_of_another_seed_is_left_out(folder):
     assert recorded(folder)["seeds"]["1"]["metrics"]["accum_sweep"] == {"budget_tokens": 1}
     run(folder, 2, 30.0, "train", "evaluate", *sweep[:2])
     assert main(["record", "word-10k"]) == 0
-    assert recorded(folder)["seeds"]["2"]["left_out"] == ["accum_sweep: data/accum was another; dvc repro accum_sweep"]
+    assert recorded(folder)["seeds"]["2"]["left_out"] == [
+        "accum_sweep: data/accum was another; dvc repro accum_sweep"
+    ]
     assert "accum_sweep" not in recorded(folder)["seeds"]["2"]["metrics"]
 
 
@@ -173,7 +200,10 @@ def test_a_file_that_a_stage_did_not_write_is_left_out(folder, capsys):
     write(folder, "data/figures/evaluate.json", {"perplexity": 1.0})
     assert main(["record", "word-10k"]) == 0
     assert "evaluate" not in recorded(folder)["seeds"]["1"]["metrics"]
-    assert "data/figures/evaluate.json is not the file that stage evaluate wrote" in capsys.readouterr().out
+    assert (
+        "data/figures/evaluate.json is not the file that stage evaluate wrote"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_name_of_another_preset_is_refused_and_its_record_stays(folder, capsys):
@@ -190,7 +220,9 @@ def test_a_name_of_another_preset_is_refused_and_its_record_stays(folder, capsys
             f"error: name '{name}' is for preset {other}, and the run here is of preset storybook; allowed: storybook, "
             "or a name that is no preset's and holds no other's run\n"
         )
-    assert {path: path.read_bytes() for path in (folder / "docs").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in (folder / "docs").rglob("*") if path.is_file()
+    } == before
     assert main(["record", "storybook"]) == main(["record", "another"]) == 0
 
 
@@ -241,6 +273,9 @@ def test_the_ledger_is_written_with_each_record_and_printed_when_asked(folder, c
     assert "claim: This model reaches a validation perplexity of 12.42." in written
     assert main(["record", "--ledger"]) == 0
     out = capsys.readouterr().out
-    assert "E-epoch-1-perplexity: not run yet\n  Validation perplexity after one epoch is 88.58.\n  made by: " in out
+    assert (
+        "E-epoch-1-perplexity: not run yet\n  Validation perplexity after one epoch is 88.58.\n  made by: "
+        in out
+    )
     assert out.endswith("(85 claims)\n")
     assert (folder / "docs/ledger.yaml").read_text("utf-8") == written

@@ -28,7 +28,7 @@ from tinylm.studies.study_plan import (
     workspace_problems,
 )
 from tinylm.sweep import plan
-from tinylm.training.trainer import TrainSettings
+from tinylm.train.trainer import TrainSettings
 
 ROOT = Path(__file__).parents[2]
 SMALL = """\
@@ -100,9 +100,14 @@ def test_a_study_is_a_sweep_and_its_result_is_written_and_printed(clone):
     assert losses[0] != losses[1]
     assert losses[0] < first["runs"]["1"]["held_out_loss"]
     assert row["mean"]["held_out_loss"] == pytest.approx(sum(losses) / 2)
-    assert row["spread"]["held_out_loss"] == pytest.approx(abs(losses[0] - losses[1]) / math.sqrt(2))
+    assert row["spread"]["held_out_loss"] == pytest.approx(
+        abs(losses[0] - losses[1]) / math.sqrt(2)
+    )
     assert f"{row['mean']['held_out_loss']:.4f} ± {row['spread']['held_out_loss']:.4f}" in out
-    apart = [row["runs"][seed]["held_out_loss"] - first["runs"][seed]["held_out_loss"] for seed in ("1", "2")]
+    apart = [
+        row["runs"][seed]["held_out_loss"] - first["runs"][seed]["held_out_loss"]
+        for seed in ("1", "2")
+    ]
     assert f"{sum(apart) / 2:+.4f} ± {abs(apart[0] - apart[1]) / 2:.4f}" in out
     p = student_tail(sum(apart) / abs(apart[0] - apart[1]), 1)
     beside = row["beside_first"]
@@ -119,8 +124,12 @@ def test_a_study_is_a_sweep_and_its_result_is_written_and_printed(clone):
     assert [sweep] == [*clone.path.glob("runs/sweeps/study-try-rates-*")]
     assert clone.json("docs/studies/try-rates.json")["settings"]["0.01"]["mean"] == row["mean"]
 
-    (clone.path / "params.yaml").write_text((clone.path / "params.yaml").read_text() + "# another text\n")
-    again = study(clone, "try-rates", "--threads", "1")  # another sweep, whose models DVC already has
+    (clone.path / "params.yaml").write_text(
+        (clone.path / "params.yaml").read_text() + "# another text\n"
+    )
+    again = study(
+        clone, "try-rates", "--threads", "1"
+    )  # another sweep, whose models DVC already has
     assert table(found["settings"]) in again
     logs = [*clone.path.glob("runs/sweeps/study-try-rates-*/0001/log.txt")]
     assert sorted("held-out loss" in log.read_text() for log in logs) == [False, True]
@@ -171,13 +180,19 @@ def test_a_diverging_run_is_a_result_and_another_failure_is_none(workspace, stud
     assert rows["0.01"]["mean"] == {"diverged": 1}
     assert "diverged" in table(rows)
     sweep.end(2, state="failed", why="no space left on the disk")
-    with pytest.raises(CommandFailed, match=r"^run 2 .*: no space left on the disk; the same command tries it again$"):
+    with pytest.raises(
+        CommandFailed,
+        match=r"^run 2 .*: no space left on the disk; the same command tries it again$",
+    ):
         results(sweep, runs)
 
 
 def row(*losses):
     """A setting whose runs with seeds 1, 2, ... have these losses; None: diverged."""
-    runs = {str(seed): {"held_out_loss": x} if x else {"diverged": 1} for seed, x in enumerate(losses, start=1)}
+    runs = {
+        str(seed): {"held_out_loss": x} if x else {"diverged": 1}
+        for seed, x in enumerate(losses, start=1)
+    }
     return {"mean": {}, "spread": {}, "runs": runs}
 
 
@@ -198,7 +213,11 @@ def test_settings_are_set_beside_the_first_seed_by_seed_and_corrected_for_their_
     assert found["better"].p == pytest.approx(4 * student_tail(t, 2))  # the smallest of four
     assert found["better"].says.startswith("better; p = 0.002")
     assert found["alike"].says.startswith("no difference claimed: p = ")
-    assert (found["two"].difference, found["two"].seeds, found["two"].paired) == (pytest.approx(0.55), 2, True)
+    assert (found["two"].difference, found["two"].seeds, found["two"].paired) == (
+        pytest.approx(0.55),
+        2,
+        True,
+    )
     assert (found["one"].paired, found["one"].seeds) == (False, 1)  # taken to vary as the first
     assert "what may be said (4 comparisons)" in table(settings).splitlines()[0]
     alone = beside_the_first({"first": row(2.0), "second": row(1.0)})["second"]
@@ -214,7 +233,10 @@ def test_settings_are_set_beside_the_first_seed_by_seed_and_corrected_for_their_
         (["study", "try-rates", "--seeds", "1,1"], "--seeds 1,1"),
         (["study", "try-rates", "--threads", "0"], "--threads 0; allowed: 1 to 1024"),
         (["study", "--list", "--table"], "argument --table: not allowed with argument --list"),
-        (["study", "try-rates", "--table"], "study try-rates is not in docs/studies; allowed: none yet"),
+        (
+            ["study", "try-rates", "--table"],
+            "study try-rates is not in docs/studies; allowed: none yet",
+        ),
     ],
 )
 def test_bad_input_is_one_line(workspace, capsys, words, message):
@@ -227,19 +249,26 @@ def test_bad_input_is_one_line(workspace, capsys, words, message):
 def test_tokens_of_another_preset_are_refused(workspace, studies, params, capsys):
     params["vocab"]["min_count"] = 3
     params["data"]["train_stories"] = 7  # free
-    assert workspace_problems(find_study("try-rates", studies), params) == ["vocab.min_count = 3, wanted 1"]
-    with pytest.raises(InputError, match=r"wants the tokens of preset storybook.*tinylm preset storybook"):
+    assert workspace_problems(find_study("try-rates", studies), params) == [
+        "vocab.min_count = 3, wanted 1"
+    ]
+    with pytest.raises(
+        InputError, match=r"wants the tokens of preset storybook.*tinylm preset storybook"
+    ):
         planned(find_study("try-rates"), (1,), params, None)
 
 
 def test_counting_words_gives_the_loss_to_beat():
     train, held_out = np.array([0, 1, 1, 1]), np.array([0, 1, 0])
-    expected = -(math.log(4 / 7) + math.log(2 / 7)) / 2  # of the last two tokens, three words, one added to each
+    expected = (
+        -(math.log(4 / 7) + math.log(2 / 7)) / 2
+    )  # of the last two tokens, three words, one added to each
     assert unigram_loss(train, held_out, 3) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("value", "name"), [(1e-5, "1e-5"), (0.003, "0.003"), (64, "64"), ("none", "none"), (0.01, "0.01")]
+    ("value", "name"),
+    [(1e-5, "1e-5"), (0.003, "0.003"), (64, "64"), ("none", "none"), (0.01, "0.01")],
 )
 def test_settings_are_named_by_their_value(value, name):
     assert label(value) == name
@@ -247,21 +276,35 @@ def test_settings_are_named_by_their_value(value, name):
 
 def test_pages_show_what_is_recorded():
     recipe, results = (
-        (ROOT / f"docs/{page}.md").read_text("utf-8") for page in ("explanation/recipe", "reference/results")
+        (ROOT / f"docs/{page}.md").read_text("utf-8")
+        for page in ("explanation/recipe", "reference/results")
     )
-    baseline = [study.name for study in read_studies().values() if study.preset == "assignment-baseline"]
-    for page, name in [(recipe, "ingredients"), (recipe, "epochs"), *((results, name) for name in baseline)]:
+    baseline = [
+        study.name for study in read_studies().values() if study.preset == "assignment-baseline"
+    ]
+    for page, name in [
+        (recipe, "ingredients"),
+        (recipe, "epochs"),
+        *((results, name) for name in baseline),
+    ]:
         found = json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8"))
         assert f"```text\n{table(found['settings'])}\n```" in page
         assert found["seeds"] == list(find_study(name).seeds)
         assert set(found["settings"]) == set(find_study(name).settings)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs/studies").glob("*.json")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (ROOT / "docs/studies").glob("*.json"))
+)
 def test_a_recorded_study_is_the_one_that_can_be_run(name):
-    found, study = json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8")), find_study(name)
+    found, study = (
+        json.loads((ROOT / f"docs/studies/{name}.json").read_text(encoding="utf-8")),
+        find_study(name),
+    )
     assert {setting: row["values"] for setting, row in found["settings"].items()} == study.settings
-    assert found["set"].items() <= study.common.items()  # a newer preset may need more to be as it was
+    assert (
+        found["set"].items() <= study.common.items()
+    )  # a newer preset may need more to be as it was
 
 
 @pytest.mark.parametrize("study", read_studies().values(), ids=lambda study: study.name)
@@ -282,10 +325,19 @@ def test_every_study_of_the_package_can_be_run(study):
     ("text", "message"),
     [
         ("a: {preset: storybook, question: x}", "a: seeds is missing"),
-        ("a: {preset: storybook, question: x, seeds: [1], vary: {train.lr: [1]}, odd: 1}", "a: odd is unknown"),
+        (
+            "a: {preset: storybook, question: x, seeds: [1], vary: {train.lr: [1]}, odd: 1}",
+            "a: odd is unknown",
+        ),
         ("a: {preset: other, question: x, seeds: [1], vary: {train.lr: [1]}}", "a: preset 'other'"),
-        ("a: {preset: storybook, question: x, seeds: [1], vary: {decode.top_k: [1]}}", "a: decode.top_k; allowed"),
-        ("a: {preset: storybook, question: x, seeds: [1], vary: {train.rate: [1]}}", "a: train.rate; allowed"),
+        (
+            "a: {preset: storybook, question: x, seeds: [1], vary: {decode.top_k: [1]}}",
+            "a: decode.top_k; allowed",
+        ),
+        (
+            "a: {preset: storybook, question: x, seeds: [1], vary: {train.rate: [1]}}",
+            "a: train.rate; allowed",
+        ),
         ("a: {preset: storybook, question: x, seeds: [1]}", "either vary"),
     ],
 )
@@ -302,6 +354,8 @@ def test_the_list_names_every_study_with_its_question(capsys):
     studies = read_studies()
     assert [line.split()[0] for line in lines] == list(studies)
     for line, study in zip(lines, studies.values(), strict=True):
-        assert line.endswith(f"{study.question} ({study.preset}, {len(study.settings) * len(study.seeds)} runs)")
+        assert line.endswith(
+            f"{study.question} ({study.preset}, {len(study.settings) * len(study.seeds)} runs)"
+        )
     with pytest.raises(InputError, match=r"^no study named; allowed: "):
         command.run(argparse.Namespace(list=False, name=None))

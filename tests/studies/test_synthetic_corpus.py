@@ -3,10 +3,10 @@ from collections import Counter
 import pytest
 
 from tinylm.cli import main
+from tinylm.download.cleaning import clean_text
+from tinylm.download.readers import read_file
 from tinylm.studies import synthetic_corpus
-from tinylm.text.corpus.cleaning import clean_text
-from tinylm.text.corpus.readers import read_file
-from tinylm.text.tokens.words import Splitter
+from tinylm.vocab.words import Splitter
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,9 @@ def test_a_corpus_that_is_there_is_not_written_over(tmp_path, capsys, name):
     (tmp_path / f"{name}.txt").write_text("mine", "utf-8")
     assert main(["standin", str(tmp_path), "--stories", "20"]) == 2
     assert f"{name}.txt is there already; allowed: a folder without it" in capsys.readouterr().err
-    assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [(f"{name}.txt", "mine")]
+    assert [(path.name, path.read_text("utf-8")) for path in tmp_path.iterdir()] == [
+        (f"{name}.txt", "mine")
+    ]
 
 
 def test_what_is_no_folder_is_refused(tmp_path, capsys):

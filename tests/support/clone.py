@@ -26,7 +26,12 @@ SMALL: dict[str, Any] = {
 SMALL |= {"data.train_stories": 300, "data.evaluation_stories": 30, "data.held_out_share": 0.1}
 SMALL |= {"embedding.width": 16, "embedding.buckets": 500}
 SMALL |= {"model.layers": 1, "model.feed_forward": 32, "model.context": 48}
-SMALL |= {"train.tokens": 6000, "train.validate_every": 10, "train.sample_every": 1000, "accum_sweep.tokens": 2000}
+SMALL |= {
+    "train.tokens": 6000,
+    "train.validate_every": 10,
+    "train.sample_every": 1000,
+    "accum_sweep.tokens": 2000,
+}
 # What `python` means to the stages here: it notes its command, and can be told to die in the middle of one.
 PYTHON = """\
 #!/bin/sh
@@ -74,7 +79,11 @@ class Clone:
 
     def environment(self, **more: str) -> dict[str, str]:
         tools = self.path.parent / f"{self.path.name}.bin"
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "DVC_", "PYTHON"))}
+        inherited = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("GIT_", "DVC_", "PYTHON"))
+        }
         return inherited | {
             "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
@@ -102,14 +111,23 @@ class Clone:
         python.write_text(script, encoding="utf-8")
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
 
-    def run(self, *words: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, code: int | None = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; `code` is the exit code that it must have, None for any."""
         if words[:2] == (sys.executable, "-m"):
             words = (*forks.command(), *words[1:])
         done = subprocess.run(
-            words, cwd=self.path, env=self.environment(**environment), text=True, encoding="utf-8", capture_output=True
+            words,
+            cwd=self.path,
+            env=self.environment(**environment),
+            text=True,
+            encoding="utf-8",
+            capture_output=True,
         )
-        assert code is None or done.returncode == code, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        assert code is None or done.returncode == code, (
+            f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def dvc(self, *words: str, code: int | None = 0, **environment: str) -> str:

@@ -1,6 +1,6 @@
 """Snapshots after which a training dies."""
 
-from tinylm.training.snapshot import Snapshots
+from tinylm.train.snapshot import Snapshots
 
 
 class CutOff(Exception):

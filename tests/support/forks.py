@@ -25,11 +25,24 @@ import threading
 import time
 from typing import IO, Any, NoReturn
 
-SLOW = ("torch", "pandas", "matplotlib.figure", "pyarrow", "sacrebleu", "tokenizers", "dvc.cli", "dvc.repo.reproduce")
+SLOW = (
+    "torch",
+    "pandas",
+    "matplotlib.figure",
+    "pyarrow",
+    "sacrebleu",
+    "tokenizers",
+    "dvc.cli",
+    "dvc.repo.reproduce",
+)
 LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 # Names of variables that Python or a library heeds as it starts: then the command is really started.
 AT_START = ("PYTHON", "COVERAGE", "ATEN_", "MKL_", "LC_ALL", "LANG")
-OURS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "LANG")  # those that a fork heeds, and those that do not matter
+OURS = (
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "LANG",
+)  # those that a fork heeds, and those that do not matter
 PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -40,7 +53,11 @@ def server() -> str:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "FORKS": f"{folder}/forks"}
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         running = subprocess.Popen(
-            [sys.executable, __file__], cwd="/", env=environment, stdin=subprocess.PIPE, stdout=nowhere
+            [sys.executable, __file__],
+            cwd="/",
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=nowhere,
         )
     while not os.path.exists(environment["FORKS"]):
         assert running.poll() is None
@@ -85,7 +102,9 @@ def _client(words: list[str]) -> int:
 
 
 def _pass_on(child: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # the command has just ended, its code is on the way
+    with contextlib.suppress(
+        ProcessLookupError
+    ):  # the command has just ended, its code is on the way
         os.kill(child, number)
 
 
@@ -134,7 +153,14 @@ def _attend(line: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def _work(given: list[int], words: list[str], folder: str, environment: dict, streams: list[int], limits: list) -> None:
+def _work(
+    given: list[int],
+    words: list[str],
+    folder: str,
+    environment: dict,
+    streams: list[int],
+    limits: list,
+) -> None:
     """Become the command."""
     os.setsid()
     for number in range(3):
@@ -152,7 +178,9 @@ def _work(given: list[int], words: list[str], folder: str, environment: dict, st
         environment |= {"PYTHONUNBUFFERED": "1"}
         words = words[1:]
     unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
-    sys.stdin, sys.stdout, sys.stderr = (_stream(n, unbuffered) if n in streams else None for n in range(3))  # type: ignore[assignment]
+    sys.stdin, sys.stdout, sys.stderr = (
+        _stream(n, unbuffered) if n in streams else None for n in range(3)
+    )  # type: ignore[assignment]
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     sys.path[0] = folder

@@ -12,7 +12,8 @@ def pairs(*parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
     """
     values = [list(parameter) for parameter in parameters]
     met = {
-        row: set(combinations(enumerate(row), 2)) for row in product(*(range(len(parameter)) for parameter in values))
+        row: set(combinations(enumerate(row), 2))
+        for row in product(*(range(len(parameter)) for parameter in values))
     }
     left, chosen = set().union(*met.values()), []
     while left:

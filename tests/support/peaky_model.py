@@ -16,7 +16,9 @@ VOCAB, CONTEXT = 31, 13
 
 @pytest.fixture(scope="session")
 def make_model() -> Callable[..., TinyLM]:
-    def make(seed: int = 1, dtype: torch.dtype = torch.float64, gain: float = 3.0, end: float = 1.0) -> TinyLM:
+    def make(
+        seed: int = 1, dtype: torch.dtype = torch.float64, gain: float = 3.0, end: float = 1.0
+    ) -> TinyLM:
         torch.manual_seed(seed)
         settings = ModelSettings(
             layers=2,

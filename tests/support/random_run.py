@@ -11,8 +11,8 @@ from tinylm.base.config import load_params
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import FOLDER
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
 
 CONTEXT = 17
 DECODE = SMALL_DECODE | {"top_k": 50}

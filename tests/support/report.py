@@ -5,7 +5,7 @@ from typing import Any
 
 from tinylm.base.config import load_params, read_section
 from tinylm.presets.write import FOLDER
-from tinylm.reporting.settings import ReportSettings
+from tinylm.report.settings import ReportSettings
 
 
 def report_settings(**changes: Any) -> ReportSettings:

@@ -17,7 +17,11 @@ RERUNS: tuple[tuple[str, Any, str], ...] = (
     ("vocab.min_count", 2, " ".join(STAGES[1:])),
     ("embedding.window", 4, " ".join(STAGES[1:])),
     ("model.heads", 4, " ".join(STAGES[2:])),
-    ("train.lr", 0.02, "train evaluate beam_bench kv_bench accum_run accum_sweep seed_train seed_score seeds report"),
+    (
+        "train.lr",
+        0.02,
+        "train evaluate beam_bench kv_bench accum_run accum_sweep seed_train seed_score seeds report",
+    ),
     # seeds stays where decode and evaluate change: what evaluate hands it is the same
     ("decode.temperature", 0.9, "evaluate beam_bench kv_bench report"),
     ("evaluate.bootstrap", 30, "evaluate seed_score report"),

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError, read_section
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.library import compiler
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.ragged_heads import head_widths
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, SelfAttention, TinyLM, in_order
-from tinylm.scoring.settings import EvaluateSettings
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
 
@@ -63,7 +63,9 @@ def random_model(
 ) -> TinyLM:
     """A small model in evaluation mode; all parameters random, so that a forgotten gain or bias shows."""
     generator = torch.Generator().manual_seed(7)
-    model = TinyLM(model_settings(**settings), torch.randn(vocab, width, generator=generator), ops, run_blocks)
+    model = TinyLM(
+        model_settings(**settings), torch.randn(vocab, width, generator=generator), ops, run_blocks
+    )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 1:

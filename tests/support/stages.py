@@ -105,5 +105,12 @@ def read(path: Path) -> Any:
 
 def written(folder: Path) -> dict[str, str]:
     """SHA-256 of what a training left, times apart."""
-    files = [path for name in ("models", "metrics", "plots") for path in (folder / name).rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): sha256(path) for path in files if "_time" not in path.name}
+    files = [
+        path
+        for name in ("models", "metrics", "plots")
+        for path in (folder / name).rglob("*")
+        if path.is_file()
+    ]
+    return {
+        str(path.relative_to(folder)): sha256(path) for path in files if "_time" not in path.name
+    }

@@ -92,12 +92,18 @@ def serially(clone: Clone, values: dict[str, Any], to: str = "evaluate") -> dict
 def workers(process: subprocess.Popen[bytes]) -> tuple[list[psutil.Process], list[psutil.Process]]:
     """(the workers of a sweep, the stages that they run)."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        own = [child for child in psutil.Process(process.pid).children() if "tinylm.sweep.worker" in child.cmdline()]
+        own = [
+            child
+            for child in psutil.Process(process.pid).children()
+            if "tinylm.sweep.worker" in child.cmdline()
+        ]
         return own, [stage for worker in own for stage in worker.children()]
     return [], []
 
 
-def kill_at_random(process: subprocess.Popen[bytes], kills: int, longest_s: float, seed: int) -> int:
+def kill_at_random(
+    process: subprocess.Popen[bytes], kills: int, longest_s: float, seed: int
+) -> int:
     """So many SIGKILLs, each after a random time to a random worker or stage; how many were dealt until the end."""
     chance, dealt = random.Random(seed), 0
     while dealt < kills and process.poll() is None:

@@ -19,7 +19,16 @@ from tests.support.clone import Clone
 from tests.sweep import rig
 
 
-def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, between: float, seed: int, to: str) -> None:
+def proof(
+    folder: Path,
+    runs: int,
+    kills: int,
+    compared: int,
+    tokens: int,
+    between: float,
+    seed: int,
+    to: str,
+) -> None:
     """The sweep with its troubles; asserts that nothing is lost, counted twice or of other bytes."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
     seeds = ",".join(map(str, range(1, runs // 2 + 1)))
@@ -28,7 +37,9 @@ def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, betwe
     words = ("-S", "train.lr=1e-3,3e-3", "--seeds", seeds, "--to", to)
     process = rig.start(clone, *words, "--workers", "2", "--name", "s", log=log)
     dealt = rig.kill_at_random(process, kills // 2, 2 * between, seed)
-    while (ended := len([*clone.path.glob("runs/sweeps/s/*/state.json")])) < runs // 3 and process.poll() is None:
+    while (
+        ended := len([*clone.path.glob("runs/sweeps/s/*/state.json")])
+    ) < runs // 3 and process.poll() is None:
         time.sleep(0.5)
     rig.lose_host(process)
     print(f"{dealt} kills, then the whole host was lost after {ended} of {runs} runs", flush=True)
@@ -49,7 +60,10 @@ def proof(folder: Path, runs: int, kills: int, compared: int, tokens: int, betwe
         other = rig.serially(serial, values[index], to)
         found = recorded[f"s-{index + 1:04d}"]
         assert {name: found[name] for name in other} == other, f"run {index + 1}: other bytes"
-    own = [json.loads(path.read_text())["seconds"] for path in clone.path.glob("runs/sweeps/s/*/state.json")]
+    own = [
+        json.loads(path.read_text())["seconds"]
+        for path in clone.path.glob("runs/sweeps/s/*/state.json")
+    ]
     print(
         f"{runs} runs of {statistics.median(own):.1f} s (median) on two workers, {dealt} kill -9 at random and a lost "
         f"host, {took:.0f} s: none lost, none counted twice; {len(chosen)} of them run serially by dvc exp run: equal "
@@ -97,11 +111,18 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
         return Clone(folder / name / "clone")
 
     clone = ready("sweep")
-    took = _timed(clone, sys.executable, "-m", "tinylm.cli", "sweep", "--seeds", listed, "--workers", "1")
-    states = [json.loads(path.read_text()) for path in sorted(clone.path.glob("runs/sweeps/*/*/state.json"))]
+    took = _timed(
+        clone, sys.executable, "-m", "tinylm.cli", "sweep", "--seeds", listed, "--workers", "1"
+    )
+    states = [
+        json.loads(path.read_text())
+        for path in sorted(clone.path.glob("runs/sweeps/*/*/state.json"))
+    ]
     own = sum(state["stage_s"] for state in states)
     rows.append(("tinylm sweep, with its start", took / runs, own / runs))
-    further = [sum(state[part] for state in states[1:]) / (runs - 1) for part in ("seconds", "stage_s")]
+    further = [
+        sum(state[part] for state in states[1:]) / (runs - 1) for part in ("seconds", "stage_s")
+    ]
     rows.append(("tinylm sweep, a further run", further[0], further[1]))
 
     clone = ready("queue")
@@ -112,33 +133,46 @@ def overhead(folder: Path, runs: int, tokens: int) -> None:
     while (status := clone.dvc("queue", "status")).count("Success") < runs:
         assert "Failed" not in status, status
         time.sleep(0.5)
-    rows.append(("dvc queue start, queueing not counted", (time.monotonic() - began) / runs, own / runs))
+    rows.append(
+        ("dvc queue start, queueing not counted", (time.monotonic() - began) / runs, own / runs)
+    )
     clone.dvc("queue", "stop", "--kill")
 
     clone = ready("temp")
-    took = sum(_timed(clone, "dvc", "exp", "run", "--temp", "-S", f"train.seed={seed}", "evaluate") for seed in seeds)
+    took = sum(
+        _timed(clone, "dvc", "exp", "run", "--temp", "-S", f"train.seed={seed}", "evaluate")
+        for seed in seeds
+    )
     rows.append(("dvc exp run --temp", took / runs, own / runs))
 
     clone = ready("submitit")
     (clone.path / "job.py").write_text(JOB)
     took = _timed(clone, sys.executable, "job.py", listed)
     rows.append(("submitit local, nothing recorded", took / runs, own / runs))
-    print(f"\n{runs} runs of stages train and evaluate, whose own time is {own / runs:.2f} s a run in a warm process")
+    print(
+        f"\n{runs} runs of stages train and evaluate, whose own time is {own / runs:.2f} s a run in a warm process"
+    )
     print(f"{'engine':40}  {'s a run':>8}  {'overhead':>8}")
     for name, took, own in rows:
         print(f"{name:40}  {took:8.2f}  {took - own:8.2f}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20, help="an even number")
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--compare", type=int, default=5, help="runs that are run serially too")
     parser.add_argument("--tokens", type=int, default=20000, help="of a run")
-    parser.add_argument("--between", type=float, default=5.0, metavar="S", help="mean seconds between two kills")
+    parser.add_argument(
+        "--between", type=float, default=5.0, metavar="S", help="mean seconds between two kills"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--to", default="evaluate", help="the last stage of a run")
-    parser.add_argument("--overhead", type=int, metavar="RUNS", help="the table, instead of the proof")
+    parser.add_argument(
+        "--overhead", type=int, metavar="RUNS", help="the table, instead of the proof"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if arguments.overhead:

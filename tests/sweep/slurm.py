@@ -70,7 +70,11 @@ PartitionName=high Nodes=n1,n2 MaxTime=60 State=UP PriorityTier=2 PreemptMode=of
 
 def missing() -> str:
     """What this machine lacks for a SLURM of two hosts, in words; "" if nothing."""
-    lacking = [tool for tool in ("slurmctld", "slurmd", "munged", "sbatch", "srun", "ip") if not _found(tool)]
+    lacking = [
+        tool
+        for tool in ("slurmctld", "slurmd", "munged", "sbatch", "srun", "ip")
+        if not _found(tool)
+    ]
     if os.geteuid() != 0:
         lacking.append("root")
     with contextlib.suppress(ImportError):
@@ -130,7 +134,9 @@ class Cluster:
 
     def slurmd(self, host: int) -> None:
         name = f"n{host + 1}"
-        self.daemon(f"slurmd-{name}", host, str(_found("slurmd")), "-D", "-N", name, "-f", str(self.config))
+        self.daemon(
+            f"slurmd-{name}", host, str(_found("slurmd")), "-D", "-N", name, "-f", str(self.config)
+        )
 
     def ask(self, *words: str) -> str:
         """What a command of SLURM prints, on the first host."""
@@ -141,7 +147,9 @@ class Cluster:
 
     def lose(self, host: int) -> int:
         """Kill everything that runs on a host; how many processes that were."""
-        listed = subprocess.run(["ip", "netns", "pids", SPACES[host]], capture_output=True, text=True).stdout.split()
+        listed = subprocess.run(
+            ["ip", "netns", "pids", SPACES[host]], capture_output=True, text=True
+        ).stdout.split()
         for pid in map(int, listed):
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
@@ -172,7 +180,8 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         for host in (0, 1):
             made.slurmd(host)
         wait_for(
-            "two idle hosts", lambda: made.ask("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D").strip() == "2"
+            "two idle hosts",
+            lambda: made.ask("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D").strip() == "2",
         )
         yield made
     except AssertionError:
@@ -192,7 +201,9 @@ def running(made: Cluster, host: str = "") -> dict[str, str]:
     """{job: its host} of the running jobs of the sweep."""
     rows = [
         line.split()
-        for line in made.ask("squeue", "-h", "-r", "-p", "low", "-t", "RUNNING", "-o", "%i %N").splitlines()
+        for line in made.ask(
+            "squeue", "-h", "-r", "-p", "low", "-t", "RUNNING", "-o", "%i %N"
+        ).splitlines()
     ]
     return {job: where for job, where in rows if host in where}
 
@@ -208,19 +219,26 @@ def with_snapshot(clone: Clone, made: Cluster, host: str) -> str:
 
 
 def restarts(made: Cluster, job: str) -> int:
-    return int((re.findall(r"Restarts=(\d+)", made.ask("scontrol", "show", "job", job)) or ["0"])[0])
+    return int(
+        (re.findall(r"Restarts=(\d+)", made.ask("scontrol", "show", "job", job)) or ["0"])[0]
+    )
 
 
 def resumed(clone: Clone) -> int:
     """Runs whose log says that they went on from a snapshot."""
-    return sum("resumed after update" in log.read_text() for log in clone.path.glob("runs/sweeps/s/*/log.txt"))
+    return sum(
+        "resumed after update" in log.read_text()
+        for log in clone.path.glob("runs/sweeps/s/*/log.txt")
+    )
 
 
 def troubled_sweep(folder: Path, made: Cluster, seeds: int, tokens: int) -> None:
     """A sweep in which a job is preempted and a host is lost."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
     log, listed = folder / "sweep.log", ",".join(map(str, range(1, seeds + 1)))
-    process = _begun(clone, made, log, "--seeds", listed, "--workers", "2", "--slurm", "time=30", "partition=low")
+    process = _begun(
+        clone, made, log, "--seeds", listed, "--workers", "2", "--slurm", "time=30", "partition=low"
+    )
     try:
         note = clone.path / "runs/sweeps/s/slurm.json"
         wait_for("the jobs are queued", lambda: note.exists() or process.poll() is not None)
@@ -243,7 +261,9 @@ def troubled_sweep(folder: Path, made: Cluster, seeds: int, tokens: int) -> None
     recorded = rig.locks(clone)
     assert sorted(recorded) == [f"s-{n:04d}" for n in range(1, seeds + 1)]
     for n in range(1, seeds + 1):
-        assert recorded[f"s-{n:04d}"] == rig.serially(serial, {"train.seed": n}), f"run {n}: other bytes"
+        assert recorded[f"s-{n:04d}"] == rig.serially(serial, {"train.seed": n}), (
+            f"run {n}: other bytes"
+        )
     print(log.read_text())
     print(
         f"{seeds} runs on two hosts, one preempted, one host lost: all done, {resumed(clone)} went on from a snapshot, "
@@ -256,7 +276,9 @@ def _begun(clone: Clone, made: Cluster, log: Path, *words: str) -> "subprocess.P
     environment = clone.environment(
         SLURM_CONF=str(made.config), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     )
-    command = made.inside(0, sys.executable, "-m", "tinylm.cli", "sweep", "--on", "slurm", "--name", "s", *words)
+    command = made.inside(
+        0, sys.executable, "-m", "tinylm.cli", "sweep", "--on", "slurm", "--name", "s", *words
+    )
     with open(log, "wb") as out:
         return subprocess.Popen(command, cwd=clone.path, env=environment, stdout=out, stderr=out)
 
@@ -265,9 +287,14 @@ def cut_off_sweep(folder: Path, made: Cluster, tokens: int) -> None:
     """The second host's network is cut in the middle of a run and comes back: the run goes on there or elsewhere."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
     log = folder / "sweep.log"
-    process = _begun(clone, made, log, "--seeds", "2,3", "--workers", "2", "--slurm", "time=30", "partition=low")
+    process = _begun(
+        clone, made, log, "--seeds", "2,3", "--workers", "2", "--slurm", "time=30", "partition=low"
+    )
     try:
-        wait_for("the jobs are queued", lambda: (clone.path / "runs/sweeps/s/slurm.json").exists() or process.poll())
+        wait_for(
+            "the jobs are queued",
+            lambda: (clone.path / "runs/sweeps/s/slurm.json").exists() or process.poll(),
+        )
         wait_for("a snapshot on n2", lambda: with_snapshot(clone, made, "n2"))
         job = with_snapshot(clone, made, "n2")
         subprocess.run(["ip", "-n", SPACES[1], "link", "set", "right", "down"], check=True)
@@ -282,16 +309,22 @@ def cut_off_sweep(folder: Path, made: Cluster, tokens: int) -> None:
     recorded = rig.locks(clone)
     assert sorted(recorded) == ["s-0001", "s-0002"]
     for n in (1, 2):
-        assert recorded[f"s-{n:04d}"] == rig.serially(serial, {"train.seed": n + 1}), f"run {n}: other bytes"
+        assert recorded[f"s-{n:04d}"] == rig.serially(serial, {"train.seed": n + 1}), (
+            f"run {n}: other bytes"
+        )
     print(log.read_text())
-    print(f"the network of n2 was cut while job {job} ran there: all runs have the hashes of runs by dvc exp run")
+    print(
+        f"the network of n2 was cut while job {job} ran there: all runs have the hashes of runs by dvc exp run"
+    )
 
 
 def limited_sweep(folder: Path, made: Cluster, tokens: int) -> None:
     """A run that takes longer than SLURM gives it: two minutes, and submitit's signal comes 90 s before their end."""
     clone, serial = (rig.lab(folder / name, train__tokens=tokens) for name in ("clone", "serial"))
     log = folder / "sweep.log"
-    process = _begun(clone, made, log, "--seeds", "2", "--workers", "1", "--slurm", "time=2", "partition=low")
+    process = _begun(
+        clone, made, log, "--seeds", "2", "--workers", "1", "--slurm", "time=2", "partition=low"
+    )
     try:
         code = process.wait(timeout=1200)
     finally:
@@ -303,7 +336,9 @@ def limited_sweep(folder: Path, made: Cluster, tokens: int) -> None:
     assert resumed(clone) == 1
     assert rig.locks(clone)["s-0001"] == rig.serially(serial, {"train.seed": 2})
     print(log.read_text())
-    print(f"job {job} reached its time limit and was queued again {times} times: the hashes of a run by dvc exp run")
+    print(
+        f"job {job} reached its time limit and was queued again {times} times: the hashes of a run by dvc exp run"
+    )
 
 
 def several_nodes(folder: Path, made: Cluster) -> None:
@@ -321,17 +356,25 @@ def several_nodes(folder: Path, made: Cluster) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     timing = clone.json("metrics/train_time.json")
     assert timing["conditions"]["processes"] == 2
-    print(f"srun and torchrun: 2 processes on 2 hosts, {timing['tokens_per_s']:,.0f} tokens/s together")
+    print(
+        f"srun and torchrun: 2 processes on 2 hosts, {timing['tokens_per_s']:,.0f} tokens/s together"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=300000, help="of a run")
     parser.add_argument("--nodes", action="store_true", help="also train.processes: 2 on two hosts")
-    parser.add_argument("--limit", action="store_true", help="only a run that reaches its time limit")
+    parser.add_argument(
+        "--limit", action="store_true", help="only a run that reaches its time limit"
+    )
     parser.add_argument("--cut", action="store_true", help="only a host whose network is cut")
-    parser.add_argument("--in", dest="folder", metavar="FOLDER", help="only the command that follows, there")
+    parser.add_argument(
+        "--in", dest="folder", metavar="FOLDER", help="only the command that follows, there"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts end too

@@ -29,7 +29,14 @@ def sweep(tmp_path, monkeypatch):
 
 
 def test_values_are_those_of_dvc():
-    axes = expanded(["train.lr=1e-4,3e-4", "model.layers=range(2,5)", "train.compile=auto,true", "seeds.more=[2,3],[]"])
+    axes = expanded(
+        [
+            "train.lr=1e-4,3e-4",
+            "model.layers=range(2,5)",
+            "train.compile=auto,true",
+            "seeds.more=[2,3],[]",
+        ]
+    )
     assert axes == {
         "train.lr": [1e-4, 3e-4],
         "model.layers": [2, 3, 4],
@@ -38,7 +45,9 @@ def test_values_are_those_of_dvc():
     }
 
 
-@pytest.mark.parametrize("text", ["train.lr", "+train.lr=3", "~train.lr", "train.lr=[1", "train.lr=glob(*)"])
+@pytest.mark.parametrize(
+    "text", ["train.lr", "+train.lr=3", "~train.lr", "train.lr=[1", "train.lr=glob(*)"]
+)
 def test_what_is_no_list_of_values_is_one_line(text):
     with pytest.raises(InputError, match=f"^-S {re.escape(text)}.*; allowed: KEY=VALUE,VALUE.*$"):
         expanded([text])
@@ -52,7 +61,9 @@ def test_all_settings_have_one_seed_before_the_next():
 def test_parameters_keep_their_comments_and_only_the_values_change():
     values = {"train.lr": 1e-05, "seeds.more": [2], "train.patience": None, "train.compile": True}
     before, after = BASE.splitlines(), plan.params_text(BASE, values).splitlines()
-    changed = [new.split("#")[0].split() for old, new in zip(before, after, strict=True) if old != new]
+    changed = [
+        new.split("#")[0].split() for old, new in zip(before, after, strict=True) if old != new
+    ]
     assert changed == [["compile:", "true"], ["lr:", "1e-05"], ["more:", "[2]"]] or changed == [
         ["lr:", "1e-05"], ["compile:", "true"], ["more:", "[2]"]
     ]  # fmt: skip
@@ -61,7 +72,9 @@ def test_parameters_keep_their_comments_and_only_the_values_change():
 
 def test_a_wrong_value_is_told_and_a_wrong_key_refused():
     assert plan.problem(BASE, {"model.layers": 2}) == ""
-    assert plan.problem(BASE, {"model.layers": 0}).startswith("params.yaml: model.layers = 0; allowed: a whole number")
+    assert plan.problem(BASE, {"model.layers": 0}).startswith(
+        "params.yaml: model.layers = 0; allowed: a whole number"
+    )
     with pytest.raises(InputError, match=r"^-S: train\.lrr is unknown"):
         plan.problem(BASE, {"train.lrr": 1})
 
@@ -148,7 +161,9 @@ def test_options_of_slurm():
     (["-S", "train.seed=range(1,9,0)"], "train.seed=range.1,9,0.; allowed: a range of at most 9999"),
     (["-S", "train.seed=range(1,9000)", "-S", "model.layers=range(1,9000)"], "80982001 runs; allowed: at most 9999"),
 ])  # fmt: skip
-def test_a_sweep_that_cannot_run_is_refused_in_one_line_and_writes_nothing(words, said, tmp_path, monkeypatch, capsys):
+def test_a_sweep_that_cannot_run_is_refused_in_one_line_and_writes_nothing(
+    words, said, tmp_path, monkeypatch, capsys
+):
     from tinylm.cli.arguments import main
 
     for name in ("params.yaml", "dvc.yaml"):
@@ -166,7 +181,9 @@ def test_of_equal_runs_the_worse_are_stopped(sweep):
     pytest.importorskip("optuna")
     trials = halving.trials(sweep.folder, 4, 10, 2)
     halved = Sweep(**(vars(sweep) | {"halving": [10, 2], "trials": trials}))
-    assert not any(halving.hopeless(halved, 1, update, 2.0 - update / 100) for update in (5, 10, 20))
+    assert not any(
+        halving.hopeless(halved, 1, update, 2.0 - update / 100) for update in (5, 10, 20)
+    )
     assert not halving.hopeless(halved, 2, 5, 9.0)  # before the first rung
     assert halving.hopeless(halved, 2, 10, 9.0)
     assert not halving.hopeless(halved, 3, 10, 1.0)

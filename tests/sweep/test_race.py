@@ -49,33 +49,55 @@ def test_a_time_has_one_name():
 
 @pytest.mark.parametrize(
     "wrong",
-    ["{", "{}", "null", "5", "[1]", "[{}]", '[{"stories": "a", "records": {"2min": [{}]}}]', '[{"records": {}}]'],
+    [
+        "{",
+        "{}",
+        "null",
+        "5",
+        "[1]",
+        "[{}]",
+        '[{"stories": "a", "records": {"2min": [{}]}}]',
+        '[{"records": {}}]',
+    ],
 )
 def test_records_of_another_form_are_refused(ended, wrong):
     race.FILE.write_text(wrong)
-    with pytest.raises(InputError, match=r"docs/records\.json: not the records of races .* git checkout"):
+    with pytest.raises(
+        InputError, match=r"docs/records\.json: not the records of races .* git checkout"
+    ):
         race.Records()
 
 
-@pytest.mark.parametrize("vocab", [{"tokenizer": "bpe"}, {"tokenizer": "longest_match", "lower_case": False}])
+@pytest.mark.parametrize(
+    "vocab", [{"tokenizer": "bpe"}, {"tokenizer": "longest_match", "lower_case": False}]
+)
 def test_tokens_of_which_no_raw_bits_are_known_are_refused_before_anything_is_trained(ended, vocab):
     records = race.Records()
-    records.recipe |= {f"vocab.{key}": value for key, value in vocab.items()} | {"embedding.source": "random"}
-    with pytest.raises(InputError, match=rf"vocab\.tokenizer = {vocab['tokenizer']}.*; allowed in a race: words"):
+    records.recipe |= {f"vocab.{key}": value for key, value in vocab.items()} | {
+        "embedding.source": "random"
+    }
+    with pytest.raises(
+        InputError, match=rf"vocab\.tokenizer = {vocab['tokenizer']}.*; allowed in a race: words"
+    ):
         race.planned("2min", (1, 2, 3), records)
 
 
 def download(**changed):
     """Stage download in a dvc.lock."""
     data = load_params(ROOT / "params.yaml")["data"] | changed
-    return {"params": {"params.yaml": {"data": data}}, "outs": [{"path": "data/stories", "md5": "a.dir"}]}
+    return {
+        "params": {"params.yaml": {"data": data}},
+        "outs": [{"path": "data/stories", "md5": "a.dir"}],
+    }
 
 
 def test_stories_are_those_of_the_parameters(ended, tmp_path):
     assert race.stories_id() == "a.dir"
     for stages in ({}, {"download": {}}, {"download": download(seed=99)}):
         (tmp_path / "dvc.lock").write_text(json.dumps({"stages": stages}))
-        with pytest.raises(InputError, match=r"dvc\.lock: stage download has not run with these data"):
+        with pytest.raises(
+            InputError, match=r"dvc\.lock: stage download has not run with these data"
+        ):
             race.stories_id()
 
 
@@ -83,7 +105,9 @@ def test_stories_are_those_of_the_parameters(ended, tmp_path):
 def ended(tmp_path, monkeypatch):
     """A function: (our bits, seconds of each, the record's bits or None) -> a race of three seeds that has ended."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(
+        (ROOT / "params.yaml").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     (tmp_path / "dvc.lock").write_text(json.dumps({"stages": {"download": download()}}))
     (tmp_path / "docs").mkdir()
 
@@ -118,7 +142,10 @@ def test_what_is_edited_while_it_runs_is_not_in_the_record(ended):
     sweep, records = ended(0.9, 120.0)
     Path("params.yaml").write_text("train: {lr: 9.0}")
     race.judge("2min", sweep, records)
-    assert records.newest("2min")["recipe"]["train.lr"] == load_params(ROOT / "params.yaml")["train"]["lr"]
+    assert (
+        records.newest("2min")["recipe"]["train.lr"]
+        == load_params(ROOT / "params.yaml")["train"]["lr"]
+    )
 
 
 def test_what_took_longer_is_none_and_is_told_what_fits(ended):
@@ -150,25 +177,35 @@ def test_a_recipe_is_a_record_if_it_is_better_in_time_and_is_kept_whole(clone):
     kept = clone.path / "docs/records.json"
     kept.unlink(missing_ok=True)  # the clone has this repository's own records
     clone.set({"embedding.source": "file"})
-    assert "embedding.source = file; allowed in a race: random | counts" in run(clone, "10min", code=2)
+    assert "embedding.source = file; allowed in a race: random | counts" in run(
+        clone, "10min", code=2
+    )
     clone.set({"embedding.source": "counts", "train.muon_lr": 1e-5, "train.lr": 1e-5})
-    assert "--seeds: 2 of them; allowed in a race: 3 or more" in run(clone, "10min", "--seeds", "1,2", code=2)
+    assert "--seeds: 2 of them; allowed in a race: 3 or more" in run(
+        clone, "10min", "--seeds", "1,2", code=2
+    )
     assert "race 3M; allowed: 0.5M" in run(clone, "3M", code=2)
     code = clone.path / "tinylm/model/loss.py"
     code.write_text(code.read_text() + "# changed\n")
-    assert "tinylm/model/loss.py is changed; allowed in a race: committed code" in run(clone, "10min", code=2)
+    assert "tinylm/model/loss.py is changed; allowed in a race: committed code" in run(
+        clone, "10min", code=2
+    )
     clone.run("git", "checkout", "-q", "--", "tinylm")
     assert not kept.exists()
 
     recipe = flatten(load_params(clone.path / "params.yaml"))
-    stories = parse_yaml((clone.path / "dvc.lock").read_text(), "dvc.lock")["stages"]["download"]["outs"]
+    stories = parse_yaml((clone.path / "dvc.lock").read_text(), "dvc.lock")["stages"]["download"][
+        "outs"
+    ]
     first = {
         "date": "2026-11-24", "commit": "b" * 40, "bits": {"1": 3.0}, "seconds": {"1": 9.0}, "before": None, "p": None,
         "parameters": 10, "tokens": 1200, "differs": [], "conditions": CONDITIONS,
         "recipe": {key: value for key, value in recipe.items() if key.partition(".")[0] in race.RECIPE},
     }  # fmt: skip
     kept.write_text(
-        json.dumps([{"stories": stories[1]["md5"], "data": {"source": "a"}, "records": {"10min": [first]}}])
+        json.dumps(
+            [{"stories": stories[1]["md5"], "data": {"source": "a"}, "records": {"10min": [first]}}]
+        )
     )
     assert "its recipe is the record's of 10min" in run(clone, "10min", code=2)
     clone.set({"train.muon_lr": 0.02, "train.lr": 3e-3})
@@ -181,5 +218,7 @@ def test_a_recipe_is_a_record_if_it_is_better_in_time_and_is_kept_whole(clone):
     assert list(second["bits"]) == list(second["seconds"]) == ["1", "2", "3"]
     assert max(second["bits"].values()) < min(second["before"]["bits"].values())
     assert second["p"] < race.P
-    assert all(seconds > 0.1 for seconds in second["seconds"].values())  # trained, not taken from DVC's cache
+    assert all(
+        seconds > 0.1 for seconds in second["seconds"].values()
+    )  # trained, not taken from DVC's cache
     assert "| 10min |" in (clone.path / "docs/reference/benchmarks.md").read_text()

@@ -29,12 +29,19 @@ def logs(clone, name):
 
 
 def states(clone, name):
-    return [json.loads(path.read_text()) for path in sorted(clone.path.glob(f"runs/sweeps/{name}/0*/state.json"))]
+    return [
+        json.loads(path.read_text())
+        for path in sorted(clone.path.glob(f"runs/sweeps/{name}/0*/state.json"))
+    ]
 
 
 def test_runs_are_experiments_and_a_wrong_value_is_one_line(clone, serial):
-    said = rig.sweep(clone, "-S", "model.layers=1,0", "--seeds", "1,2", "--workers", "2", "--name", "a", code=1)
-    assert said.count("params.yaml: model.layers = 0; allowed: a whole number >= 1") == 4  # at the start, in the table
+    said = rig.sweep(
+        clone, "-S", "model.layers=1,0", "--seeds", "1,2", "--workers", "2", "--name", "a", code=1
+    )
+    assert (
+        said.count("params.yaml: model.layers = 0; allowed: a whole number >= 1") == 4
+    )  # at the start, in the table
     assert "2 of 4 runs failed, the others are whole" in said
     assert clone.run("git", "status", "--porcelain").stdout == ""
     recorded = rig.locks(clone)
@@ -42,7 +49,10 @@ def test_runs_are_experiments_and_a_wrong_value_is_one_line(clone, serial):
     assert recorded["a-0003"] == rig.serially(serial, {"train.seed": 2})
     assert sum("vocabulary: " in log for log in logs(clone, "a")) == 1  # made once
     rows = csv.DictReader(io.StringIO(clone.run("dvc", "exp", "show", "--csv").stdout))
-    assert {row["Experiment"]: row["train.seed"] for row in rows if row["Experiment"]} == {"a-0001": "1", "a-0003": "2"}
+    assert {row["Experiment"]: row["train.seed"] for row in rows if row["Experiment"]} == {
+        "a-0001": "1",
+        "a-0003": "2",
+    }
     assert "a-0003" in clone.run("tinylm", "compare", "--all").stdout
     clone.dvc("exp", "apply", "a-0003", code=None)  # DVC misses the stages that nobody has run here
     assert "  seed: 2" in (clone.path / "params.yaml").read_text()
@@ -52,7 +62,16 @@ def test_runs_are_experiments_and_a_wrong_value_is_one_line(clone, serial):
 
 def test_killed_interrupted_and_resumed_it_ends_with_the_same_bytes(clone, serial, tmp_path):
     log = tmp_path / "log"
-    words = ("-S", "train.tokens=60000", "-S", "train.lr=1e-3,2e-3", "--seeds", "1,2", "--workers", "2")
+    words = (
+        "-S",
+        "train.tokens=60000",
+        "-S",
+        "train.lr=1e-3,2e-3",
+        "--seeds",
+        "1,2",
+        "--workers",
+        "2",
+    )
     process = rig.start(clone, *words, "--name", "b", log=log)
     while not any("update 20," in text for text in logs(clone, "b")):
         assert process.poll() is None, log.read_text()
@@ -95,8 +114,15 @@ def test_a_full_disk_ends_one_run(clone):
 def test_hopeless_runs_are_stopped_and_said_to_be(clone):
     pytest.importorskip("optuna")
     rates = "train.muon_lr=0.02,1e-6,1e-7,1e-8"
-    said = rig.sweep(clone, "-S", rates, "-S", "train.lr=1e-6", "--halving", "2", "--workers", "1", "--name", "d")
-    assert [state["state"] for state in states(clone, "d")] == ["done", "stopped", "stopped", "stopped"]
+    said = rig.sweep(
+        clone, "-S", rates, "-S", "train.lr=1e-6", "--halving", "2", "--workers", "1", "--name", "d"
+    )
+    assert [state["state"] for state in states(clone, "d")] == [
+        "done",
+        "stopped",
+        "stopped",
+        "stopped",
+    ]
     assert said.count("stopped by successive halving after update ") == 6
     assert [name for name in rig.locks(clone) if name.startswith("d-")] == ["d-0001"]
 

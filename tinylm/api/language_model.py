@@ -15,18 +15,18 @@ import torch
 from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible
-from tinylm.beam.search import beam_search
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
+from tinylm.evaluate.attention_maps import look
+from tinylm.evaluate.continuations import token_log_probs
+from tinylm.evaluate.perplexity import perplexity
 from tinylm.exchange.loading import load_parts
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.attention_maps import look
-from tinylm.scoring.continuations import token_log_probs
-from tinylm.scoring.perplexity import perplexity
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 MAX_TOKENS = 1_000_000
 NAMED = 5  # unknown words of a prompt
@@ -57,7 +57,9 @@ def _one_text(name: str, value: Any) -> str:
     return value
 
 
-def load(folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None) -> LanguageModel:
+def load(
+    folder: str | Path = "models", vocab: str | Path | None = None, epoch: float | None = None
+) -> LanguageModel:
     """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
 
     vocab: its tokenizer.json; if it is not given, data/vocab/tokenizer.json beside the folder, or the export's own.
@@ -114,7 +116,9 @@ class LanguageModel:
         if on_text is not None:
             _one_text("prompt with on_text", prompt)
             if not callable(on_text):
-                raise InputError(f"on_text is of type {type(on_text).__name__}; allowed: a function")
+                raise InputError(
+                    f"on_text is of type {type(on_text).__name__}; allowed: a function"
+                )
         prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
         writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
         found = generate(
@@ -132,14 +136,19 @@ class LanguageModel:
         if writer is not None:
             writer.end()
         texts = [
-            self._text(ids, new.ids, finished=new.finished, log_probs=new.log_probs if log_probs else None)
+            self._text(
+                ids, new.ids, finished=new.finished, log_probs=new.log_probs if log_probs else None
+            )
             for ids, new in zip(prompts, found, strict=True)
         ]
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made, the prompt first."""
-        (ids,), settings = self._ids(_one_text("prompt", prompt)), self._settings(max_tokens, changes)
+        (ids,), settings = (
+            self._ids(_one_text("prompt", prompt)),
+            self._settings(max_tokens, changes),
+        )
         return self._stream(ids, max_tokens, settings)
 
     def _stream(self, ids: list[int], max_tokens: int, settings: DecodeSettings) -> Iterator[str]:
@@ -149,7 +158,9 @@ class LanguageModel:
         for step in range(max_tokens):
             yield from pieces
             pieces.clear()
-            with decoding_mode(self.model):  # not around a yield: the caller's own code is not in this mode
+            with decoding_mode(
+                self.model
+            ):  # not around a yield: the caller's own code is not in this mode
                 run = run or Sampling(
                     self.model, [ids], settings, max_new_tokens=max_tokens, eos_id=self.tokenizer.eos_id,
                     banned=banned_ids(self.tokenizer), decoder=self.decoder(settings),
@@ -241,7 +252,9 @@ class LanguageModel:
         nats, tokens, read = 0.0, 0, []
         end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
         if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-            raise InputError(f"texts is of type {type(texts).__name__}; allowed: a text, or several")
+            raise InputError(
+                f"texts is of type {type(texts).__name__}; allowed: a text, or several"
+            )
         for text in [texts] if isinstance(texts, str) else texts:
             read.append(_one_text("text", text))
             start, ids = len(self._scored("")), [*self._scored(text), *end]
@@ -258,12 +271,16 @@ class LanguageModel:
         context = self.model.settings.context
         room = context if max_tokens is None else min(_whole("max_tokens", max_tokens, 1), context)
         if len(ids) > room:
-            warnings.warn(f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2)
+            warnings.warn(
+                f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2
+            )
         with decoding_mode(self.model):
             seen = look(self.model, ids[:room])
         tokens = self.tokenizer.tokens
         return Attention(
-            [tokens[token] for token in ids[:room]], seen.maps, NextWord(tokens[seen.next_id], seen.next_prob)
+            [tokens[token] for token in ids[:room]],
+            seen.maps,
+            NextWord(tokens[seen.next_id], seen.next_prob),
         )
 
     def decoder(self, settings: DecodeSettings | None = None) -> ModelDecoder:
@@ -284,7 +301,9 @@ class LanguageModel:
     def _ids(self, prompt: str | list[str]) -> list[list[int]]:
         """Ids of one prompt or several; warns of words that the model does not know."""
         if not isinstance(prompt, str | list | tuple):
-            raise InputError(f"prompt is of type {type(prompt).__name__}; allowed: a text, or a list of texts")
+            raise InputError(
+                f"prompt is of type {type(prompt).__name__}; allowed: a text, or a list of texts"
+            )
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
             _one_text(f"prompt {number}", text)
@@ -292,7 +311,9 @@ class LanguageModel:
             if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
                 continue  # no word at all is known: `encode_prompts` says so
             warnings.warn(f"prompt {number}: {unknown}", stacklevel=3)
-        return encode_prompts(self.tokenizer, texts, self.model.settings.context, self.settings.slide)
+        return encode_prompts(
+            self.tokenizer, texts, self.model.settings.context, self.settings.slide
+        )
 
     def _warn_of_unknown(self, text: str) -> None:
         if unknown := unknown_words(self.tokenizer, text):
@@ -315,7 +336,9 @@ class LanguageModel:
 class _Writer:
     """One text as it grows: passes on what each new token adds to it."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], write: Callable[[str], None]) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, prompt: Sequence[int], write: Callable[[str], None]
+    ) -> None:
         self.tokenizer, self.ids, self.write, self.shown = tokenizer, list(prompt), write, 0
         self._pass_on(self._text().rstrip("\ufffd"))
 

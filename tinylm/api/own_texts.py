@@ -12,18 +12,20 @@ from tinylm.base.config import InputError, read_section
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt
+from tinylm.evaluate.attention_maps import MAX_TOKENS, look
+from tinylm.evaluate.perplexity import perplexity
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
 from tinylm.model.transformer import TinyLM
-from tinylm.reporting.settings import ReportSettings
-from tinylm.reporting.sources import Moment, Run, Sentence
-from tinylm.scoring.attention_maps import MAX_TOKENS, look
-from tinylm.scoring.perplexity import perplexity
-from tinylm.scoring.settings import EvaluateSettings
-from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.report.settings import ReportSettings
+from tinylm.report.sources import Moment, Run, Sentence
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 
-def with_own_texts(run: Run, settings: ReportSettings, device: torch.device, folder: str | Path = ".") -> Run:
+def with_own_texts(
+    run: Run, settings: ReportSettings, device: torch.device, folder: str | Path = "."
+) -> Run:
     """The run with `own_texts` and `own_sentences`, from the model below `folder`, as far as they are asked for.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most evaluate.new_tokens
@@ -39,9 +41,14 @@ def with_own_texts(run: Run, settings: ReportSettings, device: torch.device, fol
             found["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
         if settings.sentences:
             kept = list(load_moments(root / paths.MODELS, device))
-            rows = [_ids(tokenizer, text, "sentences", n) for n, text in enumerate(settings.sentences, start=1)]
+            rows = [
+                _ids(tokenizer, text, "sentences", n)
+                for n, text in enumerate(settings.sentences, start=1)
+            ]
             room = min(MAX_TOKENS, model.settings.context)
-            found["own_sentences"] = [_looked(model, kept, tokenizer.tokens, ids[:room]) for ids in rows]
+            found["own_sentences"] = [
+                _looked(model, kept, tokenizer.tokens, ids[:room]) for ids in rows
+            ]
     except InputError as error:
         problems["own_texts"] = str(error).splitlines()[0]
     return dataclasses.replace(run, found=found, problems=problems)
@@ -51,7 +58,9 @@ def _ids(tokenizer: Tokenizer, text: str, key: str, number: int) -> list[int]:
     return encode_prompt(tokenizer, text, f"report.{key}: text {number}")
 
 
-def _continued(model: TinyLM, tokenizer: Tokenizer, prompts: tuple[str, ...], params: dict[str, Any]) -> list[dict]:
+def _continued(
+    model: TinyLM, tokenizer: Tokenizer, prompts: tuple[str, ...], params: dict[str, Any]
+) -> list[dict]:
     decode = read_section(params, "decode", DecodeSettings)
     most = read_section(params, "evaluate", EvaluateSettings).new_tokens
     new = generate(

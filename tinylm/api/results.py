@@ -71,7 +71,10 @@ class NextWords(tuple[NextWord, ...]):
 
     def __repr__(self) -> str:
         width = max((len(visible(word)) for word, _ in self), default=0)
-        rows = [f"{visible(word):{width}}  {p:7.2%}  {'#' * round(_BAR * p)}".rstrip() for word, p in self]
+        rows = [
+            f"{visible(word):{width}}  {p:7.2%}  {'#' * round(_BAR * p)}".rstrip()
+            for word, p in self
+        ]
         return "\n".join([*rows, f"{'(others)':{width}}  {self.rest:7.2%}"])
 
     def _repr_html_(self) -> str:
@@ -106,10 +109,12 @@ class Attention:
         """
         from matplotlib import rc_context
 
-        from tinylm.reporting.drawing import STYLE
-        from tinylm.reporting.heatmaps import draw_sentence
+        from tinylm.report.drawing import STYLE
+        from tinylm.report.heatmaps import draw_sentence
 
-        layers, heads = (_chosen(*asked) for asked in zip(("layer", "head"), (layer, head), self.weights.shape))
+        layers, heads = (
+            _chosen(*asked) for asked in zip(("layer", "head"), (layer, head), self.weights.shape)
+        )
         after = f"next: {visible(self.next.word)} ({self.next.probability:.0%})"
         with rc_context(STYLE):
             drawing = draw_sentence(self.words, self.weights[layers][:, heads], after)
@@ -119,7 +124,7 @@ class Attention:
         return drawing
 
     def _repr_png_(self) -> bytes:
-        from tinylm.reporting.drawing import to_png
+        from tinylm.report.drawing import to_png
 
         return to_png(self.plot())
 

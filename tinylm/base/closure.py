@@ -15,7 +15,7 @@ from tinylm.base.files import sha256
 
 ROOT = Path(__file__).parents[2]
 HOW_IT_RUNS = ("tinylm/host/", "tinylm/presets/")
-BY_FILE = ("tinylm/bench", "tinylm/cost")
+BY_FILE = ("tinylm/bench",)
 
 
 def _modules(tree: ast.AST) -> Iterator[str]:
@@ -32,7 +32,9 @@ def imported(path: str) -> frozenset[str]:
     file = ROOT / path
     if file.suffix != ".py":
         return frozenset()
-    found = {f"{name.replace('.', '/')}.py" for name in _modules(ast.parse(file.read_text("utf-8")))}
+    found = {
+        f"{name.replace('.', '/')}.py" for name in _modules(ast.parse(file.read_text("utf-8")))
+    }
     found = {name for name in found if name.startswith("tinylm/") and (ROOT / name).is_file()}
     beside = file.parent.iterdir() if path.startswith("tinylm/") else ()
     data = {other.relative_to(ROOT).as_posix() for other in beside if _is_data(other)}
@@ -55,7 +57,11 @@ def closure(*scripts: str) -> list[str]:
 
 def _sources(folder: Path) -> list[str]:
     """Files below a folder that a closure could hold: `__init__.py` is empty everywhere."""
-    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    found = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     names = (path.relative_to(ROOT).as_posix() for path in found if path.name != "__init__.py")
     return [name for name in names if not name.startswith(HOW_IT_RUNS)]
 
@@ -72,7 +78,9 @@ def rooms(files: Iterable[str], below: str = "tinylm") -> list[str]:
         if path.is_dir():
             inside = _sources(path)
             needed = wanted.intersection(inside)
-            is_leaf = not any(child.is_dir() and child.name != "__pycache__" for child in path.iterdir())
+            is_leaf = not any(
+                child.is_dir() and child.name != "__pycache__" for child in path.iterdir()
+            )
             much = 1.0 if name in BY_FILE else 1 / 3 if is_leaf else 0.9
             if needed and len(needed) >= much * len(inside):
                 named.append(name)

@@ -53,13 +53,19 @@ def _constructor() -> type:
         def flatten_mapping(self, node: Any) -> Any:
             merged = super().flatten_mapping(node)
             if len(node.value) > MAX_MERGED:
-                raise ConstructorError(None, None, f"more than {MAX_MERGED} keys in one mapping", node.start_mark)
+                raise ConstructorError(
+                    None, None, f"more than {MAX_MERGED} keys in one mapping", node.start_mark
+                )
             return merged
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
             try:
                 return super().construct_object(node, deep)
-            except (ValueError, KeyError, IndexError):  # `!!int abc`, 2001-13-45, a number of 5000 digits
+            except (
+                ValueError,
+                KeyError,
+                IndexError,
+            ):  # `!!int abc`, 2001-13-45, a number of 5000 digits
                 problem = f"{_short(node.value)} is no {node.tag.rpartition(':')[2]}"
                 raise ConstructorError(None, None, problem, node.start_mark) from None
 
@@ -89,12 +95,16 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = f"not YAML: {_yaml_problem(error, line)}"
         if isinstance(error, DuplicateKeyError):
-            problem = f"key {_short(error.problem.split(chr(34))[1])} appears twice; keep one of them"
+            problem = (
+                f"key {_short(error.problem.split(chr(34))[1])} appears twice; keep one of them"
+            )
         raise InputError(f"{name}, line {line}: {problem}") from None
     except YAMLError as error:
         raise InputError(f"{name}: not YAML: {str(error).splitlines()[0]}") from None
     except RecursionError:
-        raise InputError(f"{name}: nested too deeply; sections hold plain values and lists") from None
+        raise InputError(
+            f"{name}: nested too deeply; sections hold plain values and lists"
+        ) from None
     if not isinstance(value, dict):
         held = "is empty" if value is None else f"holds {_short(value)}"
         raise InputError(f"{name}: {held}; allowed: a mapping of sections")
@@ -115,7 +125,9 @@ def load_params(path: str | Path = PARAMS_FILE) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(content) > MAX_PARAMS_BYTES:
-        raise InputError(f"{path}: longer than {MAX_PARAMS_BYTES} bytes; allowed: sections of settings")
+        raise InputError(
+            f"{path}: longer than {MAX_PARAMS_BYTES} bytes; allowed: sections of settings"
+        )
     return parse_yaml(text, str(path))
 
 
@@ -218,11 +230,16 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     unknown = [key for key in section if key not in fields]
-    errors = [f"{source}: {name}.{str(key)[:80]} is unknown{_nearest(str(key), fields)}" for key in unknown]
+    errors = [
+        f"{source}: {name}.{str(key)[:80]} is unknown{_nearest(str(key), fields)}"
+        for key in unknown
+    ]
     values = {}
     for key, field in fields.items():
         if key not in section:
-            errors.append(f"{source}: {name}.{key} is missing; allowed: {_describe_type(hints[key], field.metadata)}")
+            errors.append(
+                f"{source}: {name}.{key} is missing; allowed: {_describe_type(hints[key], field.metadata)}"
+            )
             continue
         try:
             values[key] = _convert(section[key], hints[key], field.metadata)

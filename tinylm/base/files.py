@@ -43,7 +43,9 @@ def _named(error: OSError, target: Path, temporary: Path, needed: int = 0) -> OS
             return error
         disk = os.statvfs(target if target.is_dir() else target.parent)
         wanted = f"{needed:,} bytes needed, " if needed else ""
-        return OSError(error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target))
+        return OSError(
+            error.errno, f"{DISK_FULL}: {wanted}{disk.f_bavail * disk.f_frsize:,} free", str(target)
+        )
     if name and Path(name).is_relative_to(temporary):
         return OSError(error.errno, error.strerror, str(target / Path(name).relative_to(temporary)))
     if not name and error.errno in (errno.EIO, errno.EFBIG, None):  # None: NumPy's, in words
@@ -102,7 +104,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-            os.fchmod(handle.fileno(), 0o666 & ~_UMASK)  # some writers make files that only their owner may read
+            os.fchmod(
+                handle.fileno(), 0o666 & ~_UMASK
+            )  # some writers make files that only their owner may read
         os.replace(temporary, target)
         _sync_folder(target.parent)
     except OSError as error:
@@ -146,7 +150,10 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 def copy_file(source: str | Path, target: str | Path) -> None:
     """Copy a file's bytes."""
-    with open(source, "rb") as old, atomic_write(target, "wb", os.fstat(old.fileno()).st_size) as new:
+    with (
+        open(source, "rb") as old,
+        atomic_write(target, "wb", os.fstat(old.fileno()).st_size) as new,
+    ):
         shutil.copyfileobj(old, new)
 
 
@@ -158,7 +165,9 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old"))
+    temporary, old = (
+        target.with_name(f".{target.name}.{os.getpid()}.tmp{n}") for n in ("", "-old")
+    )
     _sweep_once(target.parent)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -196,7 +205,10 @@ def reserve(handle: IO[Any], size: int) -> None:
         try:
             os.posix_fallocate(handle.fileno(), 0, size)
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # file systems that cannot do it
+            if error.errno not in (
+                errno.EOPNOTSUPP,
+                errno.EINVAL,
+            ):  # file systems that cannot do it
                 raise
 
 
@@ -257,7 +269,9 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[o
     with atomic_write(path) as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(header)
-        writer.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows)
+        writer.writerows(
+            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows
+        )
 
 
 def _refuse_no_file(path: str | Path) -> None:
@@ -319,7 +333,9 @@ def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> No
 
     known: sums of files by name, taken as they were written.
     """
-    files = [path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."]
+    files = [
+        path for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] != "."
+    ]
     known = known or {}
     sums = {path.name: known.get(path.name) or sha256(path) for path in files if path.name != SUMS}
     write_json(Path(folder) / SUMS, sums, sealed=True)
@@ -335,4 +351,10 @@ def check_sums(path: str | Path, made_by: str) -> None:
     expected = known.get(Path(path).name)
     if expected is not None:
         state = os.stat(path)
-        _check_once(str(Path(path).absolute()), expected, made_by, str(path), (state.st_ino, state.st_ctime_ns))
+        _check_once(
+            str(Path(path).absolute()),
+            expected,
+            made_by,
+            str(path),
+            (state.st_ino, state.st_ctime_ns),
+        )

@@ -29,7 +29,9 @@ def pick_device(name: str) -> Any:
 
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
-        raise InputError("params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)")
+        raise InputError(
+            "params.yaml: runtime.device = 'cuda'; allowed here: auto | cpu (torch sees no CUDA device)"
+        )
     return torch.device("cuda" if name != "cpu" and available else "cpu")
 
 
@@ -45,8 +47,13 @@ def _onednn_level() -> int:
     -1 on a processor of another kind. As oneDNN does, a limit that is no level is ignored.
     """
     known = _known()
-    own = max((n for n, needs in enumerate(_ONEDNN.values()) if all(known.get(name) for name in needs)), default=-1)
-    given = (os.environ.get(name, "").lower() for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"))
+    own = max(
+        (n for n, needs in enumerate(_ONEDNN.values()) if all(known.get(name) for name in needs)),
+        default=-1,
+    )
+    given = (
+        os.environ.get(name, "").lower() for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+    )
     limit = next(filter(None, given), "")
     return min(own, _LEVELS.index(limit)) if limit in _LEVELS else own
 
@@ -58,7 +65,9 @@ def instructions() -> dict[str, str]:
     """
     import torch
 
-    vectors = sorted(name for name, there in _known().items() if there is True and name.startswith(_VECTORS))
+    vectors = sorted(
+        name for name, there in _known().items() if there is True and name.startswith(_VECTORS)
+    )
     level = _onednn_level()
     return {
         "instructions": " ".join(vectors),

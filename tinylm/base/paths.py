@@ -6,7 +6,13 @@ from pathlib import Path
 from tinylm.base.config import PARAMS_FILE, InputError
 
 DATA, MODELS, METRICS, PLOTS, REPORT, RUNS = "data", "models", "metrics", "plots", "report", "runs"
-OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC; runs/ has what is in progress
+OUTPUTS = (
+    DATA,
+    MODELS,
+    METRICS,
+    PLOTS,
+    REPORT,
+)  # what the stages give to DVC; runs/ has what is in progress
 
 STORIES, TOKENS, VOCAB = "data/stories", "data/tokens", "data/vocab"
 TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safetensors"
@@ -61,7 +67,9 @@ def seed_score(seed: int | str) -> str:
 
 def file_above(path: str | Path) -> Path | None:
     """The file below which a path would be, if there is one."""
-    nearest = next((parent for parent in Path(path).absolute().parents if parent.exists()), None)  # the root has none
+    nearest = next(
+        (parent for parent in Path(path).absolute().parents if parent.exists()), None
+    )  # the root has none
     return None if nearest is None or nearest.is_dir() else nearest
 
 
@@ -72,7 +80,11 @@ def output_file(option: str, name: str | Path, kinds: str = "") -> Path:
     file, and for what belongs to the pipeline in this folder.
     """
     path, here = Path(os.path.realpath(name)), Path.cwd()
-    top = path.relative_to(here).parts[:1] if path.is_relative_to(here) and Path(PARAMS_FILE).exists() else ()
+    top = (
+        path.relative_to(here).parts[:1]
+        if path.is_relative_to(here) and Path(PARAMS_FILE).exists()
+        else ()
+    )
     problem = ""
     if path.is_dir():
         problem = " is a folder; allowed: a file"

@@ -18,13 +18,13 @@ from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.batches import Batch, TrainBatches, scoring_batches
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.training.assembly import training_model
-from tinylm.training.loop import train
-from tinylm.training.trainer import Trainer, TrainSettings
+from tinylm.train.assembly import training_model
+from tinylm.train.loop import train
+from tinylm.train.trainer import Trainer, TrainSettings
+from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,11 +100,18 @@ def fresh_model(task: Task) -> TinyLM:
 
 TIMED = ("train_s", "process_mib", "peak_mib")  # what `measure_run` measures of the machine
 TIMES = ("tokens_per_s", "update_s", "epoch_s")
-TRIALS, TRIAL_UPDATES = 3, 4  # updates of the largest setting, whose mini-batches a trial trains every setting on
+TRIALS, TRIAL_UPDATES = (
+    3,
+    4,
+)  # updates of the largest setting, whose mini-batches a trial trains every setting on
 
 
 def make_task(
-    accumulation: int, sweep: AccumSettings, model: ModelSettings, train: TrainSettings, runtime: RuntimeSettings
+    accumulation: int,
+    sweep: AccumSettings,
+    model: ModelSettings,
+    train: TrainSettings,
+    runtime: RuntimeSettings,
 ) -> Task:
     """The task of one setting in the pipeline's folder."""
     return Task(
@@ -125,7 +132,9 @@ def _batches(task: Task) -> TrainBatches:
     """The mini-batches, in the same order for every setting."""
     store = first_stories(TokenStore(task.tokens, "train"), task.sweep.stories)
     order = derive_seed(task.train.seed, "order")
-    return TrainBatches(store, task.train.layout, task.sweep.batch_size, task.model.context, task.pad_id, order)
+    return TrainBatches(
+        store, task.train.layout, task.sweep.batch_size, task.model.context, task.pad_id, order
+    )
 
 
 def time_task(task: Task) -> dict[str, float]:
@@ -143,7 +152,11 @@ def time_task(task: Task) -> dict[str, float]:
     measure.synchronize(device)
     seconds, tokens = time.perf_counter() - begun, sum(batch.tokens for batch in chosen)
     epoch_s = batches.tokens_per_epoch * seconds / tokens
-    return {"tokens_per_s": tokens / seconds, "update_s": seconds / len(updates), "epoch_s": epoch_s}
+    return {
+        "tokens_per_s": tokens / seconds,
+        "update_s": seconds / len(updates),
+        "epoch_s": epoch_s,
+    }
 
 
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
@@ -153,9 +166,12 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
         return f"{result['tokens_per_s']:,.0f} tokens/s"
 
     named = [
-        ({"setting": f"accumulation {task.accumulation}", "accumulation": task.accumulation}, task) for task in tasks
+        ({"setting": f"accumulation {task.accumulation}", "accumulation": task.accumulation}, task)
+        for task in tasks
     ]
-    return measure.run_trials(time_task, time_task, named, times=TIMES, trials=TRIALS, figures=figures)
+    return measure.run_trials(
+        time_task, time_task, named, times=TIMES, trials=TRIALS, figures=figures
+    )
 
 
 def measure_run(task: Task) -> dict[str, Any]:
@@ -187,9 +203,13 @@ def measure_run(task: Task) -> dict[str, Any]:
         "tokens": curves.tokens[-1],
         "curve": [
             [update * steps, update, tokens, nats]
-            for update, tokens, nats in zip(curves.updates, curves.tokens, curves.train, strict=True)
+            for update, tokens, nats in zip(
+                curves.updates, curves.tokens, curves.train, strict=True
+            )
         ],
-        "held_out": [[update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out],
+        "held_out": [
+            [update * steps, update, tokens, nats] for update, tokens, nats in curves.held_out
+        ],
         "held_out_tokens": sum(batch.tokens for batch in held_out_batches()),
         "train_s": result.train_s,
         "process_mib": process,

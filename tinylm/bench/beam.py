@@ -11,22 +11,25 @@ import numpy as np
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
-from tinylm.beam.search import beam_search
 from tinylm.bench import measure
 from tinylm.bench.measure import BeamBenchSettings
 from tinylm.bench.precision_changes import changes
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.diversity import bootstrap_interval, distinct_n, mean, repeated_share
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
-from tinylm.scoring.diversity import bootstrap_interval, distinct_n, mean, repeated_share
-from tinylm.text.prompts import Prompt, choose_prompts
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.prompts import Prompt, choose_prompts
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 FIGURES = ("tokens_per_s", "s_per_prompt", "batch_tokens_per_s")
-JUDGED, RESAMPLES = 50, 1000  # prompts whose continuations are asked whether they make sense; for the intervals
+JUDGED, RESAMPLES = (
+    50,
+    1000,
+)  # prompts whose continuations are asked whether they make sense; for the intervals
 EQUAL = 1e-2  # nats: sums of the same log-probabilities in another order differ by less
 
 
@@ -53,7 +56,9 @@ def check_widths(settings: BeamBenchSettings, vocab_size: int) -> None:
     """Raise InputError for a width larger than the vocabulary."""
     wide = [width for width in settings.widths if width > vocab_size]
     if wide:
-        raise InputError(f"{PARAMS_FILE}: beam_bench.widths = {wide}; allowed: at most the vocabulary's {vocab_size}")
+        raise InputError(
+            f"{PARAMS_FILE}: beam_bench.widths = {wide}; allowed: at most the vocabulary's {vocab_size}"
+        )
 
 
 def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: Any) -> list[Task]:
@@ -61,11 +66,19 @@ def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: An
     methods: list[tuple[str, int | None, DecodeSettings]] = [("sampling", None, decode)]
     methods += [("greedy", None, decode.greedy())]
     methods += [(f"beam {width}", width, decode) for width in settings.widths]
-    return [Task(name=name, width=width, decode=how, settings=settings, **shared) for name, width, how in methods]
+    return [
+        Task(name=name, width=width, decode=how, settings=settings, **shared)
+        for name, width, how in methods
+    ]
 
 
 def continue_prompts(
-    task: Task, decoder: ModelDecoder, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], *, stop_at_eos: bool
+    task: Task,
+    decoder: ModelDecoder,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    stop_at_eos: bool,
 ) -> list[tuple[list[int], float]]:
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
     shared: dict[str, Any] = {
@@ -76,7 +89,10 @@ def continue_prompts(
         rows = generate(decoder.model, prompts, settings=task.decode, with_log_probs=True, **shared)
         return [(row.ids, sum(row.log_probs)) for row in rows]
     shared |= {"length_penalty": task.decode.length_penalty, "slide": task.decode.slide}
-    return [(best.ids, best.log_prob) for best, *_ in beam_search(decoder.model, prompts, width=task.width, **shared)]
+    return [
+        (best.ids, best.log_prob)
+        for best, *_ in beam_search(decoder.model, prompts, width=task.width, **shared)
+    ]
 
 
 def _prepared(task: Task) -> tuple[ModelDecoder, Tokenizer, Any]:
@@ -91,8 +107,14 @@ def measure_task(task: Task) -> dict[str, Any]:
     """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
     decoder, tokenizer, _ = _prepared(task)
     model = decoder.model
-    sooner = decoder_of(model, dataclasses.replace(task.decode, step="auto"))  # nothing is timed here
-    judged = continue_prompts(task, sooner, tokenizer, task.judged, stop_at_eos=True) if task.judged else []
+    sooner = decoder_of(
+        model, dataclasses.replace(task.decode, step="auto")
+    )  # nothing is timed here
+    judged = (
+        continue_prompts(task, sooner, tokenizer, task.judged, stop_at_eos=True)
+        if task.judged
+        else []
+    )
     found = continue_prompts(task, decoder, tokenizer, task.prompts, stop_at_eos=True)
     texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
     against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
@@ -106,7 +128,9 @@ def time_task(task: Task) -> dict[str, float]:
     def timed(prompts: list[list[int]]) -> tuple[int, float]:
         measure.synchronize(device)
         begun = time.perf_counter()
-        found = continue_prompts(task, decoder, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos)
+        found = continue_prompts(
+            task, decoder, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos
+        )
         measure.synchronize(device)
         return sum(len(ids) for ids, _ in found), time.perf_counter() - begun
 
@@ -127,7 +151,11 @@ def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str,
     """
     fast = {} if (decode.step, decode.precision) == ("plain", "fp32") else {"step": decode.step}
     fast |= {"precision": decode.precision} if fast else {}
-    return {"cache": settings.cache, "stop_at_eos": settings.stop_at_eos, "texts_stop_at_eos": True} | fast
+    return {
+        "cache": settings.cache,
+        "stop_at_eos": settings.stop_at_eos,
+        "texts_stop_at_eos": True,
+    } | fast
 
 
 def measured(settings: BeamBenchSettings) -> str:
@@ -150,13 +178,17 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     )  # fmt: skip
 
 
-def story_prompts(store: TokenStore, settings: BeamBenchSettings, sos_id: int | None) -> list[Prompt]:
+def story_prompts(
+    store: TokenStore, settings: BeamBenchSettings, sos_id: int | None
+) -> list[Prompt]:
     """Evaluation stories spread over the split, each with its own next `new_tokens` tokens as the reference.
 
     Raises InputError if no story is long enough; if there are fewer than asked for, all are taken. sos_id: as for
     `choose_prompts`.
     """
-    prompts = choose_prompts(store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id)
+    prompts = choose_prompts(
+        store, settings.prompts, settings.prompt_tokens, settings.new_tokens, sos_id=sos_id
+    )
     if not prompts:
         raise InputError(
             f"{PARAMS_FILE}: beam_bench.prompt_tokens = {settings.prompt_tokens}; allowed: less than the words of the "
@@ -184,7 +216,7 @@ def table(
 
 def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
     """Whether a method's continuations of the task's `judged` prompts make sense: key `sense`; none without prompts."""
-    from tinylm.scoring.sense import grade, sense
+    from tinylm.evaluate.sense import grade, sense
 
     if not task.judged:
         return {}
@@ -195,7 +227,9 @@ def judge(result: dict[str, Any], task: Task, tokenizer: Tokenizer) -> dict[str,
     return {"sense": sense(grade(texts), RESAMPLES, task.decode.seed)}
 
 
-def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) -> dict[str, dict[str, Any]]:
+def against_greedy(
+    result: dict[str, Any], greedy: dict[str, Any], seed: int
+) -> dict[str, dict[str, Any]]:
     """Key `against_greedy`: for how many prompts a method's text is more or less probable than greedy decoding's.
 
     The prompts are the judged ones where there are any, since they are more. difference: of the log-probabilities in
@@ -216,10 +250,14 @@ def against_greedy(result: dict[str, Any], greedy: dict[str, Any], seed: int) ->
 
 def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
-    from tinylm.scoring.bleu import Bleu  # some seconds that the measuring processes need not spend
+    from tinylm.evaluate.bleu import (
+        Bleu,  # some seconds that the measuring processes need not spend
+    )
 
     texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
-    bleu = Bleu().compute(predictions=texts, references=[row["reference"] for row in rows], tokenize="none")
+    bleu = Bleu().compute(
+        predictions=texts, references=[row["reference"] for row in rows], tokenize="none"
+    )
     log_prob = sum(row["log_prob"] for row in rows)
     against = result.get("against_fp32")
     return ({"against_fp32": against} if against else {}) | {

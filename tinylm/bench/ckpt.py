@@ -13,19 +13,24 @@ from tinylm.bench import measure
 from tinylm.bench.measure import CkptBenchSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
-from tinylm.kernels.training.ops import training_ops
+from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.batches import Batch, TrainBatches
-from tinylm.text.tokens.matrix_file import load_matrix
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.training.trainer import accumulate_gradients
+from tinylm.train.trainer import accumulate_gradients
+from tinylm.vocab.batches import Batch, TrainBatches
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
 
 SEED = 1
 STEPS = 2  # of which a trial's time is the median
-SERIES = {"none": "plain", "blocks": "recompute", "blocks+loss": "blocks+loss", "sqrt": "sqrt"}  # as plots name them
+SERIES = {
+    "none": "plain",
+    "blocks": "recompute",
+    "blocks+loss": "blocks+loss",
+    "sqrt": "sqrt",
+}  # as plots name them
 MODES = tuple(SERIES)
 MEASURED = (
     "a step is forward and backward pass of one batch in fp32, without the optimizer; its time is the median of "
@@ -55,7 +60,12 @@ class Task:
 
 
 def make_tasks(
-    settings: CkptBenchSettings, model: ModelSettings, pad_id: int, folder: str, device: str, threads: int
+    settings: CkptBenchSettings,
+    model: ModelSettings,
+    pad_id: int,
+    folder: str,
+    device: str,
+    threads: int,
 ) -> list[Task]:
     """Each depth with each recomputation mode, in turn; `folder` is the pipeline's data folder."""
     return [
@@ -138,20 +148,30 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     named = []
     for task in tasks:
         name = f"{task.model.layers} layers, recompute {task.recompute}"
-        named.append(({"setting": name, "layers": task.model.layers, "recompute": task.recompute}, task))
+        named.append(
+            ({"setting": name, "layers": task.model.layers, "recompute": task.recompute}, task)
+        )
     trials = max((task.repeats for task in tasks), default=1)
-    results = measure.run_trials(measure_task, time_task, named, times=("step_s",), trials=trials, figures=_figures)
+    results = measure.run_trials(
+        measure_task, time_task, named, times=("step_s",), trials=trials, figures=_figures
+    )
     for result in results:
         if "error" not in result:
             result["tokens_per_s"] = result["tokens"] / result["step_s"]
             for end in ("", "low_", "high_"):
-                result[f"{end}epoch_s"] = result["tokens_per_epoch"] / result["tokens"] * result[f"{end}step_s"]
+                result[f"{end}epoch_s"] = (
+                    result["tokens_per_epoch"] / result["tokens"] * result[f"{end}step_s"]
+                )
     return results
 
 
 def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(rows without and with recomputation of the blocks, `recompute` as false and true; rows of the other modes)."""
-    pairs = [row | {"recompute": row["recompute"] == "blocks"} for row in rows if row["recompute"] in MODES[:2]]
+    pairs = [
+        row | {"recompute": row["recompute"] == "blocks"}
+        for row in rows
+        if row["recompute"] in MODES[:2]
+    ]
     return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
 
 
@@ -188,4 +208,6 @@ def _refuse_difference(plain: dict[str, Any], other: dict[str, Any]) -> None:
     names = plain["gradients"] | other["gradients"]
     differing = [n for n in names if plain["gradients"].get(n) != other["gradients"].get(n)]
     if differing:
-        raise CommandFailed(f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)")
+        raise CommandFailed(
+            f"{where} the gradient of {differing[0]} ({len(differing)} of {len(names)} parameters)"
+        )

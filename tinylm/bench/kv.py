@@ -16,8 +16,8 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
-from tinylm.text.prompts import choose_prompts
-from tinylm.text.tokens.token_store import TokenStore
+from tinylm.vocab.prompts import choose_prompts
+from tinylm.vocab.token_store import TokenStore
 
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 SMALLER = 4  # parts of the batch of which one is measured too, as is a single row
@@ -104,7 +104,9 @@ def peak_mib(task: Task, decoder: ModelDecoder, ids: list[list[int]]) -> float |
     """The allocator's peak; without a cache in the step with the longest window, given the new tokens of each row."""
     device = decoder.model.embedding.device
     if task.cache:
-        return measure.peak_mib(lambda: _timed(task, decoder, task.prompts, task.new_tokens), device)
+        return measure.peak_mib(
+            lambda: _timed(task, decoder, task.prompts, task.new_tokens), device
+        )
     window = decoder.model.settings.context
     widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(task.prompts, ids, strict=True)]
     return measure.peak_mib(lambda: _timed(task, decoder, widest, 1), device)
@@ -112,12 +114,16 @@ def peak_mib(task: Task, decoder: ModelDecoder, ids: list[list[int]]) -> float |
 
 def cache_bytes(decoder: ModelDecoder, task: Task) -> int:
     """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = decoder.session(task.prompts, slide=task.decode.slide, use_cache=task.cache, new_tokens=task.new_tokens)
+    session = decoder.session(
+        task.prompts, slide=task.decode.slide, use_cache=task.cache, new_tokens=task.new_tokens
+    )
     session.next_logits()
     return session.cache_bytes
 
 
-def choose_batch(store: TokenStore, settings: KvBenchSettings, context: int, sos_id: int | None) -> list[list[int]]:
+def choose_batch(
+    store: TokenStore, settings: KvBenchSettings, context: int, sos_id: int | None
+) -> list[list[int]]:
     """The first tokens of `batch` stories, <sos> before them if there is one.
 
     Raises InputError if stories or context are too short.
@@ -146,7 +152,9 @@ def make_tasks(settings: KvBenchSettings, prompts: list[list[int]], **shared: An
     """
     lengths = sorted(settings.lengths)
     sizes = sorted({1, len(prompts) // SMALLER} - {0, len(prompts)})
-    chosen = [(length, len(prompts)) for length in settings.lengths] + [(lengths[:2][-1], size) for size in sizes]
+    chosen = [(length, len(prompts)) for length in settings.lengths] + [
+        (lengths[:2][-1], size) for size in sizes
+    ]
     return [
         Task(prompts=prompts[:rows], new_tokens=length, cache=cache, **shared)
         for length, rows in chosen
@@ -168,10 +176,14 @@ def run(tasks: Sequence[Task], context: int, trials: int) -> list[dict[str, Any]
         return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
 
     named = [(known(task), task) for task in tasks]
-    return measure.run_trials(measure_task, time_task, named, times=TIMES, trials=trials, figures=figures)
+    return measure.run_trials(
+        measure_task, time_task, named, times=TIMES, trials=trials, figures=figures
+    )
 
 
-def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
+def compare(
+    results: Sequence[dict[str, Any]], task: Task
+) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
     """((length, rows) of the settings that gave the same ids with and without the cache, ties on the way).
 
     The two ways add the same numbers in another order, so two words whose logits differ by no more than rounding may
@@ -183,16 +195,27 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[tuple[i
     ties: list[dict[str, Any]] = []
     for plain in results:
         place = plain["new_tokens"], plain["rows"]
-        cached = next((r for r in results if (r["new_tokens"], r["rows"]) == place and r["cache"]), None)
+        cached = next(
+            (r for r in results if (r["new_tokens"], r["rows"]) == place and r["cache"]), None
+        )
         if plain["cache"] or cached is None:
             continue
         compared.append(place)
         for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
-            at = next((i for i, pair in enumerate(zip(ids, others, strict=True)) if pair[0] != pair[1]), None)
+            at = next(
+                (i for i, pair in enumerate(zip(ids, others, strict=True)) if pair[0] != pair[1]),
+                None,
+            )
             if at is None:
                 continue
             gap = logit_gap(task, [*task.prompts[row], *ids[:at]], ids[at], others[at])
-            tie = {"new_tokens": place[0], "rows": place[1], "prompt": row, "position": at, "gap_nats": gap}
+            tie = {
+                "new_tokens": place[0],
+                "rows": place[1],
+                "prompt": row,
+                "position": at,
+                "gap_nats": gap,
+            }
             if not gap <= TIE:
                 raise CommandFailed(
                     f"kv_bench: with the cache other ids: {place[0]} new tokens, {place[1]} rows, prompt {row}, "
@@ -205,5 +228,7 @@ def compare(results: Sequence[dict[str, Any]], task: Task) -> tuple[list[tuple[i
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
     """How far apart the logits of two next tokens are after a prefix, without a cache."""
-    logits = _decoder(task).session([prefix], slide=task.decode.slide, use_cache=False).next_logits()[0]
+    logits = (
+        _decoder(task).session([prefix], slide=task.decode.slide, use_cache=False).next_logits()[0]
+    )
     return abs(float(logits[one]) - float(logits[other]))

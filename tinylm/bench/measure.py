@@ -58,7 +58,9 @@ class AccumSettings:
         """Rules between the fields: only divisors of the largest setting end at the same token as that one."""
         largest = max(self.settings)
         if any(largest % number for number in self.settings):
-            return [f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"]
+            return [
+                f"settings = {list(self.settings)}; allowed: numbers that divide the largest, {largest}"
+            ]
         return []
 
 
@@ -121,7 +123,10 @@ def in_own_process(function: Callable[..., dict[str, Any]], *args: Any) -> dict[
         except (EOFError, OSError):
             process.join()
             killed = process.exitcode == -signal.SIGKILL
-            kind, answer = _FAILED, KILLED if killed else f"its process ended with exit code {process.exitcode}"
+            kind, answer = (
+                _FAILED,
+                KILLED if killed else f"its process ended with exit code {process.exitcode}",
+            )
     finally:
         if process.is_alive():
             process.kill()
@@ -159,7 +164,8 @@ def run_trials(
             if "error" not in found[-1]:
                 found.append(in_own_process(again, task))
     return [
-        result | ({"error": found[-1]["error"]} if "error" in found[-1] else _over_trials(found, times))
+        result
+        | ({"error": found[-1]["error"]} if "error" in found[-1] else _over_trials(found, times))
         for result, found in zip(results, seen, strict=True)
     ]
 
@@ -173,7 +179,11 @@ def _over_trials(found: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[
     spread: dict[str, float] = {}
     for key in times:
         values = [trial[key] for trial in found]
-        spread |= {key: statistics.median(values), f"low_{key}": min(values), f"high_{key}": max(values)}
+        spread |= {
+            key: statistics.median(values),
+            f"low_{key}": min(values),
+            f"high_{key}": max(values),
+        }
     return spread
 
 
@@ -198,7 +208,9 @@ def synchronize(device: Any) -> None:
         torch.cuda.synchronize(device)
 
 
-def median_seconds(step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1) -> float:
+def median_seconds(
+    step: Callable[[], object], *, repeats: int, device: Any, warm_up: int = 1
+) -> float:
     """Median wall time of step() in seconds over `repeats` runs, after `warm_up` runs that do not count."""
     times = []
     for number in range(warm_up + repeats):
@@ -254,7 +266,9 @@ def _mark() -> None:
 
 
 def _recorded_peak(
-    step: Callable[[], object], before: Callable[[], object], inside: Callable[[Callable[[], object]], object]
+    step: Callable[[], object],
+    before: Callable[[], object],
+    inside: Callable[[Callable[[], object]], object],
 ) -> int:
     """Bytes; 0 if nothing was recorded."""
     import torch
@@ -269,20 +283,28 @@ def _recorded_peak(
         inside(lambda: profiler.__exit__(None, None, None))
     events = profiler.kineto_results.events() if profiler.kineto_results else []
     begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
-    sizes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    sizes = sorted(
+        (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
+    )
     return max(itertools.accumulate((size for when, size in sizes if when >= begins), initial=0))
 
 
-def split_failures(bench: str, results: Iterable[dict[str, Any]]) -> tuple[list[dict], list[dict[str, str]]]:
+def split_failures(
+    bench: str, results: Iterable[dict[str, Any]]
+) -> tuple[list[dict], list[dict[str, str]]]:
     """(results that were measured, {"setting", "figure", "reason"} of those that carry "error").
 
     Raises CommandFailed if nothing was measured.
     """
     results = list(results)
     errors = {result["setting"]: result["error"] for result in results if "error" in result}
-    failed = [{"setting": setting, "figure": "all", "reason": error} for setting, error in errors.items()]
+    failed = [
+        {"setting": setting, "figure": "all", "reason": error} for setting, error in errors.items()
+    ]
     if results and len(failed) == len(results):
-        raise CommandFailed(f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}")
+        raise CommandFailed(
+            f"{bench}: nothing could be measured; {failed[0]['setting']}: {failed[0]['reason']}"
+        )
     return [result for result in results if "error" not in result], failed
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from tinylm.evaluate.perplexity import perplexity
 from tinylm.kernels.decoding.decoder import ModelDecoder, prepare
 from tinylm.model.transformer import TinyLM
-from tinylm.scoring.perplexity import perplexity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,5 +54,8 @@ def changes(model: TinyLM, decoder: ModelDecoder, texts: Iterable[Sequence[int]]
             both = [each.logits(window[:-1]).double().log_softmax(-1) for each in (plain, decoder)]
             tokens += len(targets)
             changed += int((both[0].argmax(-1) != both[1].argmax(-1)).sum())
-            nats = [sum_ - float(each.gather(1, targets).sum()) for sum_, each in zip(nats, both, strict=True)]
+            nats = [
+                sum_ - float(each.gather(1, targets).sum())
+                for sum_, each in zip(nats, both, strict=True)
+            ]
     return Changes(decoder.precision, tokens, changed, *nats)

@@ -27,8 +27,13 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         merged[name] = {"mean": statistics.fmean(values)}
         if len(values) > 1:
             sd = statistics.stdev(values)
-            merged[name] |= {"sd": sd, "difference": student_point(0.05, len(values) - 1) * math.sqrt(2) * sd}
-    merged["by_seed"] = {str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()}
+            merged[name] |= {
+                "sd": sd,
+                "difference": student_point(0.05, len(values) - 1) * math.sqrt(2) * sd,
+            }
+    merged["by_seed"] = {
+        str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()
+    }
     return merged
 
 
@@ -66,7 +71,9 @@ def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
     linearly over the tokens.
     """
     rows = [
-        (int(at), int(tokens), f"seed {seed}", value) for seed, curve in by_seed.items() for at, tokens, value in curve
+        (int(at), int(tokens), f"seed {seed}", value)
+        for seed, curve in by_seed.items()
+        for at, tokens, value in curve
     ]
     if len(by_seed) < 2:
         return rows
@@ -75,6 +82,12 @@ def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:
     grid = np.append(tables[0][tables[0][:, 1] < end, 1], end)
     steps = np.interp(grid, tables[0][:, 1], tables[0][:, 0]).round().astype(int)
     losses = np.stack([np.interp(grid, table[:, 1], table[:, 2]) for table in tables])  # (seeds, G)
-    for series, values in (("mean", losses.mean(0)), ("lowest", losses.min(0)), ("highest", losses.max(0))):
-        rows += zip(steps.tolist(), grid.astype(int).tolist(), [series] * len(grid), values.tolist())
+    for series, values in (
+        ("mean", losses.mean(0)),
+        ("lowest", losses.min(0)),
+        ("highest", losses.max(0)),
+    ):
+        rows += zip(
+            steps.tolist(), grid.astype(int).tolist(), [series] * len(grid), values.tolist()
+        )
     return rows

@@ -36,7 +36,9 @@ def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
             "tokens": run["tokens"],
             "held_out_loss_at_equal_tokens": run["held_out"][-1][3],
             "held_out_loss_at_equal_updates": held_out_at(run, update),
-            "tokens_at_equal_updates": next(tokens for _, at, tokens, _ in run["held_out"] if at == update),
+            "tokens_at_equal_updates": next(
+                tokens for _, at, tokens, _ in run["held_out"] if at == update
+            ),
             "train_loss_last_tenth": tail_loss(run),
         }
         for number, run in runs.items()
@@ -80,7 +82,11 @@ def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, s
     """Train loss of all runs as (x, series, nats per token) for each of micro_step, update and tokens."""
     axes = ("micro_step", "update", "tokens")
     return {
-        axis: [(point[column], f"accumulation {n}", point[3]) for n, run in runs.items() for point in run["curve"]]
+        axis: [
+            (point[column], f"accumulation {n}", point[3])
+            for n, run in runs.items()
+            for point in run["curve"]
+        ]
         for column, axis in enumerate(axes)
     }
 
@@ -97,7 +103,11 @@ def costs(
     for number, found in memory.items():
         for name in ("peak_mib", "process_mib"):
             if found.get(name) is None:
-                missing.append({"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"})
+                missing.append(
+                    {"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"}
+                )
             else:
                 table.setdefault(number, {})[name] = found[name]
-    return {number: {k: v for k, v in row.items() if k != "setting"} for number, row in table.items()}, missing
+    return {
+        number: {k: v for k, v in row.items() if k != "setting"} for number, row in table.items()
+    }, missing

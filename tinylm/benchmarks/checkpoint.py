@@ -11,10 +11,10 @@ from tinylm.benchmarks.options import Options
 from tinylm.benchmarks.shape import PAD_ID, Shape, new_trainer, of_size, train_settings
 from tinylm.benchmarks.watched import run_command
 from tinylm.model.checkpoint import save_model
-from tinylm.text.storybook import corpus
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.token_store import write_store
-from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
+from tinylm.storybook import corpus
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import write_store
+from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
 
 STORIES = {"full": 4000, "tiny": 30}
 UPDATES = {"full": 300, "tiny": 1}
@@ -33,17 +33,26 @@ def padded_tokenizer(texts: Iterable[str], size: int) -> WordTokenizer:
     return WordTokenizer(list(itertools.islice(words, size - len(known.specials))), known.split)
 
 
-def _train(folder: Path, shape: Shape, options: Options, tokenizer: WordTokenizer, texts: list[str]) -> None:
-    write_store(folder / "tokens", "train", (tokenizer.encode_story(text) for text in texts), shape.vocab)
+def _train(
+    folder: Path, shape: Shape, options: Options, tokenizer: WordTokenizer, texts: list[str]
+) -> None:
+    write_store(
+        folder / "tokens", "train", (tokenizer.encode_story(text) for text in texts), shape.vocab
+    )
     updates = UPDATES[options.size]
     settings = train_settings(shape, tokens=updates * shape.step_tokens, precision="bf16")
     trainer = new_trainer(shape, settings, options.threads, folder=folder / "tokens")
     for number in range(updates):
         nats, _, _ = trainer.update(trainer.next_batches())
         if number % 50 == 0 or number + 1 == updates:
-            print(f"model to decode with: update {number + 1} of {updates}, loss {nats:.3f}", flush=True)
+            print(
+                f"model to decode with: update {number + 1} of {updates}, loss {nats:.3f}",
+                flush=True,
+            )
     tokenizer.save(folder / "vocab/tokenizer.json")
-    save_model(folder / "models", trainer.model, tokenizer_sha256=sha256(folder / "vocab/tokenizer.json"))
+    save_model(
+        folder / "models", trainer.model, tokenizer_sha256=sha256(folder / "vocab/tokenizer.json")
+    )
 
 
 def checkpoint(options: Options) -> dict[str, Any]:
@@ -60,8 +69,17 @@ def checkpoint(options: Options) -> dict[str, Any]:
     export = str(folder / "export")
     if not (folder / "ready.json").exists():
         _train(folder, shape, options, tokenizer, texts)
-        run_command("tinylm.cli", "export", export, "--models", places["models"], "--vocab", places["vocab"])
-        write_json(folder / "ready.json", {"updates": UPDATES[options.size], "shape": dataclasses.asdict(shape)})
+        run_command(
+            "tinylm.cli", "export", export, "--models", places["models"], "--vocab", places["vocab"]
+        )
+        write_json(
+            folder / "ready.json",
+            {"updates": UPDATES[options.size], "shape": dataclasses.asdict(shape)},
+        )
     prompts = [tokenizer.encode_story(story.text)[:PROMPT_TOKENS] for story in held]
     assert not any(PAD_ID in prompt for prompt in prompts)
-    return places | {"export": export, "prompts": prompts, "new_tokens": shape.context - PROMPT_TOKENS - 4}
+    return places | {
+        "export": export,
+        "prompts": prompts,
+        "new_tokens": shape.context - PROMPT_TOKENS - 4,
+    }

@@ -13,8 +13,8 @@ from tinylm.benchmarks.interleaved import spreads
 from tinylm.benchmarks.options import Options
 from tinylm.benchmarks.record import Row
 from tinylm.benchmarks.shape import PAD_ID, Shape, model_settings, of_size, random_vectors, stream
-from tinylm.text.tokens.matrix_file import save_matrix
-from tinylm.text.tokens.token_store import write_store
+from tinylm.vocab.matrix_file import save_matrix
+from tinylm.vocab.token_store import write_store
 
 
 class Variant(NamedTuple):
@@ -41,10 +41,15 @@ def _measure(options: Options, shape: Shape) -> dict[str, list[dict[str, dict[st
         save_matrix(Path(folder, "vocab/embedding.safetensors"), random_vectors(shape).numpy())
         pieces = np.array_split(stream(shape, 8 * shape.step_tokens), 8)
         write_store(Path(folder, "tokens"), "train", pieces, shape.vocab)
-        tasks = ckpt.make_tasks(settings, model_settings(shape), PAD_ID, folder, "cpu", options.threads)
+        tasks = ckpt.make_tasks(
+            settings, model_settings(shape), PAD_ID, folder, "cpu", options.threads
+        )
         for _ in range(options.trials):
             for name, variant in VARIANTS.items():
-                changes: dict[str, Any] = {"precision": variant.precision, "plain_loss": variant.plain_loss}
+                changes: dict[str, Any] = {
+                    "precision": variant.precision,
+                    "plain_loss": variant.plain_loss,
+                }
                 print(f"{name}:", flush=True)
                 chosen = [task for task in tasks if task.recompute in variant.modes]
                 results = ckpt.run([dataclasses.replace(task, **changes) for task in chosen])
@@ -68,5 +73,16 @@ def checkpointing(options: Options) -> list[Row]:
             saved, slower = 100 * (1.0 - left), 100 * (taken - 1.0)
             what = f"{called}: peak saved above weights and gradients, bit-identical gradients"
             rows.append(Row(what, "MiB", *peaks, peer, saved, "%", **memory))
-            rows.append(Row(f"{called}: time added", "s per step", *times, peer, slower, "%", higher=False, **time))
+            rows.append(
+                Row(
+                    f"{called}: time added",
+                    "s per step",
+                    *times,
+                    peer,
+                    slower,
+                    "%",
+                    higher=False,
+                    **time,
+                )
+            )
     return rows

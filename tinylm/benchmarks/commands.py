@@ -23,14 +23,18 @@ PROMPT = "once upon a time"
 def first_word(command: list[str]) -> float:
     """Seconds until the text is longer than its prompt. Raises CommandFailed if no text comes."""
     start = time.perf_counter()
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         text = b""
         while len(text.split()) <= len(PROMPT.split()):
             piece = os.read(process.stdout.fileno(), 4096)
             if not piece:
-                raise CommandFailed(f"tinylm generate: no word came: {process.stderr.read().decode().strip()[-300:]}")
+                raise CommandFailed(
+                    f"tinylm generate: no word came: {process.stderr.read().decode().strip()[-300:]}"
+                )
             text += piece
         seconds = time.perf_counter() - start
         process.kill()

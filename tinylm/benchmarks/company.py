@@ -28,7 +28,9 @@ def busy(processes: int) -> Iterator[None]:
         yield
 
 
-def _beside(options: Options, entries: Mapping[str, Entry], **request: Any) -> dict[int, dict[str, dict[str, float]]]:
+def _beside(
+    options: Options, entries: Mapping[str, Entry], **request: Any
+) -> dict[int, dict[str, dict[str, float]]]:
     """Rates of all contenders beside each number of busy processes, all in interleaved trials."""
     answers: dict[int, Trials] = {count: defaultdict(list) for count in BESIDE}
     with options.contenders(entries) as contenders:
@@ -42,12 +44,19 @@ def _beside(options: Options, entries: Mapping[str, Entry], **request: Any) -> d
     for count, rate in found.items():
         for name, figures in rate.items():
             share = figures["median"] / found[0][name]["median"]
-            print(f"beside {count}: {name}: {figures['median']:,.0f} {UNIT}, {share:.2f} of quiet", flush=True)
+            print(
+                f"beside {count}: {name}: {figures['median']:,.0f} {UNIT}, {share:.2f} of quiet",
+                flush=True,
+            )
     return found
 
 
 def _rows(
-    what: str, found: Mapping[int, Mapping[str, Mapping[str, float]]], mine: str, peers: tuple[str, ...], **goal: Any
+    what: str,
+    found: Mapping[int, Mapping[str, Mapping[str, float]]],
+    mine: str,
+    peers: tuple[str, ...],
+    **goal: Any,
 ) -> list[Row]:
     """Our rate beside each number of busy processes, as a share of our own beside none, and each peer's beside it."""
     rows = []
@@ -56,7 +65,10 @@ def _rows(
         told = f"{what} beside {count} busy process{'es' * (count > 1)}, share of quiet"
         aim = goal if count == 1 else {}
         known = [name for prefix in peers if (name := best(found[0], prefix))]
-        shares = [f"{name}: {found[count][name]['median'] / found[0][name]['median']:.2f}" for name in known]
+        shares = [
+            f"{name}: {found[count][name]['median'] / found[0][name]['median']:.2f}"
+            for name in known
+        ]
         peer = found[count][known[0]] if known else None
         share = ours["median"] / quiet["median"]
         name = known[0] if known else ""
@@ -77,7 +89,14 @@ def company_decoding(options: Options) -> list[Row]:
     """The same of sampling after one prompt."""
     rows: list[Row] = []
     speak = decoding.entries(options, [1]) | decoding.llama_cpp(options, 1)
-    wanted = ("tinylm fp32", "tinylm int8", "transformers", "CTranslate2", "llama.cpp f32", "llama.cpp q8_0")
+    wanted = (
+        "tinylm fp32",
+        "tinylm int8",
+        "transformers",
+        "CTranslate2",
+        "llama.cpp f32",
+        "llama.cpp q8_0",
+    )
     speak = {name: entry for name, entry in speak.items() if name.startswith(wanted)}
     found = _beside(options, speak, method="sample", alone=decoding.ALONE[options.size])
     for mine, equal in (("tinylm fp32", ("llama.cpp f32", "CTranslate2 fp32", "transformers")),

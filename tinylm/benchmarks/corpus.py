@@ -39,14 +39,25 @@ def pipeline(folder: Path, data: Path, threads: int) -> None:
     """Prepare a folder for stages: params.yaml of the complete preset over this corpus, vectors that cost nothing."""
     params = parse_yaml(preset_text(BASE), BASE)
     own: dict[str, dict[str, Any]] = {
-        "data": {"source": "local", "path": str(data), "train_stories": None, "evaluation_stories": None},
-        "vocab": {"max_size": 50_000, "path": str(ROOT / "tinylm/text/tokens/gpt2.py")},
-        "embedding": {"source": "random", "width": 8, "path": str(ROOT / "tinylm/text/skipgram.py")},
+        "data": {
+            "source": "local",
+            "path": str(data),
+            "train_stories": None,
+            "evaluation_stories": None,
+        },
+        "vocab": {"max_size": 50_000, "path": str(ROOT / "tinylm/vocab/gpt2.py")},
+        "embedding": {
+            "source": "random",
+            "width": 8,
+            "path": str(ROOT / "tinylm/embedding/skipgram.py"),
+        },
         "model": {"heads": 1},
         "runtime": {"threads": threads},
     }
     with atomic_write(folder / "params.yaml") as handle:
-        handle.write(json.dumps(params | {name: params[name] | changes for name, changes in own.items()}))
+        handle.write(
+            json.dumps(params | {name: params[name] | changes for name, changes in own.items()})
+        )
 
 
 def _stages(options: Options, data: Path) -> dict[str, tuple[float, float]]:
@@ -82,15 +93,26 @@ def _peers(options: Options, data: Path, rate: float) -> list[Row]:
             text.seek(0)
             part.writelines(itertools.islice(text, lines))
         setup = {"path": str(sample)}
-        entries = {name: Entry(f"text:{target}", setup, True, needs) for name, (target, needs) in PEERS.items()}
+        entries = {
+            name: Entry(f"text:{target}", setup, True, needs)
+            for name, (target, needs) in PEERS.items()
+        }
         entries["tinylm clean_text"] = Entry("text:our_cleaning", setup)
         with options.contenders(entries) as contenders:
             rate_of = rates(trials(contenders, min(options.trials, 3), warm_up=0), "mb")
     what = "text to ids, compared with words counted and encoded by a peer"
     counting = [name for name in list(PEERS)[:2] if name in rate_of]
-    rows = [Row(what, "MB/s", spread([rate]), rate_of[name], name, rate / rate_of[name]["median"]) for name in counting]
+    rows = [
+        Row(what, "MB/s", spread([rate]), rate_of[name], name, rate / rate_of[name]["median"])
+        for name in counting
+    ]
     what, ours, peer = "quotes mended, one core", rate_of["tinylm clean_text"], "ftfy.fix_text"
-    return [*rows, against(what, "MB/s", ours, rate_of[peer], peer) if peer in rate_of else Row(what, "MB/s", ours)]
+    return [
+        *rows,
+        against(what, "MB/s", ours, rate_of[peer], peer)
+        if peer in rate_of
+        else Row(what, "MB/s", ours),
+    ]
 
 
 def corpus(options: Options) -> list[Row]:

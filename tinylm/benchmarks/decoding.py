@@ -19,7 +19,11 @@ ALONE = {"full": 4, "tiny": 1}  # prompts of a trial when each is decoded by its
 TEXTS = {"full": 10, "tiny": 1}  # of a trial of llama2.c
 BEAMS = (5, 10)
 UNIT = "tokens/s"
-EQUAL = (("fp32", "f32"), ("bf16", "f16"), ("int8", "q8_0"))  # modes of ours, and of llama.cpp, of equal precision
+EQUAL = (
+    ("fp32", "f32"),
+    ("bf16", "f16"),
+    ("int8", "q8_0"),
+)  # modes of ours, and of llama.cpp, of equal precision
 GOALS = {"f32": (1.5, 2.0), "q8_0": (2.0, 3.0)}  # one prompt, one core
 Rates = Mapping[str, Mapping[str, float]]
 
@@ -31,7 +35,9 @@ def entries(options: Options, workers: Iterable[int]) -> dict[str, Entry]:
     entries["transformers"] = Entry("decoding:transformers", made, peer=True, needs="transformers")
     for quantization in (None, "int8"):
         for number in workers:
-            name = f"CTranslate2 {quantization or 'fp32'}" + (f", {number} workers" if number > 1 else "")
+            name = f"CTranslate2 {quantization or 'fp32'}" + (
+                f", {number} workers" if number > 1 else ""
+            )
             setup = made | {"quantization": quantization, "workers": number}
             entries[name] = Entry("decoding:ctranslate2", setup, peer=True, needs="ctranslate2")
     return entries
@@ -48,7 +54,9 @@ def llama_cpp(options: Options, sequences: int) -> dict[str, Entry]:
                 "llamacpp:make", setup, peer=True, needs="llama_cpp"
             )
         if options.threads > 1:
-            entries[f"one core: tinylm {ours}"] = Entry("decoding:ours", made | {"mode": ours, "threads": 1})
+            entries[f"one core: tinylm {ours}"] = Entry(
+                "decoding:ours", made | {"mode": ours, "threads": 1}
+            )
     return entries
 
 
@@ -81,7 +89,10 @@ def _llama2c(options: Options) -> dict[str, Entry]:
     if options.llama2c is None:
         print("LLAMA2C is not set: llama2.c was not measured", flush=True)
         return {}
-    setup: dict[str, Any] = {"clone": str(options.llama2c), "folder": str((options.work / "llama2c").absolute())}
+    setup: dict[str, Any] = {
+        "clone": str(options.llama2c),
+        "folder": str((options.work / "llama2c").absolute()),
+    }
     setup |= {"shape": dataclasses.asdict(of_size(options.size)), "texts": TEXTS[options.size]}
     return {
         f"llama2.c {precision}, {cores} core{'s' * (cores > 1)}": Entry(
@@ -112,9 +123,13 @@ class Table:
     alone: int | None  # prompts of a trial, one at a time; None: all at once
     ids: dict[str, list[list[int]]] = dataclasses.field(default_factory=dict)
 
-    def measure(self, method: str | int, only: tuple[str, ...] = ("tinylm", "transformers", "CTranslate2")) -> Rates:
+    def measure(
+        self, method: str | int, only: tuple[str, ...] = ("tinylm", "transformers", "CTranslate2")
+    ) -> Rates:
         """Tokens per second of every contender whose name begins with one of `only`, in interleaved trials."""
-        chosen = {name: contender for name, contender in self.contenders.items() if name.startswith(only)}
+        chosen = {
+            name: contender for name, contender in self.contenders.items() if name.startswith(only)
+        }
         answers = trials(chosen, self.options.trials, method=method, alone=self.alone)
         if method == "greedy":
             self.ids |= {name: trial[-1]["ids"] for name, trial in answers.items()}
@@ -148,7 +163,9 @@ def one_prompt(options: Options) -> list[Row]:
     with options.contenders(wanted) as contenders:
         table = Table(options, contenders, ALONE[options.size])
         table.measure("greedy", ("tinylm", "one core", "CTranslate2 int8", "llama.cpp"))
-        sampling = table.measure("sample", ("tinylm", "one core", "transformers", "CTranslate2", "llama"))
+        sampling = table.measure(
+            "sample", ("tinylm", "one core", "transformers", "CTranslate2", "llama")
+        )
         beams = {f"beam {width}": table.measure(width) for width in BEAMS}
     note = table.changed(best(sampling, "tinylm"))
     rows = row("sampling", sampling, "transformers", must=4.0, stretch=6.0, note=note)
@@ -176,7 +193,9 @@ def twenty_prompts(options: Options) -> list[Row]:
     rows = []
     for what, rate in methods.items():
         int8 = "CTranslate2 int8"
-        note = "; ".join(filter(None, (table.changed(best(rate, name)) for name in ("tinylm", int8))))
+        note = "; ".join(
+            filter(None, (table.changed(best(rate, name)) for name in ("tinylm", int8)))
+        )
         goal = {"must": 2.0, "stretch": 3.0} if what == "greedy" else {"must": 1.5, "stretch": 2.0}
         rows += row(what, rate, int8, note=note, **goal)
         rows += row(what, rate, "CTranslate2 fp32") + row(what, rate, "transformers")

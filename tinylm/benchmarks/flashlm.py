@@ -31,18 +31,21 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_bytes, write_json
 from tinylm.benchmarks import record
 from tinylm.benchmarks.options import above_zero, clone
+from tinylm.download.stories import read_stories
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.workers import cores
-from tinylm.text.stories import read_stories
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 SCRIPT = "v10/train_cpuflow_v97_simple_memory.py"
 END = 'print(f"\\n--- Final Diagnostics ---")'
 OURS = (
     ("torch.set_num_threads(4)", "torch.set_num_threads({threads})"),
     ("60 * 5500 /", "60 * {rate} /"),
-    (END, "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')"),
+    (
+        END,
+        "import safetensors.torch; safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')",
+    ),
 )
 FILE = Path("docs/flashlm.json")
 TRIAL = 0.5  # minutes in which its rate is measured
@@ -52,10 +55,17 @@ def prepare(folder: Path, repository: Path) -> None:
     """Its data folder beside its script. Raises InputError if the tokens do not keep every byte."""
     tokenizer = open_tokenizer(Path(paths.VOCAB) / "tokenizer.json")
     if not tokenizer.lossless or tokenizer.normalise("A") != "A" or len(tokenizer) > 1 << 16:
-        raise InputError("vocab.tokenizer: allowed beside FlashLM: bpe with lower_case: false, at most 65,536 tokens")
-    stores = {name: TokenStore(paths.TOKENS, split) for split, name in (("train", "train"), ("held_out", "val"))}
+        raise InputError(
+            "vocab.tokenizer: allowed beside FlashLM: bpe with lower_case: false, at most 65,536 tokens"
+        )
+    stores = {
+        name: TokenStore(paths.TOKENS, split)
+        for split, name in (("train", "train"), ("held_out", "val"))
+    }
     if any(store.vocab_size != len(tokenizer) for store in stores.values()):
-        raise InputError(f"{paths.TOKENS}: not of the tokenizer in {paths.VOCAB}; dvc repro vocab, then again")
+        raise InputError(
+            f"{paths.TOKENS}: not of the tokenizer in {paths.VOCAB}; dvc repro vocab, then again"
+        )
     data = folder / "data_v10"
     data.mkdir(parents=True, exist_ok=True)
     for name, store in stores.items():
@@ -76,7 +86,10 @@ def train(folder: Path, minutes: float, rate: int, seed: int) -> tuple[float, st
     write_bytes(script, f"import torch; torch.manual_seed({seed})\n{text}".encode())
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, script.name, "--minutes", str(minutes)], cwd=folder, stdout=subprocess.PIPE, text=True
+        [sys.executable, script.name, "--minutes", str(minutes)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     if done.returncode:
         raise CommandFailed(f"FlashLM: its script ended with exit code {done.returncode}")
@@ -111,7 +124,9 @@ def score(folder: Path) -> float:
 
 def main() -> None:
     parser = Parser(prog="python -m tinylm.benchmarks.flashlm", description=__doc__)
-    parser.add_argument("--minutes", type=above_zero, default=120, help="default %(default)g, as it has")
+    parser.add_argument(
+        "--minutes", type=above_zero, default=120, help="default %(default)g, as it has"
+    )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     repository = clone("FLASHLM", SCRIPT)
@@ -123,7 +138,9 @@ def main() -> None:
     rate = speed(said)
     print(f"FlashLM: {rate:,} tokens/s; {given.minutes:g} minutes begin", flush=True)
     seconds, said = train(folder, given.minutes, rate, given.seed)
-    raw_bytes = sum(len(story["text"].encode()) for story in read_stories(paths.STORIES, "evaluation"))
+    raw_bytes = sum(
+        len(story["text"].encode()) for story in read_stories(paths.STORIES, "evaluation")
+    )
     found = {
         "minutes": given.minutes, "seed": given.seed, "seconds": round(seconds, 1), "tokens_per_second": speed(said),
         "raw_bits_per_byte": score(folder) / math.log(2) / raw_bytes, "cores": cores(),

@@ -18,14 +18,14 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
+from tinylm.bench.describe import summary
 from tinylm.benchmarks import shape as shapes
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import seconds
-from tinylm.cost.describe import summary
 from tinylm.host.command import Parser, guard, is_out_of_memory
 from tinylm.host.runtime import conditions
 from tinylm.kernels.decoding.decoder import prepare
-from tinylm.training.trainer import Trainer, TrainSettings
+from tinylm.train.trainer import Trainer, TrainSettings
 
 RESULTS = Path("docs/benchmarks-gpu.json")
 BUDGET_S = 420.0
@@ -44,7 +44,9 @@ class Sizes(NamedTuple):
     shape_d: shapes.Shape
 
 
-D = shapes.Shape(layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128)
+D = shapes.Shape(
+    layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128
+)
 FULL = Sizes(8192, (32, 128, 512, 2048, 4096), 8.0, 5000, shapes.WORD_50K, D)
 TINY = Sizes(64, (1, 2), 0.01, 2, shapes.TINY, shapes.TINY)
 
@@ -60,7 +62,9 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
     return seconds(finished)
 
 
-def _steps(update: Callable[[], object], wanted_s: float, device: torch.device) -> tuple[int, float]:
+def _steps(
+    update: Callable[[], object], wanted_s: float, device: torch.device
+) -> tuple[int, float]:
     """(updates, seconds) that took about `wanted_s`, after two updates that are not counted (the first compiles)."""
     for _ in range(2):
         once = _seconds(update, device)
@@ -78,7 +82,9 @@ def limits(device: torch.device, sizes: Sizes) -> dict[str, float]:
         best = min(_seconds(lambda a=a, b=b: a @ b, device) for _ in range(8))  # type: ignore[misc]
         rates[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
     block = torch.ones(sizes.square**2, device=device)
-    rates["memory read, GB/s"] = block.nbytes / min(_seconds(block.sum, device) for _ in range(8)) / 1e9
+    rates["memory read, GB/s"] = (
+        block.nbytes / min(_seconds(block.sum, device) for _ in range(8)) / 1e9
+    )
     return rates
 
 
@@ -113,7 +119,12 @@ def training(device: torch.device, sizes: Sizes) -> Iterator[dict[str, Any]]:
             return
         rate = updates * shape.step_tokens / taken
         flop = summary(trainer.model)["training_flop_per_token"]
-        yield {"rows": rows, "tokens_per_s": rate, "tflop_per_s": rate * flop / 1e12, "peak_mib": _peak_mib(device)}
+        yield {
+            "rows": rows,
+            "tokens_per_s": rate,
+            "tflop_per_s": rate * flop / 1e12,
+            "peak_mib": _peak_mib(device),
+        }
 
 
 def _update(trainer: Trainer) -> Callable[[], object]:
@@ -157,7 +168,11 @@ def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, flo
 def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
     """All figures, printed as they are measured."""
     start = time.perf_counter()
-    results: dict[str, Any] = {"conditions": conditions(device, 2), "limits": limits(device, sizes), "training": []}
+    results: dict[str, Any] = {
+        "conditions": conditions(device, 2),
+        "limits": limits(device, sizes),
+        "training": [],
+    }
     print(results["conditions"], results["limits"], sep="\n", flush=True)
     for row in training(device, sizes):
         results["training"].append(row)
@@ -168,7 +183,9 @@ def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
     results["report_d"] = report_d(device, sizes, left)
     print(f"D's 5,000 iterations: {results['report_d']}", flush=True)
     results["seconds"] = round(time.perf_counter() - start, 1)
-    best = max((row["tokens_per_s"] for row in results["training"] if "tokens_per_s" in row), default=0.0)
+    best = max(
+        (row["tokens_per_s"] for row in results["training"] if "tokens_per_s" in row), default=0.0
+    )
     figures = (best, results["one_prompt"]["tokens_per_s"], results["report_d"]["seconds"])
     for (name, goal), figure in zip(GOALS.items(), figures, strict=True):
         print(f"{name}: {figure:,.0f}; counted goal for an H200: {goal:,.0f}", flush=True)
@@ -177,16 +194,22 @@ def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
 
 def main() -> None:
     parser = Parser(prog="python -m tinylm.benchmarks.gpu", description=__doc__)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script, tiny")
+    parser.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script, tiny"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="default %(default)s")
     given = parser.parse_args()
     try:
         device = pick_device(given.device)
     except InputError:
-        raise InputError("make bench-gpu: torch sees no CUDA device here; nothing was measured") from None
+        raise InputError(
+            "make bench-gpu: torch sees no CUDA device here; nothing was measured"
+        ) from None
     results = run(device, FULL if given.device == "cuda" else TINY)
     earlier = read_json(given.results) if given.results.exists() else []
-    kept = [row for row in earlier if row["conditions"]["device"] != results["conditions"]["device"]]
+    kept = [
+        row for row in earlier if row["conditions"]["device"] != results["conditions"]["device"]
+    ]
     write_json(given.results, [*kept, results])
 
 

@@ -23,10 +23,13 @@ from tinylm.benchmarks.record import GROWTH, load, load_average, number, put
 from tinylm.benchmarks.shape import Shape, of_size
 from tinylm.host.command import Parser, guard
 from tinylm.host.runtime import conditions, in_words
-from tinylm.reporting.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
+from tinylm.report.drawing import SERIES, SOFT, STYLE, label_ends, new_axes, settle, to_png
 
 RESULTS = Path("docs/growth.json")
-HEAD = ("| What | Against | Seconds, median | Limit over measured | Exponent |", "|---|---|---|---|---|")
+HEAD = (
+    "| What | Against | Seconds, median | Limit over measured | Exponent |",
+    "|---|---|---|---|---|",
+)
 
 
 Setup = Callable[[Shape, int], dict[str, Any]]
@@ -101,7 +104,13 @@ def measure(name: str, options: Options) -> dict[str, Any]:
         points.append({"x": value, "seconds": seconds, "limit_s": limit})
         print(f"{name} {value}: {seconds['median']:.4g} s, limit {limit or 0:.4g} s", flush=True)
     exponent = fit(values, [point["seconds"]["median"] for point in points])
-    return {"title": axis.title, "x": axis.x, "points": points, "exponent": exponent, "limit": axis.limit}
+    return {
+        "title": axis.title,
+        "x": axis.x,
+        "points": points,
+        "exponent": exponent,
+        "limit": axis.limit,
+    }
 
 
 def _limit(kind: str, counted: Mapping[str, float], before: list[dict[str, Any]]) -> float | None:
@@ -109,7 +118,9 @@ def _limit(kind: str, counted: Mapping[str, float], before: list[dict[str, Any]]
     if kind == "flop":
         return counted["flop"] / counted["flop_per_s"]
     if kind == "bytes":
-        return max(counted["bytes"] / counted["bytes_per_s"], counted["flop"] / counted["flop_per_s"])
+        return max(
+            counted["bytes"] / counted["bytes_per_s"], counted["flop"] / counted["flop_per_s"]
+        )
     if kind == "cores":  # one core's rate times the cores
         first = before[0] if before else None
         return (
@@ -162,7 +173,10 @@ def _cells(axis: Mapping[str, Any]) -> str:
     points = axis["points"]
     values = " / ".join(f"{point['x']:,}" for point in points)
     seconds = " / ".join(number(point["seconds"]["median"]) for point in points)
-    shares = [point["limit_s"] and f"{point['limit_s'] / point['seconds']['median']:.0%}" for point in points]
+    shares = [
+        point["limit_s"] and f"{point['limit_s'] / point['seconds']['median']:.0%}"
+        for point in points
+    ]
     limit = "–" if None in shares else " / ".join(shares)
     return f"| {axis['title']} | {axis['x']}: {values} | {seconds} | {limit} | {axis['exponent']:.2f} |"
 
@@ -170,7 +184,9 @@ def _cells(axis: Mapping[str, Any]) -> str:
 def _picture(axis: Mapping[str, Any]) -> Figure:
     """Measured seconds over the axis's values, the counted limit, the fitted power; on two logarithmic scales."""
     xs, limits = ([point[key] for point in axis["points"]] for key in ("x", "limit_s"))
-    lows, medians, highs = ([point["seconds"][key] for point in axis["points"]] for key in ("low", "median", "high"))
+    lows, medians, highs = (
+        [point["seconds"][key] for point in axis["points"]] for key in ("low", "median", "high")
+    )
     title = f"{axis['title']}\nseconds ~ x^{axis['exponent']:.2f}"
     drawing, axes = new_axes(title, axis["x"], "seconds")
     axes.set_xscale("log")

@@ -59,7 +59,10 @@ class Contender:
             print(json.dumps(request), file=self._process.stdin, flush=True)
             start = time.monotonic()
             while not select.select([self._process.stdout], [], [], SAID_EVERY_S)[0]:
-                print(f"{self.name}: being {doing} for {duration(time.monotonic() - start)}", flush=True)
+                print(
+                    f"{self.name}: being {doing} for {duration(time.monotonic() - start)}",
+                    flush=True,
+                )
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -90,7 +93,9 @@ class Contender:
             self._log.close()
 
 
-def trials(contenders: Mapping[str, Contender], count: int, warm_up: int = 1, **request: Any) -> Trials:
+def trials(
+    contenders: Mapping[str, Contender], count: int, warm_up: int = 1, **request: Any
+) -> Trials:
     """Every contender once per round, `count` rounds after `warm_up` rounds that do not count; answers by name."""
     answers: Trials = {name: [] for name in contenders}
     with Progress("measuring", (warm_up + count) * len(contenders), "trials") as progress:
@@ -107,7 +112,9 @@ def spread(values: Iterable[float]) -> dict[str, float]:
     """Median, lowest and highest of the trials, to six digits, and the number of trials."""
     ordered = sorted(values)
     figures = {"median": statistics.median(ordered), "low": ordered[0], "high": ordered[-1]}
-    return {name: float(f"{value:.6g}") for name, value in figures.items()} | {"turns": len(ordered)}
+    return {name: float(f"{value:.6g}") for name, value in figures.items()} | {
+        "turns": len(ordered)
+    }
 
 
 def spreads(
@@ -117,6 +124,11 @@ def spreads(
     return spread(trial[figure] for trial in ours), spread(trial[figure] for trial in theirs)
 
 
-def rates(answers: Mapping[str, Sequence[Mapping[str, Any]]], amount: str = "tokens") -> dict[str, dict[str, float]]:
+def rates(
+    answers: Mapping[str, Sequence[Mapping[str, Any]]], amount: str = "tokens"
+) -> dict[str, dict[str, float]]:
     """Amount per second of each contender, over its trials."""
-    return {name: spread(each[amount] / each["seconds"] for each in trial) for name, trial in answers.items()}
+    return {
+        name: spread(each[amount] / each["seconds"] for each in trial)
+        for name, trial in answers.items()
+    }

@@ -21,17 +21,17 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
+from tinylm.evaluate.continuations import token_log_probs
 from tinylm.lab.build import build_page, rule_of
 from tinylm.lab.facts import facts
 from tinylm.lab.making import make_page
 from tinylm.model.checkpoint import load_model, new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.reporting.sources import read_run
-from tinylm.scoring.continuations import token_log_probs
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.tokens.words import Splitter, WordTokenizer
+from tinylm.report.sources import read_run
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.vocab.words import Splitter, WordTokenizer
 
 PROMPT, NEW, TEXTS = 5, 40, 50  # tokens of a prompt, greedy tokens after it, how many texts
 SPEED = 180  # tokens of a timed text, compilation by the browser included
@@ -59,9 +59,20 @@ def lab(options: Options) -> list[Row]:
     return [*rows, *_in_chromium(whole, options)]
 
 
-def _row(what: str, unit: str, figures: list[float], must: float, higher: bool = False, note: str = "") -> Row:
+def _row(
+    what: str, unit: str, figures: list[float], must: float, higher: bool = False, note: str = ""
+) -> Row:
     found = spread(figures)
-    return Row(what, unit, found, figure=found["median"], figure_unit=unit, must=must, higher=higher, note=note)
+    return Row(
+        what,
+        unit,
+        found,
+        figure=found["median"],
+        figure_unit=unit,
+        must=must,
+        higher=higher,
+        note=note,
+    )
 
 
 def _stories(count: int) -> Iterator[np.ndarray]:
@@ -75,7 +86,13 @@ def _apart(model: TinyLM, page: Engine, stories: list[list[int]]) -> float:
     for ids in stories:
         with decoding_mode(model):
             ours = Session(model, [ids[:PROMPT]]).next_logits()[0].numpy()
-        worst = max(worst, float(np.abs(np.array(page.call("logits", ids[:PROMPT])) - ours).max() / np.abs(ours).max()))
+        worst = max(
+            worst,
+            float(
+                np.abs(np.array(page.call("logits", ids[:PROMPT])) - ours).max()
+                / np.abs(ours).max()
+            ),
+        )
     return worst
 
 
@@ -97,7 +114,13 @@ def _agreement(
     for ids in stories:
         greedy = DecodeSettings(temperature=0.0)
         (ours,) = generate(
-            model, [ids[:PROMPT]], greedy, max_new_tokens=NEW, eos_id=eos, banned=banned, stop_at_eos=False
+            model,
+            [ids[:PROMPT]],
+            greedy,
+            max_new_tokens=NEW,
+            eos_id=eos,
+            banned=banned,
+            stop_at_eos=False,
         )
         theirs = page.call("generate", ids[:PROMPT], NEW, {})
         place = next((place for place in range(NEW) if ours.ids[place] != theirs[place]), NEW)
@@ -107,13 +130,17 @@ def _agreement(
 
 def _word_50k() -> bytes:
     """A model of that preset's shape with random weights."""
-    shape: dict[str, Any] = {key: getattr(WORD_50K, key) for key in ("layers", "heads", "feed_forward", "context")}
+    shape: dict[str, Any] = {
+        key: getattr(WORD_50K, key) for key in ("layers", "heads", "feed_forward", "context")
+    }
     shape |= AS_PRESET | {"dropout": 0.0, "norm_eps": 1e-5}
     torch.manual_seed(1)
     model = new_model(ModelSettings(**shape), torch.randn(WORD_50K.vocab, WORD_50K.width))
     settings = DecodeSettings(temperature=0.8, top_k=50)
     tokenizer = WordTokenizer((f"w{i}" for i in range(4, WORD_50K.vocab)), Splitter(True, "drop"))
-    return build_page(model.eval(), rule_of(tokenizer, ""), facts(model, tokenizer, settings, None, ""))
+    return build_page(
+        model.eval(), rule_of(tokenizer, ""), facts(model, tokenizer, settings, None, "")
+    )
 
 
 _TIMED = """(count) => {
@@ -131,7 +158,10 @@ def _in_chromium(page: bytes, options: Options) -> list[Row]:
     """Opening from the disk, the first token and the speed; no rows without Playwright or without the browser."""
     browser = shutil.which("chromium")
     if browser is None or importlib.util.find_spec("playwright") is None:
-        print("no chromium, or no playwright (pip install -e '.[browser]'): speed was not measured", flush=True)
+        print(
+            "no chromium, or no playwright (pip install -e '.[browser]'): speed was not measured",
+            flush=True,
+        )
         return []
     from playwright.sync_api import sync_playwright
 
@@ -156,5 +186,11 @@ def _in_chromium(page: bytes, options: Options) -> list[Row]:
         _row("opening the page in Chromium", "s", opened, must=1.0),
         _row("first token after it", "ms", first, must=300.0),
         _row("sampling, the run's model, one core", "tokens/s", rates, must=1000.0, higher=True),
-        _row("sampling, word-50k's shape, random weights, one core", "tokens/s", large, must=120.0, higher=True),
+        _row(
+            "sampling, word-50k's shape, random weights, one core",
+            "tokens/s",
+            large,
+            must=120.0,
+            higher=True,
+        ),
     ]

@@ -34,15 +34,15 @@ from tinylm.benchmarks.lines import run_line
 from tinylm.benchmarks.options import Entry, Options, above_zero, add_options, count, options_of
 from tinylm.benchmarks.record import Row, against
 from tinylm.benchmarks.shape import Shape, of_size, section
+from tinylm.download.splits import DataSettings, write_stories
+from tinylm.download.stories import SPLITS, read_stories
+from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import Parser, guard
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.write import FOLDER
-from tinylm.text.corpus.splits import DataSettings, write_stories
-from tinylm.text.stories import SPLITS, read_stories
-from tinylm.text.tokens.token_store import write_store
-from tinylm.text.tokens.words import WordTokenizer, build_tokenizer, count_words
-from tinylm.text.vectors.settings import EmbeddingSettings
-from tinylm.training.settings import TrainSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.token_store import write_store
+from tinylm.vocab.words import WordTokenizer, build_tokenizer, count_words
 
 OURS, TUNED_IN = "tinylm", "bf16+compile"
 MODES = (TUNED_IN, "bf16", "fp32")
@@ -54,7 +54,10 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "nanoGPT": {"lr": (1e-3, 2e-3, 4e-3), "dropout": (0.0, 0.1), "batch": (8, 16, 32)},
     "nanochat": {"lr": (2.0, 4.0, 8.0), "decay": (0.5, 1.0), "batch": (16, 32)},
 }
-GOALS = {"nanoGPT": (0.2, 0.12), "nanochat": (0.5, 1 / 3)}  # must, stretch: our time as a share of the peer's
+GOALS = {
+    "nanoGPT": (0.2, 0.12),
+    "nanochat": (0.5, 1 / 3),
+}  # must, stretch: our time as a share of the peer's
 # Chosen on held-out: the first from some twenty, in runs of 0.1 M tokens, the second from a dozen, in runs of 0.8 M.
 SHORT = {"muon_lr": 0.08, "muon_beta": 0.8, "lr": 2e-3, "beta1": 0.7, "batch_size": 16}
 LONGER = {"muon_lr": 0.04, "muon_beta": 0.9, "beta1": 0.8, "batch_size": 32}
@@ -77,7 +80,8 @@ def recipes_of(preset: str) -> tuple[dict[str, Any], ...]:
     """
     params = parse_yaml((FOLDER / f"{preset}.yaml").read_text(encoding="utf-8"), preset)
     changes = {
-        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE} for part in SECTIONS
+        part: {key: value for key, value in params[part].items() if key not in _OF_THE_SIZE}
+        for part in SECTIONS
     }
     return tuple(changes | {"train": changes["train"] | rates} for rates in (SHORT, LONGER))
 
@@ -90,11 +94,15 @@ class Plan:
     peer: str = "nanoGPT"
 
     horizons: tuple[int, ...] = (500_000, 1_000_000, 2_000_000, 4_000_000)
-    grid: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)  # {}: that of GRIDS
+    grid: Mapping[str, tuple[float, ...]] = dataclasses.field(
+        default_factory=dict
+    )  # {}: that of GRIDS
     seeds: tuple[int, ...] = (1, 2, 3)
     shares: tuple[float, ...] = SHARES
     modes: tuple[str, ...] = (TUNED_IN, "bf16")
-    recipes: tuple[dict[str, Any], ...] = dataclasses.field(default_factory=lambda: recipes_of(RECIPE))
+    recipes: tuple[dict[str, Any], ...] = dataclasses.field(
+        default_factory=lambda: recipes_of(RECIPE)
+    )
 
     def tried(self) -> Mapping[str, tuple[float, ...]]:
         """The grid."""
@@ -113,7 +121,11 @@ def default_corpus() -> str:
 
 
 def _settings(corpus: str, size: str) -> DataSettings:
-    own: dict[str, Any] = {"held_out_share": 0.02, "repair_quotes": False, "evaluation_stories": 500}
+    own: dict[str, Any] = {
+        "held_out_share": 0.02,
+        "repair_quotes": False,
+        "evaluation_stories": 500,
+    }
     if corpus == "tinystories":
         own |= {"source": "local", "path": str((ROOT / SHARED).resolve()), "train_stories": None}
     else:
@@ -131,7 +143,9 @@ def _write(folder: Path, corpus: str, size: str) -> int:
         def texts(*splits: str) -> Iterable[str]:
             return (row["text"] for split in splits for row in read_stories(stories, split))
 
-        words: WordTokenizer = build_tokenizer(count_words(texts("train", "held_out"), WORDS), WORDS)
+        words: WordTokenizer = build_tokenizer(
+            count_words(texts("train", "held_out"), WORDS), WORDS
+        )
         words.save(folder / "tokenizer.json")
         for split in SPLITS:
             write_store(folder / "tokens", split, map(words.encode_story, texts(split)), len(words))
@@ -163,7 +177,10 @@ class Runs:
             answer = self.run(name, task)
             self.results[name] = answer | {"load": record.load_average(), "at": record.stamp()}
             write_json(self.path, self.results)
-            print(f"{name}: {answer['seconds']:.1f} s, evaluation {answer['evaluation']:.4f}", flush=True)
+            print(
+                f"{name}: {answer['seconds']:.1f} s, evaluation {answer['evaluation']:.4f}",
+                flush=True,
+            )
         return self.results[name]
 
     def run(self, name: str, task: Task) -> dict[str, Any]:
@@ -190,7 +207,9 @@ def tune(runs: Runs, plan: Plan, horizon: int) -> Task:
     """The peer's task with what is best on held-out for the first seed."""
     fixed = {"side": plan.peer, "tokens": horizon, "seed": plan.seeds[0], "mode": plan.modes[0]}
     grid = plan.tried()
-    tasks: list[Task] = [fixed | dict(zip(grid, values)) for values in itertools.product(*grid.values())]
+    tasks: list[Task] = [
+        fixed | dict(zip(grid, values)) for values in itertools.product(*grid.values())
+    ]
     return min(tasks, key=lambda task: runs.do(task)["held_out"])
 
 
@@ -199,7 +218,9 @@ def fastest(runs: Runs, plan: Plan, horizon: int, target: float) -> Task | None:
     reached: list[Task] = []
     for recipe in plan.recipes:
         tasks = [_ours(recipe, share, horizon, plan.seeds[0]) for share in plan.shares]
-        reached += itertools.islice((task for task in tasks if runs.do(task)["evaluation"] <= target), 1)
+        reached += itertools.islice(
+            (task for task in tasks if runs.do(task)["evaluation"] <= target), 1
+        )
     return min(reached, key=lambda task: runs.do(task)["seconds"], default=None)
 
 
@@ -214,10 +235,15 @@ def race(
 
     None if no share has one.
     """
-    theirs = {mode: [peer | {"mode": mode, "seed": seed, "race": True} for seed in plan.seeds] for mode in plan.modes}
+    theirs = {
+        mode: [peer | {"mode": mode, "seed": seed, "race": True} for seed in plan.seeds]
+        for mode in plan.modes
+    }
     more = [tokens for share in plan.shares if (tokens := round(share * horizon)) >= ours["tokens"]]
     for tokens in more:
-        mine: list[Task] = [ours | {"tokens": tokens, "seed": seed, "race": True} for seed in plan.seeds]
+        mine: list[Task] = [
+            ours | {"tokens": tokens, "seed": seed, "race": True} for seed in plan.seeds
+        ]
         for task in itertools.chain.from_iterable(zip(mine, *theirs.values())):
             runs.do(task)
         if runs.mean(mine, "evaluation") <= runs.mean(theirs[plan.modes[0]], "evaluation"):
@@ -234,7 +260,12 @@ def _row(runs: Runs, plan: Plan, horizon: int) -> Row:
     chosen = ", ".join(f"{name} {peer[name]:g}" for name in plan.tried())
     what = f"wall time to {plan.peer}'s evaluation loss after {horizon / 1e6:g} M tokens, {loss:.3f} ({chosen})"
     must, stretch = GOALS[plan.peer]
-    goal: dict[str, Any] = {"must": must, "stretch": stretch, "higher": False, "part": float(horizon)}
+    goal: dict[str, Any] = {
+        "must": must,
+        "stretch": stretch,
+        "higher": False,
+        "part": float(horizon),
+    }
     if raced is None:
         return Row(what, "s", None, runs.seconds([peer]), plan.peer, note="not reached", **goal)
     mine, theirs = raced
@@ -253,7 +284,9 @@ def measure(options: Options, corpus: str, plan: Plan) -> list[Row]:
         raise InputError(f"loss: {plan.peer.upper()} is not set; allowed: {wanted}")
     folder, shape = prepare(options, corpus)
     suffix = "-tiny" if options.tiny else ""
-    runs = Runs(options.results.with_name(f"benchmarks-loss-{corpus}{suffix}.json"), options, folder, shape)
+    runs = Runs(
+        options.results.with_name(f"benchmarks-loss-{corpus}{suffix}.json"), options, folder, shape
+    )
     return [_row(runs, plan, horizon) for horizon in plan.horizons]
 
 
@@ -272,14 +305,19 @@ def loss(options: Options) -> list[Row]:
 def loss_nanochat(options: Options) -> list[Row]:
     """Wall time to nanochat's loss; empty without NANOCHAT."""
     tiny = dataclasses.replace(TINY, peer="nanochat", grid={"lr": (1.0,), "decay": (1.0,)})
-    return _line(options, tiny if options.tiny else Plan(peer="nanochat", horizons=(2_000_000, 4_000_000)))
+    return _line(
+        options, tiny if options.tiny else Plan(peer="nanochat", horizons=(2_000_000, 4_000_000))
+    )
 
 
 def grid_of(peer: str, words: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """What `--grid lr=1e-3,2e-3 dropout=0 batch=16` says; {} for none. Raises InputError."""
     try:
         parted = [word.partition("=") for word in words]
-        found = {key: tuple(map(int if key == "batch" else float, values.split(","))) for key, _, values in parted}
+        found = {
+            key: tuple(map(int if key == "batch" else float, values.split(",")))
+            for key, _, values in parted
+        }
     except ValueError:
         found = {"": ()}
     inside = all(0 <= value < math.inf for values in found.values() for value in values)
@@ -302,7 +340,9 @@ def _recipe(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(
         key in SECTIONS and isinstance(part, dict) for key, part in found.items()
     ):
-        raise InputError(f"--recipe {path}; allowed: an object of {', '.join(SECTIONS)}, each an object of settings")
+        raise InputError(
+            f"--recipe {path}; allowed: an object of {', '.join(SECTIONS)}, each an object of settings"
+        )
     for name, part in found.items():
         try:
             section(name, SECTIONS[name], part)
@@ -316,26 +356,44 @@ def main() -> None:
     parser = Parser(prog="python -m tinylm.benchmarks.loss", description=__doc__)
     add_options(parser)
     plan = Plan()
-    parser.add_argument("--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s")
+    parser.add_argument(
+        "--corpus", choices=CORPORA, default=default_corpus(), help="default %(default)s"
+    )
     parser.add_argument("--horizons", nargs="+", type=count, default=plan.horizons, help="tokens")
     parser.add_argument("--peer", choices=GRIDS, default=plan.peer, help="default %(default)s")
     parser.add_argument(
-        "--grid", nargs="+", default=[], metavar="KEY=V,V", help="of the peer, such as lr=2e-3 dropout=0 batch=8,16"
+        "--grid",
+        nargs="+",
+        default=[],
+        metavar="KEY=V,V",
+        help="of the peer, such as lr=2e-3 dropout=0 batch=8,16",
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=plan.seeds)
-    parser.add_argument("--shares", nargs="+", type=above_zero, default=plan.shares, help="of the horizon, for tinylm")
+    parser.add_argument(
+        "--shares",
+        nargs="+",
+        type=above_zero,
+        default=plan.shares,
+        help="of the horizon, for tinylm",
+    )
     parser.add_argument("--modes", nargs="+", choices=MODES, default=plan.modes, help="of the peer")
     changes = "JSON: changes of tinylm's sections train, model and embedding, each tried"
     parser.add_argument("--recipe", type=Path, nargs="+", help=changes)
     given = parser.parse_args()
     recipes = tuple(map(_recipe, given.recipe or ())) or plan.recipes
-    if min(given.seeds) < 0 or max(given.seeds) >= 1 << 63 or len(set(given.seeds)) < len(given.seeds):
+    if (
+        min(given.seeds) < 0
+        or max(given.seeds) >= 1 << 63
+        or len(set(given.seeds)) < len(given.seeds)
+    ):
         raise InputError(
             f"--seeds {' '.join(map(str, given.seeds))}; allowed: different whole numbers from 0 to 2^63-1"
         )
     tried = {name: tuple(getattr(given, name)) for name in ("seeds", "shares", "modes")}
     grid = grid_of(given.peer, given.grid)
-    chosen = Plan(peer=given.peer, grid=grid, horizons=tuple(given.horizons), recipes=recipes, **tried)
+    chosen = Plan(
+        peer=given.peer, grid=grid, horizons=tuple(given.horizons), recipes=recipes, **tried
+    )
     run_line(
         "loss" if given.peer == "nanoGPT" else f"loss_{given.peer}",
         options_of(given),

@@ -20,7 +20,11 @@ from tinylm.benchmarks.interleaved import ROOT, Contender
 from tinylm.host.runtime import MOST_THREADS
 from tinylm.host.workers import cores
 
-CLONES = {"nanogpt": "model.py", "nanochat": "nanochat/gpt.py", "llama2c": "run.c"}  # each with a file of it
+CLONES = {
+    "nanogpt": "model.py",
+    "nanochat": "nanochat/gpt.py",
+    "llama2c": "run.c",
+}  # each with a file of it
 PEERS = ("transformers", "tokenizers", "ctranslate2", "fasttext", "ftfy", "llama_cpp")
 
 
@@ -106,10 +110,14 @@ def add_options(parser: argparse.ArgumentParser, results: Path = Options.results
         "--turns", dest="trials", metavar="N", type=count, default=defaults.trials,
         help="trials of each contender (default %(default)s)",
     )  # fmt: skip
-    parser.add_argument("--size", choices=("full", "tiny"), default="full", help="tiny: does it run at all?")
+    parser.add_argument(
+        "--size", choices=("full", "tiny"), default="full", help="tiny: does it run at all?"
+    )
     parser.add_argument("--threads", type=count, default=cores(), help="default: all cores")
     for name in ("work", "results", "page"):
-        parser.add_argument(f"--{name}", type=Path, default=getattr(defaults, name), help="default %(default)s")
+        parser.add_argument(
+            f"--{name}", type=Path, default=getattr(defaults, name), help="default %(default)s"
+        )
 
 
 def above_zero(text: str) -> float:
@@ -134,7 +142,9 @@ def clone(name: str, holds: str) -> Path | None:
     if not value:
         return None
     if not (Path(value) / holds).is_file():
-        raise InputError(f"{name}={value}: holds no {holds}; allowed: a clone of the peer's repository")
+        raise InputError(
+            f"{name}={value}: holds no {holds}; allowed: a clone of the peer's repository"
+        )
     return Path(value).absolute()
 
 
@@ -149,20 +159,27 @@ def _check_outputs(results: Path, page: Path) -> None:
     except (InputError, AttributeError, TypeError):  # no JSON, no object, or one of something else
         ours = False
     if not ours:
-        raise InputError(f"--results {results}: not the results of a benchmark; allowed: these, or a new file")
+        raise InputError(
+            f"--results {results}: not the results of a benchmark; allowed: these, or a new file"
+        )
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
     """Options from the command line and the environment (NANOGPT, NANOCHAT, LLAMA2C, PEERS_PYTHON)."""
     own = ROOT / ".venv-peers/bin/python"
     python = os.environ.get("PEERS_PYTHON") or (str(own) if own.exists() else sys.executable)
-    given = {name: getattr(arguments, name) for name in ("trials", "size", "threads", "work", "results", "page")}
+    given = {
+        name: getattr(arguments, name)
+        for name in ("trials", "size", "threads", "work", "results", "page")
+    }
     _check_outputs(given["results"], given["page"])
     if given["threads"] > MOST_THREADS:
         raise InputError(f"--threads {given['threads']}; allowed: 1 to {MOST_THREADS}")
     if given["work"].exists() and not given["work"].is_dir():
         raise InputError(f"--work {given['work']}: a file; allowed: a folder, or a new one")
-    if arguments.size == "tiny" and arguments.results == arguments.full_results:  # never mixed with the real ones
+    if (
+        arguments.size == "tiny" and arguments.results == arguments.full_results
+    ):  # never mixed with the real ones
         given["results"] = arguments.work / "results-tiny.json"
     clones: dict[str, Any] = {name: clone(name.upper(), holds) for name, holds in CLONES.items()}
     return Options(**given, **clones, python=python)

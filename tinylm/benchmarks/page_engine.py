@@ -24,7 +24,9 @@ class Engine:
         self.context = MiniRacer()
         self.context.eval(bundle("package.js", "tokenizer.js", "lab.js", "beams.js") + ASKED)
         last = _part(text, f"weights-{len(self.facts['moments']) - 1}")
-        weights = zlib.decompress(bytes(self.call("((text) => Array.from(bytesOf(text)))", last))).decode("latin-1")
+        weights = zlib.decompress(
+            bytes(self.call("((text) => Array.from(bytesOf(text)))", last))
+        ).decode("latin-1")
         self.call("open", facts, _part(text, "kernels"), weights)
 
     def call(self, name: str, *arguments: Any) -> Any:

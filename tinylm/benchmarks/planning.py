@@ -1,6 +1,6 @@
 """What the full corpus, and 10 and 1,000 times as much, would take on this laptop and on one, eight and 64 H200s.
 
-Counted: operations and bytes of the model (tinylm/cost/describe.py), of data parallel training (each step's
+Counted: operations and bytes of the model (tinylm/bench/describe.py), of data parallel training (each step's
 gradients go once through a ring), of the data on disk. Measured or assumed: every field of `Assumptions`, each an
 option of this command. There are two models: that of word-50k with the words of the full corpus, and one that grows
 with the data, at a fixed number of tokens per parameter (Hoffmann et al. 2022), counted as 6 operations per parameter
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from tinylm.base.config import InputError
 from tinylm.base.paths import output_file
+from tinylm.bench.describe import summary
 from tinylm.benchmarks import record
 from tinylm.benchmarks.shape import WORD_50K, untrained
-from tinylm.cost.describe import summary
 from tinylm.host.command import Parser, guard
 
 SCALES = (1, 10, 1000)
@@ -80,7 +80,14 @@ def machines(a: Assumptions, wide: bool) -> list[Machine]:
     gpu = a.gpu_flop * (a.gpu_share_wide if wide else a.gpu_share)
     nodes = 64 // a.node
     return [
-        Machine("this laptop, 2 cores", 1, a.laptop_flop * a.laptop_share, a.laptop_gb, None, a.laptop_mb_per_s),
+        Machine(
+            "this laptop, 2 cores",
+            1,
+            a.laptop_flop * a.laptop_share,
+            a.laptop_gb,
+            None,
+            a.laptop_mb_per_s,
+        ),
         Machine("1 H200", 1, gpu, a.gpu_gb, None, a.node_mb_per_s),
         Machine("8 H200", 8, gpu, a.gpu_gb, a.nvlink, a.node_mb_per_s),
         Machine("64 H200", 64, gpu, a.gpu_gb, a.network, a.node_mb_per_s * nodes),
@@ -90,7 +97,12 @@ def machines(a: Assumptions, wide: bool) -> list[Machine]:
 def word_model(a: Assumptions) -> Model:
     """The shape of word-50k with all the corpus's words, counted part by part."""
     costs = summary(untrained(dataclasses.replace(WORD_50K, vocab=a.vocabulary)))
-    return Model(f"word-50k, {a.vocabulary:,} words", costs["parameters"], costs["training_flop_per_token"], False)
+    return Model(
+        f"word-50k, {a.vocabulary:,} words",
+        costs["parameters"],
+        costs["training_flop_per_token"],
+        False,
+    )
 
 
 def grown_model(a: Assumptions, tokens: float) -> Model:
@@ -109,7 +121,14 @@ def epoch(a: Assumptions, model: Model, machine: Machine, tokens: float) -> tupl
     if machine.link is None:
         return work, "operations"
     steps = tokens / (a.tokens_per_step * machine.devices)
-    ring = 2 * (machine.devices - 1) / machine.devices * model.parameters * a.gradient_bytes / machine.link
+    ring = (
+        2
+        * (machine.devices - 1)
+        / machine.devices
+        * model.parameters
+        * a.gradient_bytes
+        / machine.link
+    )
     sent = steps * ring
     return work + sent, "operations" if work >= sent else "gradients sent"
 
@@ -159,7 +178,10 @@ def rows(a: Assumptions) -> Iterator[str]:
 
 def table(a: Assumptions) -> str:
     """Table and assumptions as Markdown."""
-    assumed = [f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`" for field in dataclasses.fields(a)]
+    assumed = [
+        f"`--{field.name.replace('_', '-')} {getattr(a, field.name):g}`"
+        for field in dataclasses.fields(a)
+    ]
     return "\n".join([*HEAD, *rows(a), "", f"Assumptions: {', '.join(assumed)}."])
 
 
@@ -168,7 +190,9 @@ def main() -> None:
     for field in dataclasses.fields(Assumptions):
         kind = int if field.type is int else float
         name = f"--{field.name.replace('_', '-')}"
-        parser.add_argument(name, type=kind, default=field.default, help=f"{field.metadata['help']} (%(default)s)")
+        parser.add_argument(
+            name, type=kind, default=field.default, help=f"{field.metadata['help']} (%(default)s)"
+        )
     const = Path("docs/reference/benchmarks.md")
     parser.add_argument("--write", type=Path, nargs="?", const=const, help="into this page")
     given = vars(parser.parse_args())
@@ -179,7 +203,9 @@ def main() -> None:
         most = MOST.get(name, 1e21)
         if not 0 < value <= most:
             shown = value if isinstance(value, int) else f"{value:g}"
-            raise InputError(f"--{name.replace('_', '-')} {shown}; allowed: a number > 0, at most {most:,g}")
+            raise InputError(
+                f"--{name.replace('_', '-')} {shown}; allowed: a number > 0, at most {most:,g}"
+            )
     text = table(Assumptions(**given))
     print(text)
     if page is not None:

@@ -67,7 +67,9 @@ def to_loss(race: str, seeds: tuple[int, ...]) -> None:
     add_options(parser)
     chosen = loss.Plan(horizons=(round(float(race[:-1]) * 1e6),), seeds=seeds)
     run_line(
-        "loss", options_of(parser.parse_args([])), lambda given: loss.measure(given, loss.default_corpus(), chosen)
+        "loss",
+        options_of(parser.parse_args([])),
+        lambda given: loss.measure(given, loss.default_corpus(), chosen),
     )
 
 
@@ -76,10 +78,14 @@ class Records:
 
     def __init__(self) -> None:
         self.stories, params = stories_id(), load_params()
-        self.recipe = {key: value for key, value in flatten(params).items() if key.partition(".")[0] in RECIPE}
+        self.recipe = {
+            key: value for key, value in flatten(params).items() if key.partition(".")[0] in RECIPE
+        }
         self.tables = _tables()
         own = [table for table in self.tables if table["stories"] == self.stories]
-        self.table = own[0] if own else {"stories": self.stories, "data": params["data"], "records": {}}
+        self.table = (
+            own[0] if own else {"stories": self.stories, "data": params["data"], "records": {}}
+        )
 
     def newest(self, race: str) -> dict[str, Any] | None:
         """The record to be beaten; None if there is none."""
@@ -102,34 +108,65 @@ def _tables() -> list[dict[str, Any]]:
         if not isinstance(tables, list):
             raise TypeError(type(tables).__name__)
         shown(tables)
-        recipes = [found["recipe"] for table in tables for records in table["records"].values() for found in records]
-        if not all(isinstance(recipe, dict) for recipe in recipes) or not all("stories" in table for table in tables):
+        recipes = [
+            found["recipe"]
+            for table in tables
+            for records in table["records"].values()
+            for found in records
+        ]
+        if not all(isinstance(recipe, dict) for recipe in recipes) or not all(
+            "stories" in table for table in tables
+        ):
             raise TypeError("a recipe or the stories of a table are missing")
-    except (InputError, KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as error:
-        raise InputError(f"{FILE}: not the records of races ({error}); git checkout {FILE} brings them back") from None
+    except (
+        InputError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        statistics.StatisticsError,
+    ) as error:
+        raise InputError(
+            f"{FILE}: not the records of races ({error}); git checkout {FILE} brings them back"
+        ) from None
     return tables
 
 
 def stories_id() -> str:
     """The hash of this folder's stories. Raises InputError if stage download has not run with params.yaml's data."""
     try:
-        made = parse_yaml(Path("dvc.lock").read_text(encoding="utf-8"), "dvc.lock")["stages"]["download"]
+        made = parse_yaml(Path("dvc.lock").read_text(encoding="utf-8"), "dvc.lock")["stages"][
+            "download"
+        ]
         stories = [str(out["md5"]) for out in made["outs"] if out["path"] == f"{DATA}/stories"]
         if made["params"][PARAMS_FILE]["data"] == load_params()["data"]:
             return stories[0]
     except (OSError, KeyError, IndexError, TypeError):
         pass
-    raise InputError("dvc.lock: stage download has not run with these data; dvc repro download, then again")
+    raise InputError(
+        "dvc.lock: stage download has not run with these data; dvc repro download, then again"
+    )
 
 
 def shown(tables: list[dict[str, Any]]) -> str:
     """All records as Markdown, a table for each corpus."""
     parts = []
     for table in tables:
-        rows = [_row(race, found) for race, records in table["records"].items() for found in records]
-        source = table["data"]["path"] if table["data"]["source"] == "local" else table["data"]["source"]
+        rows = [
+            _row(race, found) for race, records in table["records"].items() for found in records
+        ]
+        source = (
+            table["data"]["path"] if table["data"]["source"] == "local" else table["data"]["source"]
+        )
         parts.append(
-            "\n".join([f"Stories: `{source}`, evaluation on all that its section `data` keeps.", "", *_HEAD, *rows])
+            "\n".join(
+                [
+                    f"Stories: `{source}`, evaluation on all that its section `data` keeps.",
+                    "",
+                    *_HEAD,
+                    *rows,
+                ]
+            )
         )
     return "\n\n".join(parts)
 
@@ -167,12 +204,16 @@ def planned(race: str, seeds: tuple[int, ...], records: Records) -> list[tuple[V
             "gpt2, or bpe with lower_case: false, since bits per byte of the raw text are known of these"
         )
     if changed := git("diff", "--name-only", "HEAD", "--", *_CODE).split():
-        raise InputError(f"{changed[0]} is changed; allowed in a race: committed code, as a record names its commit")
+        raise InputError(
+            f"{changed[0]} is changed; allowed in a race: committed code, as a record names its commit"
+        )
     if len(seeds) < SEEDS:
         raise InputError(f"--seeds: {len(seeds)} of them; allowed in a race: {SEEDS} or more")
     sides: list[Values] = [{}]
     if newest := records.newest(race):
-        theirs = {key: value for key, value in newest["recipe"].items() if value != here.get(key, ...)}
+        theirs = {
+            key: value for key, value in newest["recipe"].items() if value != here.get(key, ...)
+        }
         theirs.pop(_SEED, None)
         if not theirs:
             raise InputError(f"params.yaml: its recipe is the record's of {race}; allowed: another")
@@ -191,7 +232,9 @@ def _side(sweep: Sweep, numbers: list[int]) -> dict[str, Any]:
             )
         bits = figures["evaluate"]["raw_bits_per_byte"]
         if bits is None:
-            raise CommandFailed("evaluate: bits per byte of the raw text are not known here; a race is decided by them")
+            raise CommandFailed(
+                "evaluate: bits per byte of the raw text are not known here; a race is decided by them"
+            )
         seed = str(sweep.runs[number - 1][_SEED])
         found["bits"][seed], found["seconds"][seed] = bits, figures["seconds"]
         found["held_out_loss"][seed] = state["held_out"]
@@ -222,10 +265,14 @@ def judge(race: str, sweep: Sweep, records: Records) -> list[str]:
     both = newest is not None
     ours = [number for number in sweep.numbers if not both or number % 2 == 0]
     mine = _side(sweep, ours)
-    theirs = _side(sweep, [number for number in sweep.numbers if number not in ours]) if both else None
+    theirs = (
+        _side(sweep, [number for number in sweep.numbers if number not in ours]) if both else None
+    )
     p = _p(sweep) if both else None
     took = statistics.median(mine["seconds"].values())
-    said = [f"{race}: {_mean(mine['bits'])} bits per byte of the raw text, {took:.1f} s of vocab and train (median)"]
+    said = [
+        f"{race}: {_mean(mine['bits'])} bits per byte of the raw text, {took:.1f} s of vocab and train (median)"
+    ]
     problems = []
     trained = sweep.figures(ours[0])["train"]
     if took > limit:
@@ -237,10 +284,16 @@ def judge(race: str, sweep: Sweep, records: Records) -> list[str]:
         )
         worse = statistics.fmean(mine["bits"].values()) >= statistics.fmean(theirs["bits"].values())
         if worse or p is None or p >= P:
-            problems.append("not better than the record" if worse else f"p = {p:.2g}; less than {P} counts")
+            problems.append(
+                "not better than the record" if worse else f"p = {p:.2g}; less than {P} counts"
+            )
     if problems:
         return [*said, f"no record: {'; '.join(problems)}"]
-    differs = [key for key, value in records.recipe.items() if newest and value != newest["recipe"].get(key, ...)]
+    differs = [
+        key
+        for key, value in records.recipe.items()
+        if newest and value != newest["recipe"].get(key, ...)
+    ]
     found = {
         "date": time.strftime("%Y-%m-%d"), "commit": sweep.baseline, **mine, "before": theirs, "p": p,
         "parameters": trained["parameters"], "tokens": trained["tokens"], "differs": differs,
@@ -248,4 +301,8 @@ def judge(race: str, sweep: Sweep, records: Records) -> list[str]:
         "conditions": sweep.figures(ours[0])["conditions"],
     }  # fmt: skip
     records.add(race, found)
-    return [*said, f"a record: {FILE} has it" + (f", p = {p:.2g}" if p is not None else ", the first of its race")]
+    return [
+        *said,
+        f"a record: {FILE} has it"
+        + (f", p = {p:.2g}" if p is not None else ", the first of its race"),
+    ]

@@ -13,7 +13,10 @@ from tinylm.host.runtime import in_words
 
 RESULTS = ("<!-- results: written by make bench -->", "<!-- end of results -->")
 GROWTH = ("<!-- growth: written by make growth -->", "<!-- end of growth -->")
-PLAN = ("<!-- plan: written by python -m tinylm.benchmarks.planning --write -->", "<!-- end of plan -->")
+PLAN = (
+    "<!-- plan: written by python -m tinylm.benchmarks.planning --write -->",
+    "<!-- end of plan -->",
+)
 HEAD = (
     "| Line | What | tinylm | Beside it | Figure | Must / stretch | Reached |",
     "|---|---|---|---|---|---|---|",
@@ -57,7 +60,12 @@ class Row:
 
 
 def against(
-    what: str, unit: str, ours: Mapping[str, float], peer: Mapping[str, float], peer_name: str, **goal: Any
+    what: str,
+    unit: str,
+    ours: Mapping[str, float],
+    peer: Mapping[str, float],
+    peer_name: str,
+    **goal: Any,
 ) -> Row:
     """A row whose figure is our median over the peer's."""
     return Row(what, unit, ours, peer, peer_name, ours["median"] / peer["median"], **goal)
@@ -74,7 +82,9 @@ def load(path: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def keep(path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]) -> dict[str, Any]:
+def keep(
+    path: Path, line: str, rows: Sequence[Row], conditions: Mapping[str, Any]
+) -> dict[str, Any]:
     """Replace a line's earlier rows by new ones; other lines, and other parts, are kept. Returns all results."""
     results = load(path)
     shown = [dataclasses.asdict(row) | {"reached": row.reached()} for row in rows]
@@ -112,9 +122,15 @@ def _spread(figures: Mapping[str, float] | None, unit: str) -> str:
 
 
 def _cells(line: str, row: Mapping[str, Any]) -> str:
-    goal = f"{number(row['must'])} / {number(row['stretch'])}" if row["must"] or row["stretch"] else "–"
+    goal = (
+        f"{number(row['must'])} / {number(row['stretch'])}"
+        if row["must"] or row["stretch"]
+        else "–"
+    )
     figure = "–" if row["figure"] is None else f"{number(row['figure'])} {row['figure_unit']}"
-    peer = "–" if row["peer"] is None else f"{row['peer_name']}: {_spread(row['peer'], row['unit'])}"
+    peer = (
+        "–" if row["peer"] is None else f"{row['peer_name']}: {_spread(row['peer'], row['unit'])}"
+    )
     what = row["what"] + (f"; {row['note']}" if row["note"] else "")
     return f"| {line} | {what} | {_spread(row['ours'], row['unit'])} | {peer} | {figure} | {goal} | {row['reached']} |"
 

@@ -37,7 +37,9 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a trial ends with the benchmark
+        ctypes.CDLL(None).prctl(
+            1, signal.SIGKILL
+        )  # PR_SET_PDEATHSIG: a trial ends with the benchmark
     if OWN in sys.argv[2:]:
         from tinylm.host.runtime import bound_kernel_caches, share_cores
 

@@ -15,11 +15,11 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.tokens.batches import TrainBatches
-from tinylm.text.tokens.token_store import TokenStore, write_store
-from tinylm.training.assembly import training_model
-from tinylm.training.settings import TrainSettings
-from tinylm.training.trainer import Trainer
+from tinylm.train.assembly import training_model
+from tinylm.train.settings import TrainSettings
+from tinylm.train.trainer import Trainer
+from tinylm.vocab.batches import TrainBatches
+from tinylm.vocab.token_store import TokenStore, write_store
 
 SPECIALS = 4
 PAD_ID = 2
@@ -70,14 +70,25 @@ def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE
     return read_section({name: params[name] | dict(changes)}, name, cls, f"{preset}.yaml")
 
 
-def model_settings(shape: Shape, form: Mapping[str, Any] = AS_NANOGPT, preset: str = BASE) -> ModelSettings:
-    own = {name: getattr(shape, name) for name in ("layers", "heads", "feed_forward", "context", "dropout")}
+def model_settings(
+    shape: Shape, form: Mapping[str, Any] = AS_NANOGPT, preset: str = BASE
+) -> ModelSettings:
+    own = {
+        name: getattr(shape, name)
+        for name in ("layers", "heads", "feed_forward", "context", "dropout")
+    }
     return section("model", ModelSettings, own | dict(form), preset)
 
 
 def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
     """Section `train` of the complete preset, packed windows of the shape, an endless budget; `changes` come last."""
-    own = {"layout": "stream", "batch_size": shape.batch, "accumulation": 1, "tokens": 10**12, "epochs": None}
+    own = {
+        "layout": "stream",
+        "batch_size": shape.batch,
+        "accumulation": 1,
+        "tokens": 10**12,
+        "epochs": None,
+    }
     return section("train", TrainSettings, own | changes)
 
 
@@ -109,9 +120,22 @@ def new_trainer(
     """
     if folder is None:
         with tempfile.TemporaryDirectory() as made:  # it may be removed: the map keeps the file
-            write_store(made, "train", np.array_split(stream(shape, 64 * shape.step_tokens), 64), shape.vocab)
-            return new_trainer(shape, settings, threads, model=model, device=device, folder=Path(made))
+            write_store(
+                made,
+                "train",
+                np.array_split(stream(shape, 64 * shape.step_tokens), 64),
+                shape.vocab,
+            )
+            return new_trainer(
+                shape, settings, threads, model=model, device=device, folder=Path(made)
+            )
     seed_everything(1, threads)
-    batches = TrainBatches(TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1)
+    batches = TrainBatches(
+        TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1
+    )
     form = model or model_settings(shape)
-    return Trainer(training_model(form, settings, random_vectors(shape), torch.device(device)), batches, settings)
+    return Trainer(
+        training_model(form, settings, random_vectors(shape), torch.device(device)),
+        batches,
+        settings,
+    )

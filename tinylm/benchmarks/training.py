@@ -35,14 +35,23 @@ def training(options: Options) -> list[Row]:
     ours, unit, peer = rate["tinylm"], "tokens/s", best(rate, "nanoGPT")
     rows = []
     if peer:
-        peak, process = (spreads([sizes["tinylm"]], [sizes[peer]], figure) for figure in ("peak_mib", "process_mib"))
+        peak, process = (
+            spreads([sizes["tinylm"]], [sizes[peer]], figure)
+            for figure in ("peak_mib", "process_mib")
+        )
         what = "one step, nanoGPT's architecture, batch and dropout, against its best mode"
         rows.append(against(what, unit, ours, rate[peer], peer, must=2.2, stretch=2.6))
         plain = "nanoGPT fp32"
-        rows.append(against("the same, against its plain CPU mode", unit, ours, rate[plain], plain, must=5.0))
+        rows.append(
+            against(
+                "the same, against its plain CPU mode", unit, ours, rate[plain], plain, must=5.0
+            )
+        )
         what = "allocator's peak of a step above weights, gradients and optimizer"
         rows.append(against(what, "MiB", *peak, peer, must=0.5, higher=False))
         rows.append(against("largest size of the process", "MiB", *process, peer))
     if GPT2 in rate:
-        rows.append(against("one step, against GPT-2 of transformers", unit, ours, rate[GPT2], GPT2))
+        rows.append(
+            against("one step, against GPT-2 of transformers", unit, ours, rate[GPT2], GPT2)
+        )
     return [*rows, Row("one step of the preset word-50k (frozen vectors)", unit, rate["word-50k"])]

@@ -14,11 +14,14 @@ from tinylm.base.files import atomic_write
 from tinylm.benchmarks.interleaved import spreads, trials
 from tinylm.benchmarks.options import Entry, Options
 from tinylm.benchmarks.record import Row, against
+from tinylm.embedding.fasttext_bin import subword_buckets
 from tinylm.host.command import CommandFailed
-from tinylm.text.vectors.fasttext_bin import subword_buckets
 
 VERSIONS = (11, 12)
-SIZES = {"full": (2_000_000, 2_000_000, 300, 15_000), "tiny": (300, 500, 8, 40)}  # words, buckets, width, asked
+SIZES = {
+    "full": (2_000_000, 2_000_000, 300, 15_000),
+    "tiny": (300, 500, 8, 40),
+}  # words, buckets, width, asked
 PEER_TRIALS = 2  # each loads the whole file
 MAGIC, SKIPGRAM, NEGATIVE_SAMPLING = 793712314, 2, 1
 MIN_N, MAX_N = 3, 6
@@ -45,10 +48,19 @@ def _rows(words: int, buckets: int, asked: Sequence[str]) -> list[int]:
     step = max(1, words // len(asked))
     known = {spelled(n * step): n * step for n in range(len(asked)) if n * step < words}
     rows = {known[word] for word in asked if word in known}
-    return sorted(rows | {words + bucket for word in asked for bucket in subword_buckets(word, MIN_N, MAX_N, buckets)})
+    return sorted(
+        rows
+        | {
+            words + bucket
+            for word in asked
+            for bucket in subword_buckets(word, MIN_N, MAX_N, buckets)
+        }
+    )
 
 
-def write_bin(path: Path, version: int, words: int, buckets: int, width: int, asked: Sequence[str]) -> None:
+def write_bin(
+    path: Path, version: int, words: int, buckets: int, width: int, asked: Sequence[str]
+) -> None:
     """The file; the rows of `asked` are random, all others zero."""
     rng = np.random.default_rng(version)
     with atomic_write(path, "wb") as handle:
@@ -56,7 +68,9 @@ def write_bin(path: Path, version: int, words: int, buckets: int, width: int, as
         numbers = (width, 5, 5, 1, 5, 1, NEGATIVE_SAMPLING, SKIPGRAM, buckets, MIN_N, MAX_N, 100)
         handle.write(struct.pack("<12id", *numbers, 1e-4))
         handle.write(struct.pack("<iiiqq", words, words, 0, words * (words + 1) // 2, -1))
-        handle.writelines(spelled(n).encode() + b"\0" + struct.pack("<qb", words - n, 0) for n in range(words))
+        handle.writelines(
+            spelled(n).encode() + b"\0" + struct.pack("<qb", words - n, 0) for n in range(words)
+        )
         handle.write(struct.pack("<?qq", False, words + buckets, width))
         start = handle.tell()
         for row in _rows(words, buckets, asked):
@@ -69,11 +83,17 @@ def write_bin(path: Path, version: int, words: int, buckets: int, width: int, as
 
 def _version(options: Options, version: int) -> list[Row]:
     words, buckets, width, count = SIZES[options.size]
-    path, asked = (options.work / f"official-{version}-{options.size}.bin").absolute(), asked_words(words, count)
+    path, asked = (
+        (options.work / f"official-{version}-{options.size}.bin").absolute(),
+        asked_words(words, count),
+    )
     if not path.exists():
         write_bin(path, version, words, buckets, width, asked)
     setup = {"path": str(path), "words": asked, "width": width}
-    entries = {"tinylm": Entry("text:our_vectors", setup), "fasttext": Entry("text:fasttext", setup, peer=True)}
+    entries = {
+        "tinylm": Entry("text:our_vectors", setup),
+        "fasttext": Entry("text:fasttext", setup, peer=True),
+    }
     with options.contenders(entries) as contenders:
         both = min(options.trials, PEER_TRIALS)
         ours, theirs = trials(contenders, both, warm_up=0).values()
@@ -84,7 +104,9 @@ def _version(options: Options, version: int) -> list[Row]:
     time, size = (spreads(ours, theirs, figure) for figure in ("seconds", "process_mib"))
     return [
         Row(f"{what}: time", "s", *time, "fasttext", time[0]["median"], "s", 2.0, higher=False),
-        Row(f"{what}: process", "MiB", *size, "fasttext", size[0]["high"], "MiB", 300, higher=False),
+        Row(
+            f"{what}: process", "MiB", *size, "fasttext", size[0]["high"], "MiB", 300, higher=False
+        ),
         against(f"{what}: time against fasttext", "s", *time, "fasttext"),
     ]
 

@@ -46,7 +46,9 @@ def _command(commands: Any, name: str, examples: str, *more: str) -> argparse.Ar
 def _add_model_options(parser: argparse.ArgumentParser, uses: bool = False) -> None:
     """Where the model is; `uses`: it is only read, and may be an export, which has its own tokenizer."""
     models = "the trained model, or an export" if uses else "the trained model"
-    parser.add_argument("--models", default=paths.MODELS, metavar="FOLDER", help=f"{models} (default %(default)s)")
+    parser.add_argument(
+        "--models", default=paths.MODELS, metavar="FOLDER", help=f"{models} (default %(default)s)"
+    )
     beside = "the export's, or data/vocab/tokenizer.json beside FOLDER"
     parser.add_argument(
         "--vocab",
@@ -76,7 +78,12 @@ PURPOSES = {
     "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
 ANYWHERE = ("generate", "attention", "lab", "export", "import", "standin")  # they need no pipeline
-IN_A_CLONE = ("check", "preset", "sweep", "race")  # without dvc.yaml, what they propose or write would be of no use
+IN_A_CLONE = (
+    "check",
+    "preset",
+    "sweep",
+    "race",
+)  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
 input is no terminal, is read from there. Options left out come from section decode of params.yaml."""
@@ -90,34 +97,78 @@ GENERATE_EXAMPLES = """\
 
 def _add_generate(commands: Any) -> None:
     parser = _command(commands, "generate", GENERATE_EXAMPLES, GENERATE_NOTES)
-    parser.add_argument("prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story")
+    parser.add_argument(
+        "prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story"
+    )
     _add_model_options(parser, uses=True)
-    parser.add_argument("--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)")
+    parser.add_argument(
+        "--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)"
+    )
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--temperature", type=float, metavar="T", help="0 is greedy, above 1 is bolder")
-    how.add_argument("--greedy", action="store_true", help="always the likeliest word (temperature 0)")
-    how.add_argument("--beams", type=int, metavar="K", help="beam search of width K in place of sampling")
-    parser.add_argument(
-        "--temperature-end", type=float, metavar="T", help="the temperature moves to this as it goes on"
+    how.add_argument(
+        "--temperature", type=float, metavar="T", help="0 is greedy, above 1 is bolder"
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K likeliest words, 0: from all")
-    parser.add_argument("--top-p", type=float, metavar="P", help="draw from the likeliest words that make up P, 1: all")
-    parser.add_argument(
-        "--fallback-mass", type=float, metavar="P", help="where the K hold less than P, draw from a nucleus; 0 is off"
+    how.add_argument(
+        "--greedy", action="store_true", help="always the likeliest word (temperature 0)"
     )
-    parser.add_argument("--fallback-top-p", type=float, metavar="P", help="the nucleus of --fallback-mass")
+    how.add_argument(
+        "--beams", type=int, metavar="K", help="beam search of width K in place of sampling"
+    )
+    parser.add_argument(
+        "--temperature-end",
+        type=float,
+        metavar="T",
+        help="the temperature moves to this as it goes on",
+    )
+    parser.add_argument(
+        "--top-k", type=int, metavar="K", help="draw from the K likeliest words, 0: from all"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="draw from the likeliest words that make up P, 1: all",
+    )
+    parser.add_argument(
+        "--fallback-mass",
+        type=float,
+        metavar="P",
+        help="where the K hold less than P, draw from a nucleus; 0 is off",
+    )
+    parser.add_argument(
+        "--fallback-top-p", type=float, metavar="P", help="the nucleus of --fallback-mass"
+    )
     parser.add_argument("--repetition-penalty", type=float, metavar="X", help="1 is off")
-    parser.add_argument("--repetition-window", type=int, metavar="N", help="penalise the last N tokens only")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="with --beams: log-probability / length ** A")
-    parser.add_argument("--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)")
-    parser.add_argument("--slide", choices=("half", "one"), help="how the window moves past the context")
     parser.add_argument(
-        "--step", choices=("plain", "compiled", "auto"), help="default: compiled where that is ready and the ids stay"
+        "--repetition-window", type=int, metavar="N", help="penalise the last N tokens only"
     )
-    parser.add_argument("--precision", choices=("fp32", "bf16", "int8", "auto"), help="of weights and products")
-    parser.add_argument("--no-cache", action="store_true", help="without the KV cache: same text, slower")
-    parser.add_argument("--log-probs", action="store_true", help="then each token's log-probability, in nats")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers")
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="with --beams: log-probability / length ** A",
+    )
+    parser.add_argument(
+        "--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)"
+    )
+    parser.add_argument(
+        "--slide", choices=("half", "one"), help="how the window moves past the context"
+    )
+    parser.add_argument(
+        "--step",
+        choices=("plain", "compiled", "auto"),
+        help="default: compiled where that is ready and the ids stay",
+    )
+    parser.add_argument(
+        "--precision", choices=("fp32", "bf16", "int8", "auto"), help="of weights and products"
+    )
+    parser.add_argument(
+        "--no-cache", action="store_true", help="without the KV cache: same text, slower"
+    )
+    parser.add_argument(
+        "--log-probs", action="store_true", help="then each token's log-probability, in nats"
+    )
 
 
 ATTENTION_EXAMPLES = """\
@@ -130,11 +181,20 @@ ATTENTION_EXAMPLES = """\
 def _add_attention(commands: Any) -> None:
     parser = _command(commands, "attention", ATTENTION_EXAMPLES)
     parser.add_argument("text", metavar="TEXT")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg")
-    parser.add_argument("--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)")
-    parser.add_argument("--head", type=int, metavar="N", help="one head, counted from 1 (default: all)")
     parser.add_argument(
-        "--epoch", type=float, metavar="E", help="the weights kept after so many epochs (default: the last ones)"
+        "-o", "--output", required=True, metavar="FILE", help="picture to write, .png or .svg"
+    )
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="one layer, counted from 1 (default: all)"
+    )
+    parser.add_argument(
+        "--head", type=int, metavar="N", help="one head, counted from 1 (default: all)"
+    )
+    parser.add_argument(
+        "--epoch",
+        type=float,
+        metavar="E",
+        help="the weights kept after so many epochs (default: the last ones)",
     )
     _add_model_options(parser, uses=True)
 
@@ -147,9 +207,14 @@ LAB_EXAMPLES = """\
 
 def _add_lab(commands: Any) -> None:
     parser = _command(commands, "lab", LAB_EXAMPLES)
-    parser.add_argument("-o", "--output", default="lab.html", metavar="FILE", help="the page (default %(default)s)")
     parser.add_argument(
-        "--weights", choices=("int8", "float32"), default="int8", help="how the page holds them (default %(default)s)"
+        "-o", "--output", default="lab.html", metavar="FILE", help="the page (default %(default)s)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("int8", "float32"),
+        default="int8",
+        help="how the page holds them (default %(default)s)",
     )
     _add_model_options(parser, uses=True)
 
@@ -164,11 +229,23 @@ DESCRIBE_EXAMPLES = """\
 
 def _add_describe(commands: Any) -> None:
     parser = _command(commands, "describe", DESCRIBE_EXAMPLES)
-    parser.add_argument("--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)")
-    parser.add_argument("--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's")
-    parser.add_argument("--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml")
-    parser.add_argument("--check", action="store_true", help="run each part: shapes and values beside the expected")
-    parser.add_argument("--times", action="store_true", help="measure each part of a mini-batch, beside its operations")
+    parser.add_argument(
+        "--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)"
+    )
+    parser.add_argument(
+        "--vocab-size", type=int, metavar="V", help="number of ids, in place of the tokenizer's"
+    )
+    parser.add_argument(
+        "--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="run each part: shapes and values beside the expected"
+    )
+    parser.add_argument(
+        "--times",
+        action="store_true",
+        help="measure each part of a mini-batch, beside its operations",
+    )
 
 
 CHECK_NOTES = """\
@@ -189,9 +266,17 @@ PRESET_EXAMPLES = """\
 def _add_preset(commands: Any) -> None:
     parser = _command(commands, "preset", PRESET_EXAMPLES)
     parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--force", action="store_true", help="also where params.yaml was edited by hand")
-    parser.add_argument("--hub", action="store_true", help="with its data from the Hugging Face hub, not from a folder")
-    parser.add_argument("--list", action="store_true", help="name the presets; * marks the one in params.yaml")
+    parser.add_argument(
+        "--force", action="store_true", help="also where params.yaml was edited by hand"
+    )
+    parser.add_argument(
+        "--hub",
+        action="store_true",
+        help="with its data from the Hugging Face hub, not from a folder",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="name the presets; * marks the one in params.yaml"
+    )
 
 
 RECORD_NOTES = """\
@@ -206,16 +291,26 @@ RECORD_EXAMPLES = """\
 
 def _add_record(commands: Any) -> None:
     parser = _command(commands, "record", RECORD_EXAMPLES, RECORD_NOTES)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's name")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's name"
+    )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="name what is recorded")
-    instead.add_argument("--table", action="store_true", help="print the table of docs/reference/results.md")
     instead.add_argument(
-        "--ledger", action="store_true", help="write docs/ledger.yaml by the recorded figures, and print it"
+        "--table", action="store_true", help="print the table of docs/reference/results.md"
     )
-    instead.add_argument("--check", action="store_true", help="count again what was counted of the sources' material")
+    instead.add_argument(
+        "--ledger",
+        action="store_true",
+        help="write docs/ledger.yaml by the recorded figures, and print it",
+    )
+    instead.add_argument(
+        "--check", action="store_true", help="count again what was counted of the sources' material"
+    )
     parser.add_argument(
-        "--samples", metavar="FILE", help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity"
+        "--samples",
+        metavar="FILE",
+        help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity",
     )
 
 
@@ -236,11 +331,15 @@ def _add_study(commands: Any) -> None:
     parser = _command(commands, "study", STUDY_EXAMPLES, STUDY_NOTES)
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
-    parser.add_argument("--threads", type=int, metavar="N", help="of each run (default: runtime.threads)")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="of each run (default: runtime.threads)"
+    )
     sweep.add_places(parser)
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--list", action="store_true", help="name the studies and their questions")
-    instead.add_argument("--table", action="store_true", help="print what docs/studies/NAME.json holds")
+    instead.add_argument(
+        "--table", action="store_true", help="print what docs/studies/NAME.json holds"
+    )
 
 
 def _add_exchange(commands: Any) -> None:
@@ -309,7 +408,9 @@ def _check_folder(arguments: Arguments) -> None:
                     f"{here}: no {PARAMS_FILE} here; tinylm {command} works in the pipeline's folder: cd {above}"
                 )
     if command in IN_A_CLONE and not vars(arguments).get("list") and not Path("dvc.yaml").is_file():
-        raise InputError(f"{here}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone")
+        raise InputError(
+            f"{here}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone"
+        )
 
 
 def _open_streams() -> None:

@@ -10,7 +10,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.base.paths import output_file
 from tinylm.exchange.loading import use_threads
-from tinylm.reporting.drawing import STYLE
+from tinylm.report.drawing import STYLE
 
 SUFFIXES = (".png", ".svg")
 
@@ -38,4 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
     with rc_context(STYLE), atomic_write(path, "wb") as target:
         drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=nothing)
     heads = len(drawing.axes)
-    print(f"{arguments.output}: {'1 head' if heads == 1 else f'{heads} heads'}, {len(seen.words)} tokens")
+    print(
+        f"{arguments.output}: {'1 head' if heads == 1 else f'{heads} heads'}, {len(seen.words)} tokens"
+    )

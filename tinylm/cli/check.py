@@ -27,7 +27,12 @@ def find() -> list[Finding]:
         tried = Tried(check_rules(read, vocab_limit(read)), vocab_limit(read), None)
     else:
         tried = rehearse(read)
-    return [*findings, *tried.findings, *files, *check_machine(read, tried.vocab_size, tried.tokens_per_epoch)]
+    return [
+        *findings,
+        *tried.findings,
+        *files,
+        *check_machine(read, tried.vocab_size, tried.tokens_per_epoch),
+    ]
 
 
 def table(findings: list[Finding]) -> str:
@@ -40,7 +45,9 @@ def table(findings: list[Finding]) -> str:
 def _state() -> str:
     """A hash of what was checked: params.yaml, and name, size and time of every file that it names."""
     params = load_params()
-    digest = hashlib.sha256(Path(PARAMS_FILE).read_bytes())  # not of the values: aliases may multiply without end
+    digest = hashlib.sha256(
+        Path(PARAMS_FILE).read_bytes()
+    )  # not of the values: aliases may multiply without end
     for section in ("data", "vocab", "embedding"):
         path = Path(str((params.get(section) or {}).get("path")))
         for file in [path] if path.is_file() else sorted(path.rglob("[!_]*.*")):
@@ -55,19 +62,26 @@ def _quiet() -> None:
         InputError, OSError, AttributeError, LookupError, TypeError
     ):  # then the checks below say what is wrong
         if read_json(CHECKED)["state"] == _state():
-            print("checked: params.yaml and the data are as they were when nothing was wrong with them")
+            print(
+                "checked: params.yaml and the data are as they were when nothing was wrong with them"
+            )
             return
     findings = find()
     named = [(finding.what, finding.problem) for finding in findings if finding.problem]
     problems = [
-        problem if what in problem or PARAMS_FILE in problem else f"{what}: {problem}" for what, problem in named
+        problem if what in problem or PARAMS_FILE in problem else f"{what}: {problem}"
+        for what, problem in named
     ]
     if problems:
         raise InputError("\n".join(problems))
     for finding in findings:
         if finding.note:
             print(f"note: {finding.what}: {finding.note}")
-    told = [f"{finding.what}: {finding.value}" for finding in findings if finding.what in ("stories", "training time")]
+    told = [
+        f"{finding.what}: {finding.value}"
+        for finding in findings
+        if finding.what in ("stories", "training time")
+    ]
     print("; ".join([f"checked: {len(findings)} points, no problem", *told]))
     write_json(CHECKED, {"state": _state()})
 

@@ -24,10 +24,16 @@ EXAMPLES = """\
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """REVISIONS and the options."""
-    parser.add_argument("revisions", nargs="*", metavar="REV", help="the first is what the others are compared with")
-    parser.add_argument("--all", action="store_true", help="also every finished experiment of the current commit")
+    parser.add_argument(
+        "revisions", nargs="*", metavar="REV", help="the first is what the others are compared with"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="also every finished experiment of the current commit"
+    )
     parser.add_argument("--json", metavar="FILE", help="write it as JSON as well")
-    parser.add_argument("--html", metavar="FILE", help="write it as a page as well, with pictures and all stories")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write it as a page as well, with pictures and all stories"
+    )
 
 
 def chosen(arguments: argparse.Namespace) -> list[str]:
@@ -49,7 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the comparison, and write the files that were asked for."""
     names = chosen(arguments)
     written = {
-        option: output_file(option, name) for option in FILES if (name := getattr(arguments, option)) is not None
+        option: output_file(option, name)
+        for option in FILES
+        if (name := getattr(arguments, option)) is not None
     }
     if len(set(written.values())) < len(written):
         raise InputError(f"--json and --html are both {arguments.json}; allowed: two files")

@@ -4,16 +4,18 @@ import math
 import time
 from typing import Any
 
+from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
-from tinylm.cost.describe import summary
 from tinylm.presets.sections import Read
-from tinylm.training.precision import resolved
+from tinylm.train.precision import resolved
 
 SHARE = 0.35  # of the speed of the feed-forward layers' product that a whole update reaches
 MEASURED_S, MOST_ROWS = 0.2, 8192
 
 
-def products_per_s(rows: int, width: int, columns: int, precision: str, device: Any, threads: int) -> float:
+def products_per_s(
+    rows: int, width: int, columns: int, precision: str, device: Any, threads: int
+) -> float:
     """Operations per second of the feed-forward layers' product, (rows, width) by (columns, width): the fastest seen.
 
     The fastest, since what else runs on the machine now may have ended when the run starts.
@@ -22,10 +24,14 @@ def products_per_s(rows: int, width: int, columns: int, precision: str, device: 
 
     torch.set_num_threads(threads)
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
-    inputs, weights = (torch.ones(shape, dtype=kind, device=device) for shape in ((rows, width), (columns, width)))
+    inputs, weights = (
+        torch.ones(shape, dtype=kind, device=device) for shape in ((rows, width), (columns, width))
+    )
     best, begun = math.inf, time.perf_counter()
     while (start := time.perf_counter()) < begun + MEASURED_S or math.isinf(best):
-        float(torch.nn.functional.linear(inputs, weights)[0, 0])  # a number: what is asked for is also done
+        float(
+            torch.nn.functional.linear(inputs, weights)[0, 0]
+        )  # a number: what is asked for is also done
         best = min(best, time.perf_counter() - start)
     return 2 * rows * width * columns / best
 
@@ -43,7 +49,10 @@ def training_seconds(read: Read, vocab_size: int, tokens: int, device: Any) -> f
     """About how long training on so many tokens takes here."""
     model, width = read["model"], read["embedding"].width
     train = resolved(read["train"], device)
-    count = tokens * summary(blank_model(model, vocab_size, width, train.recompute))["training_flop_per_token"]
+    count = (
+        tokens
+        * summary(blank_model(model, vocab_size, width, train.recompute))["training_flop_per_token"]
+    )
     shape = min(train.batch_size * model.context, MOST_ROWS), width, model.feed_forward
     speed = products_per_s(*shape, train.precision, device, read["runtime"].threads)
     return count / (SHARE * speed)

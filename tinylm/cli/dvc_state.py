@@ -49,7 +49,11 @@ def _running() -> list[str]:
         holders = [*held.get("write", {}).values(), *readers]
     except (FileNotFoundError, ValueError, AttributeError, TypeError):
         return []
-    named = {holder["pid"]: str(holder.get("cmd", "dvc")) for holder in holders if is_held(holder) and "pid" in holder}
+    named = {
+        holder["pid"]: str(holder.get("cmd", "dvc"))
+        for holder in holders
+        if is_held(holder) and "pid" in holder
+    }
     return [f"{command}, pid {pid}" for pid, command in named.items()]
 
 
@@ -60,7 +64,9 @@ def dvc_held_off() -> Iterator[str]:
     DVC holds that lock except while the command of a stage runs; then the stage's files are named in the rwlock. Yields
     `HOLDS` if a DVC has the lock itself, so that not even the rwlock may be edited.
     """
-    if (setting("core", "hardlink_lock") or "").lower() == "true":  # then the file is there while it is held
+    if (
+        setting("core", "hardlink_lock") or ""
+    ).lower() == "true":  # then the file is there while it is held
         yield HOLDS if (TMP / "lock").exists() else "; ".join(_running())
         return
     with locked(TMP / "lock") as lock:
@@ -70,7 +76,10 @@ def dvc_held_off() -> Iterator[str]:
 def _listing(path: Path) -> list[tuple[str, str]]:
     """(path below it, MD5) of a folder in the cache; nothing if the listing is damaged."""
     try:
-        return [(entry["relpath"], entry["md5"]) for entry in json.loads(path.read_text(encoding="utf-8"))]
+        return [
+            (entry["relpath"], entry["md5"])
+            for entry in json.loads(path.read_text(encoding="utf-8"))
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -78,9 +87,14 @@ def _listing(path: Path) -> list[tuple[str, str]]:
 def recorded() -> set[tuple[str, str]]:
     """(file, MD5) of everything that dvc.lock or the run cache would have DVC restore."""
     found: set[tuple[str, str]] = set()
-    for record in (LOCK_FILE, *(path for path in (cache() / "runs").glob("??/*/*") if path.suffix != ".tmp")):
+    for record in (
+        LOCK_FILE,
+        *(path for path in (cache() / "runs").glob("??/*/*") if path.suffix != ".tmp"),
+    ):
         text = record.read_text(encoding="utf-8", errors="replace") if record.is_file() else ""
         for path, md5 in _FILE.findall(text):
-            listed = _listing(cache() / "files/md5" / md5[:2] / md5[2:]) if md5.endswith(".dir") else []
+            listed = (
+                _listing(cache() / "files/md5" / md5[:2] / md5[2:]) if md5.endswith(".dir") else []
+            )
             found |= {(f"{path}/{name}", file_md5) for name, file_md5 in listed} or {(path, md5)}
     return found

@@ -27,20 +27,30 @@ IMPORT_EXAMPLES = """\
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """DIR and the format."""
-    parser.add_argument("folder", metavar="DIR", help="a new or empty folder, or an earlier export, which is replaced")
+    parser.add_argument(
+        "folder",
+        metavar="DIR",
+        help="a new or empty folder, or an earlier export, which is replaced",
+    )
     parser.add_argument(
         "--format",
         choices=("transformers", "tinylm", "gguf"),
         default="transformers",
         help="of the weights (default %(default)s)",
     )
-    parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), help="of --format gguf (default f32)")
+    parser.add_argument(
+        "--weights", choices=("f32", "f16", "q8_0"), help="of --format gguf (default f32)"
+    )
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """DIR and whether another model is replaced."""
-    parser.add_argument("folder", metavar="DIR", help="what tinylm export wrote, or a copy of it from the hub")
-    parser.add_argument("--force", action="store_true", help="also over another model that is there")
+    parser.add_argument(
+        "folder", metavar="DIR", help="what tinylm export wrote, or a copy of it from the hub"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="also over another model that is there"
+    )
 
 
 def _use(folder: str, own: bool) -> str:
@@ -60,13 +70,23 @@ def _say_gguf(folder: str, trained: "Trained", size: str) -> None:
     settings, vocabulary = trained.model.settings, trained.tokenizer
     print(f"{folder}/{GGUF}: gpt2 of llama.cpp{size}")
     if settings.activation == "gelu":
-        print("its gelu is the tanh form, from a table of 16-bit numbers: logits differ by some 1e-3")
+        print(
+            "its gelu is the tanh form, from a table of 16-bit numbers: logits differ by some 1e-3"
+        )
     if not has_text(vocabulary):
-        print("it holds no vocabulary: ids go in and come out (tinylm/tokenizer.json has their words)")
-    print("llama.cpp does not know which tokens are never generated, nor section decode; it stops at the context")
+        print(
+            "it holds no vocabulary: ids go in and come out (tinylm/tokenizer.json has their words)"
+        )
+    print(
+        "llama.cpp does not know which tokens are never generated, nor section decode; it stops at the context"
+    )
     print(
         f'from llama_cpp import Llama\nmodel = Llama("{folder}/{GGUF}", n_ctx={settings.context})\n'
-        + ('print(model("once upon a time", temperature=0))' if has_text(vocabulary) else "model.eval([0, 4, 5])")
+        + (
+            'print(model("once upon a time", temperature=0))'
+            if has_text(vocabulary)
+            else "model.eval([0, 4, 5])"
+        )
     )
 
 
@@ -80,30 +100,42 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(f"--weights {arguments.weights} goes only with --format gguf")
     models, vocab = find(arguments.models, arguments.vocab)
     trained = Trained(models, vocab, *load_parts(models, vocab))
-    made = export_folder(Path(arguments.folder), trained, arguments.format, arguments.weights or "f32")
+    made = export_folder(
+        Path(arguments.folder), trained, arguments.format, arguments.weights or "f32"
+    )
     own = arguments.format == "tinylm"
     ours = sum(parameter.numel() for parameter in trained.model.parameters())
-    size = "" if own or made.parameters == ours else f", {made.parameters:,} parameters for {ours:,}"
+    size = (
+        "" if own or made.parameters == ours else f", {made.parameters:,} parameters for {ours:,}"
+    )
     folder = visible(arguments.folder)
     if arguments.format == "gguf":
         _say_gguf(folder, trained, size)
         return
     print(f"{folder}: {made.architecture}{size}")
     if own:
-        print("it runs the code in its modeling_tinylm.py: transformers asks for trust_remote_code=True")
+        print(
+            "it runs the code in its modeling_tinylm.py: transformers asks for trust_remote_code=True"
+        )
     for line in untranslated(trained.decode):
         print(f"generate() of transformers lacks {line}")
     print(_use(folder, own))
     if trained.tokenizer.kind == "words":
-        print("pipeline('text-generation') puts new words right behind the prompt: end it with a space")
+        print(
+            "pipeline('text-generation') puts new words right behind the prompt: end it with a space"
+        )
 
 
 def run_import(arguments: argparse.Namespace) -> None:
     """Copy the originals that the export carries to --models and --vocab, checked, to the same bytes."""
     from tinylm.exchange.originals import restore
 
-    parameters, tokenizer = restore(arguments.folder, arguments.models, arguments.vocab, arguments.force)
+    parameters, tokenizer = restore(
+        arguments.folder, arguments.models, arguments.vocab, arguments.force
+    )
     print(f"{arguments.models}: {parameters:,} parameters")
     print(f"{arguments.vocab}: {len(tokenizer):,} ids, {tokenizer.kind}")
-    print("tinylm generate and attention use them as they are; dvc repro makes a vocabulary and trains anew,")
+    print(
+        "tinylm generate and attention use them as they are; dvc repro makes a vocabulary and trains anew,"
+    )
     print("unless they are those of the last run")

@@ -14,7 +14,7 @@ from tinylm.base.printable import visible
 from tinylm.bench.precision_changes import changes as changes_of
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.loading import use_threads
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 MAX_PIPED = 1 << 24  # characters
 SAMPLING = (
@@ -39,10 +39,14 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together or are out of range, before anything is loaded."""
     beams, n_best = arguments.beams, arguments.n_best
     if arguments.greedy and arguments.temperature_end is not None:
-        raise InputError("--temperature-end does not go with --greedy, which is temperature 0 throughout")
+        raise InputError(
+            "--temperature-end does not go with --greedy, which is temperature 0 throughout"
+        )
     for name in SAMPLING if beams is not None else OF_BEAMS:
         if getattr(arguments, name) is not None:
-            raise InputError(f"{_option(name)} {'does not go with' if beams is not None else 'goes only with'} --beams")
+            raise InputError(
+                f"{_option(name)} {'does not go with' if beams is not None else 'goes only with'} --beams"
+            )
     if not 0 <= arguments.max_tokens <= MAX_TOKENS:
         raise InputError(f"--max-tokens {arguments.max_tokens}; allowed: 0 to {MAX_TOKENS}")
     if beams is not None and beams < 1:
@@ -56,7 +60,9 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     if words and "-" not in words:
         return list(words)
     if not words and sys.stdin.isatty():
-        raise InputError("no prompt; allowed: one or more texts, or a text on standard input ('' starts a story)")
+        raise InputError(
+            "no prompt; allowed: one or more texts, or a text on standard input ('' starts a story)"
+        )
     piped = sys.stdin.read(MAX_PIPED + 1)
     if len(piped) > MAX_PIPED:
         raise InputError(f"standard input: more than {MAX_PIPED} characters; allowed: one prompt")
@@ -74,7 +80,11 @@ def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> l
     if len(prompts) == 1:
         try:
             texts = [
-                lm.generate(prompts[0], on_text=lambda piece: print(visible(piece), end="", flush=True), **options)
+                lm.generate(
+                    prompts[0],
+                    on_text=lambda piece: print(visible(piece), end="", flush=True),
+                    **options,
+                )
             ]
         finally:
             print()  # so that an error has a line of its own
@@ -88,7 +98,9 @@ def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> l
     return texts
 
 
-def _search(lm: LanguageModel, prompts: list[str], options: dict[str, Any], width: int, ranked: bool) -> list[Text]:
+def _search(
+    lm: LanguageModel, prompts: list[str], options: dict[str, Any], width: int, ranked: bool
+) -> list[Text]:
     """Print the best continuations of each prompt, with their scores if `ranked`. Returns the best texts."""
     found = lm.beams(prompts, width, **options)
     for number, best in enumerate(found):
@@ -102,7 +114,9 @@ def _search(lm: LanguageModel, prompts: list[str], options: dict[str, Any], widt
 
 def _same_ids(lm: LanguageModel, settings: DecodeSettings) -> bool:
     """Whether the compiled step, where it is ready, gives the ids of the plain one: in fp32 on the CPU."""
-    return settings.step == "plain" and settings.precision == "fp32" and not lm.model.embedding.is_cuda
+    return (
+        settings.step == "plain" and settings.precision == "fp32" and not lm.model.embedding.is_cuda
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -110,11 +124,16 @@ def run(arguments: argparse.Namespace) -> None:
     _check(arguments)
     prompts, width = read_prompts(arguments.prompts), arguments.beams
     if len(prompts) > 2 and all(len(prompt.split()) == 1 for prompt in prompts):
-        print(f"note: {len(prompts)} prompts of one word each; a prompt of several words needs quotes", file=sys.stderr)
+        print(
+            f"note: {len(prompts)} prompts of one word each; a prompt of several words needs quotes",
+            file=sys.stderr,
+        )
     lm = load(arguments.models, arguments.vocab)
     use_threads()
     names = [field.name for field in dataclasses.fields(DecodeSettings)]
-    changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    changes = {
+        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
+    }
     if arguments.greedy:
         changes["temperature"] = 0.0
     try:
@@ -134,7 +153,9 @@ def run(arguments: argparse.Namespace) -> None:
         texts = _sample(lm, prompts, options)
     else:
         if width > lm.model.vocab_size:
-            raise InputError(f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}")
+            raise InputError(
+                f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}"
+            )
         ranked = arguments.n_best is not None
         texts = _search(lm, prompts, options | {"n_best": arguments.n_best or 1}, width, ranked)
     if settings.step != "plain" or settings.precision != "fp32":

@@ -21,20 +21,31 @@ EXAMPLES = """\
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """ENTRY and the options."""
-    parser.add_argument("entry", metavar="ENTRY", help="name or number of the entry: of the zip and of its folder")
-    parser.add_argument("--author", metavar="NAME", help="for the README (default: report.author of params.yaml)")
-    parser.add_argument("--weights", action="store_true", help="with the trained weights, as tinylm export writes them")
+    parser.add_argument(
+        "entry", metavar="ENTRY", help="name or number of the entry: of the zip and of its folder"
+    )
+    parser.add_argument(
+        "--author", metavar="NAME", help="for the README (default: report.author of params.yaml)"
+    )
+    parser.add_argument(
+        "--weights",
+        action="store_true",
+        help="with the trained weights, as tinylm export writes them",
+    )
 
 
 def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
     """(the run, everything that is missing of it or not of these parameters and this code)."""
-    from tinylm.reporting.current import is_current
-    from tinylm.reporting.sources import FILES, read_run
+    from tinylm.report.current import is_current
+    from tinylm.report.sources import FILES, read_run
     from tinylm.studies.record import without_stale
 
     run, missing = without_stale(read_run(".", params), ".")
     lacking: dict[str, str] = {}
-    for name, problem in run.problems.items():  # times are of a machine: a result that was fetched has none
+    for (
+        name,
+        problem,
+    ) in run.problems.items():  # times are of a machine: a result that was fetched has none
         if not name.endswith("_time"):
             lacking.setdefault(FILES[name][1], problem.partition(";")[0])
     missing += lacking.values()
@@ -54,9 +65,16 @@ def _code() -> list[str]:
             "the code that is handed in is what git tracks, and this folder is in no git repository; git init and "
             "git add -A make it one"
         )
-    odd = [f"{name}: tracked by git, but no plain file is there" for name in files if not _is_plain(Path(name))]
+    odd = [
+        f"{name}: tracked by git, but no plain file is there"
+        for name in files
+        if not _is_plain(Path(name))
+    ]
     new = untracked(".", "tinylm", "stages")
-    odd += [f"{name}: not tracked by git, so that the code would lack it; git add {name}" for name in new]
+    odd += [
+        f"{name}: not tracked by git, so that the code would lack it; git add {name}"
+        for name in new
+    ]
     if odd:
         raise InputError(f"nothing handed in: {'; '.join(odd)}")
     return files
@@ -71,7 +89,9 @@ def _author(given: str | None, settings: Any) -> str | None:
     if given is not None and (not given.strip() or not given.isprintable()):
         raise InputError(f"--author {given!r}; allowed: a name in one line")
     if given is not None and settings.author not in (None, given):
-        raise InputError(f"--author {given!r}: the report names {settings.author!r} (report.author of params.yaml)")
+        raise InputError(
+            f"--author {given!r}: the report names {settings.author!r} (report.author of params.yaml)"
+        )
     if given is not None and settings.author is None:
         print("note: the report names no author; report.author of params.yaml puts the name there")
     return given or settings.author
@@ -80,13 +100,15 @@ def _author(given: str | None, settings: Any) -> str | None:
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip, or say in one line what is missing."""
     from tinylm.exchange.handin import HandIn, check_entry, write_hand_in
-    from tinylm.reporting.settings import ReportSettings
+    from tinylm.report.settings import ReportSettings
 
     entry, params = check_entry(arguments.entry), load_params()
     settings = read_section(params, "report", ReportSettings)
     found, missing = _run(params)
     if missing:
-        raise InputError(f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing")
+        raise InputError(
+            f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
+        )
     code = _code()
     hand_in = HandIn(entry, _author(arguments.author, settings), arguments.weights)
 
@@ -109,7 +131,14 @@ def run(arguments: argparse.Namespace) -> None:
         weights=arguments.weights,
     )
     path, files = write_hand_in(
-        hand_in, found, publication, code, lambda new: export(new, trained, form) if arguments.weights else None
+        hand_in,
+        found,
+        publication,
+        code,
+        lambda new: export(new, trained, form) if arguments.weights else None,
     )
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
-    print(f"{len(code)} of them are the code" + ("" if arguments.weights else "; no weights, --weights adds them"))
+    print(
+        f"{len(code)} of them are the code"
+        + ("" if arguments.weights else "; no weights, --weights adds them")
+    )

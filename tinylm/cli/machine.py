@@ -13,14 +13,14 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
+from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
 from tinylm.cli.duration import training_seconds, training_tokens
-from tinylm.cost.describe import summary
+from tinylm.embedding.source import check_vectors
 from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
 from tinylm.presets.sections import Finding, Read, linked_outputs
 from tinylm.presets.write import hub_names, preset_values
-from tinylm.text.vectors.source import check_vectors
 
 OLDEST_PYTHON = (3, 11)
 FOLDERS = (*paths.OUTPUTS, paths.RUNS)
@@ -35,7 +35,11 @@ def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names: stages depend on it, so it must be there whether it is read or not."""
     path = Path(name)
     if not os.path.exists(path):  # unlike Path.exists, it treats a name that is too long as missing
-        home = "; '~' stands for nothing in params.yaml, write the whole path" if name.startswith("~") else ""
+        home = (
+            "; '~' stands for nothing in params.yaml, write the whole path"
+            if name.startswith("~")
+            else ""
+        )
         return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder{home}")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
@@ -47,7 +51,9 @@ def check_files(read: Read) -> Iterator[Finding]:
     data, embedding = read.get("data"), read.get("embedding")
     if data is not None:
         found = _readable("data.path", data.path)
-        if found.problem and data.path in {preset_values(name)["data.path"] for name in hub_names()}:
+        if found.problem and data.path in {
+            preset_values(name)["data.path"] for name in hub_names()
+        }:
             found = dataclasses.replace(found, problem=f"{found.problem}; {FROM_HUB}")
         yield found
         if data.source == "hub":
@@ -103,7 +109,9 @@ def _room(read: Read, vocab_size: int | None) -> Iterator[Finding]:
 
     disk, memory = needs(read, vocab_size)
     free = shutil.disk_usage(".").free
-    problem = f"disk: about {disk / GIB:.1f} GiB needed, {free / GIB:.1f} free" if disk > free else ""
+    problem = (
+        f"disk: about {disk / GIB:.1f} GiB needed, {free / GIB:.1f} free" if disk > free else ""
+    )
     yield Finding("disk", f"{free / GIB:,.1f} GiB free, about {disk / GIB:.2f} needed", problem)
     available = psutil.virtual_memory().available
     problem = ""
@@ -124,7 +132,9 @@ def _above(name: str) -> Path | None:
 
 def _repository() -> Iterator[Finding]:
     git, dvc = _above(".git"), _above(".dvc")
-    problem = "" if git else f"no git repository here (a ZIP holds none), which DVC needs; type: {GIT}"
+    problem = (
+        "" if git else f"no git repository here (a ZIP holds none), which DVC needs; type: {GIT}"
+    )
     yield Finding("git", str(git or "none"), problem)
     problem = ""
     if importlib.util.find_spec("dvc") is None:
@@ -136,10 +146,14 @@ def _repository() -> Iterator[Finding]:
         yield Finding("home folder", str(Path.home()))  # where DVC and git look for their settings
     except RuntimeError:
         yield Finding(
-            "home folder", "none", "HOME is not set, and this user has no entry in passwd; type: export HOME=/tmp"
+            "home folder",
+            "none",
+            "HOME is not set, and this user has no entry in passwd; type: export HOME=/tmp",
         )
     yield from (Finding(line.split()[0], "a link", line) for line in linked_outputs())
-    locked = [name for name in (".", *FOLDERS) if Path(name).exists() and not os.access(name, os.W_OK)]
+    locked = [
+        name for name in (".", *FOLDERS) if Path(name).exists() and not os.access(name, os.W_OK)
+    ]
     problem = f"no permission to write to {', '.join(locked)}" if locked else ""
     yield Finding("folders", "written to by the stages", problem)
 
@@ -152,14 +166,22 @@ def _temporary() -> Iterator[Finding]:
     except InputError as error:
         yield Finding("temporary folder", folder, str(error))
     else:
-        note = "" if sockets == folder else f"too long a name for a socket; those of the benches go to {sockets}"
+        note = (
+            ""
+            if sockets == folder
+            else f"too long a name for a socket; those of the benches go to {sockets}"
+        )
         yield Finding("temporary folder", folder, note=note)
 
 
 def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> Iterator[Finding]:
     """About how long the run will take."""
     needed = {"model", "embedding", "train", "accum_sweep", "seeds", "runtime"}
-    if not vocab_size or not needed <= read.keys() or read["model"].problems_with_width(read["embedding"].width):
+    if (
+        not vocab_size
+        or not needed <= read.keys()
+        or read["model"].problems_with_width(read["embedding"].width)
+    ):
         return
     tokens = training_tokens(read, tokens_per_epoch)
     if tokens is None:
@@ -170,7 +192,9 @@ def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> I
     yield Finding("training time", f"about {told}: {tokens:,} tokens, all runs together")
 
 
-def check_machine(read: Read, vocab_size: int | None, tokens_per_epoch: int | None = None) -> Iterator[Finding]:
+def check_machine(
+    read: Read, vocab_size: int | None, tokens_per_epoch: int | None = None
+) -> Iterator[Finding]:
     """Python, cores, device, disk, memory, time, git and DVC. The sizes are estimates; without them less is said."""
     old = "" if sys.version_info >= OLDEST_PYTHON else "Python is too old; allowed: 3.11 or newer"
     yield Finding("python", platform.python_version(), old)
@@ -178,7 +202,9 @@ def check_machine(read: Read, vocab_size: int | None, tokens_per_epoch: int | No
     if runtime is not None:
         available = cores()
         note = (
-            f"runtime.threads = {runtime.threads}: more than the cores; slower" if runtime.threads > available else ""
+            f"runtime.threads = {runtime.threads}: more than the cores; slower"
+            if runtime.threads > available
+            else ""
         )
         yield Finding("threads", f"{runtime.threads} on {available} cores", note=note)
         try:
@@ -187,7 +213,11 @@ def check_machine(read: Read, vocab_size: int | None, tokens_per_epoch: int | No
         except InputError as error:
             yield Finding("device", runtime.device, str(error))
         if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
-            yield Finding("runtime.logger", runtime.logger, f"not installed; pip install {runtime.logger}, or none")
+            yield Finding(
+                "runtime.logger",
+                runtime.logger,
+                f"not installed; pip install {runtime.logger}, or none",
+            )
     yield from _room(read, vocab_size)
     yield from _temporary()
     yield from _repository()

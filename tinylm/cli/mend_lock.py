@@ -55,7 +55,9 @@ def is_whole(text: str) -> bool:
 
 
 def _committed() -> str:
-    done = subprocess.run(["git", "show", f"HEAD:./{LOCK_FILE}"], capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(
+        ["git", "show", f"HEAD:./{LOCK_FILE}"], capture_output=True, text=True, encoding="utf-8"
+    )
     return done.stdout if done.returncode == 0 and is_whole(done.stdout) else ""
 
 
@@ -64,17 +66,24 @@ def mended(text: str, committed: str) -> str:
     kept = _entries(text)
     if kept:
         kept.popitem()  # the file is cut off in it
-    entries = {**kept, **{name: lines for name, lines in _entries(committed).items() if name not in kept}}
+    entries = {
+        **kept,
+        **{name: lines for name, lines in _entries(committed).items() if name not in kept},
+    }
     new = _HEAD + "".join(entries.values())
     return new if entries and is_whole(new) else committed
 
 
 def of_the_living(held: Any) -> Any:
     """DVC's read and write locks without those of dead processes, which DVC takes to be alive until they are reaped."""
-    if not isinstance(held, dict) or not all(isinstance(held.get(mode, {}), dict) for mode in ("read", "write")):
+    if not isinstance(held, dict) or not all(
+        isinstance(held.get(mode, {}), dict) for mode in ("read", "write")
+    ):
         return held
     read, write = held.get("read", {}), held.get("write", {})
-    readers = {path: [holder for holder in holders if is_held(holder)] for path, holders in read.items()}
+    readers = {
+        path: [holder for holder in holders if is_held(holder)] for path, holders in read.items()
+    }
     return {
         **held,
         "read": {path: holders for path, holders in readers.items() if holders},
@@ -100,7 +109,9 @@ def _mend_lock(text: str) -> None:
             handle.write(new)
     else:
         discard(LOCK_FILE)
-    print(f"{LOCK_FILE} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages")
+    print(
+        f"{LOCK_FILE} was left half-written ({len(text)} characters): restored {len(_entries(new))} of its stages"
+    )
 
 
 def _held() -> Any:
@@ -126,7 +137,9 @@ def main() -> None:
     with dvc_held_off() as busy:  # what is half-written now may be DVC's at this moment: look again
         todo = _half_written()
         if busy == HOLDS or (busy and todo):
-            print(f"a DVC is at work here ({busy}): nothing is mended; run make repro when it is done")
+            print(
+                f"a DVC is at work here ({busy}): nothing is mended; run make repro when it is done"
+            )
             return
         for mend in todo:
             mend()

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from tinylm.base.config import InputError
-from tinylm.cost.parts import ROWS, Check, check_parameters, check_parts, expected_parameters
+from tinylm.bench.parts import ROWS, Check, check_parameters, check_parts, expected_parameters
 from tinylm.host.command import CommandFailed
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import SelfAttention, TinyLM
@@ -39,14 +39,24 @@ def _values(model: TinyLM) -> Iterator[str]:
     """The first rows and columns of embedding and positions."""
     import torch
 
-    tables = {"embedding": model.vectors(torch.arange(min(ROWS, model.vocab_size))), "positions": model.positions}
+    tables = {
+        "embedding": model.vectors(torch.arange(min(ROWS, model.vocab_size))),
+        "positions": model.positions,
+    }
     for name, table in tables.items():
         for row, values in enumerate([] if table is None else table[:ROWS, :COLUMNS].tolist()):
-            yield f"  {name + f', row {row}':22}" + "".join(f"{value:9.4f}" for value in values) + "  ..."
+            yield (
+                f"  {name + f', row {row}':22}"
+                + "".join(f"{value:9.4f}" for value in values)
+                + "  ..."
+            )
 
 
 def _table(checks: list[Check]) -> str:
-    widths = [max(len(getattr(check, key)) for check in checks) for key in ("what", "given", "expected", "found")]
+    widths = [
+        max(len(getattr(check, key)) for check in checks)
+        for key in ("what", "given", "expected", "found")
+    ]
     lines = []
     for check in checks:
         cells = (check.what, check.given, check.expected, check.found)
@@ -61,7 +71,10 @@ def _two_layers(settings: ModelSettings, vocab_size: int, width: int) -> TinyLM:
     import torch
 
     settings = dataclasses.replace(settings, layers=2)
-    numbers = 2 * sum(expected_parameters(settings, vocab_size, width).values()) + 8 * settings.context * width
+    numbers = (
+        2 * sum(expected_parameters(settings, vocab_size, width).values())
+        + 8 * settings.context * width
+    )
     available = psutil.virtual_memory().available
     if 4 * numbers > available:
         raise InputError(
@@ -88,7 +101,11 @@ def run(blank: TinyLM) -> None:
         print(f"\n{title}: input, expected, found\n{_table(checks)}", *_values(model), sep="\n")
         every += checks
     counts = check_parameters(blank)
-    print(f"\nparameters by part: counted from the settings, found in the tensors\n{_table(counts)}")
+    print(
+        f"\nparameters by part: counted from the settings, found in the tensors\n{_table(counts)}"
+    )
     wrong = sum(not check.ok for check in [*every, *counts])
     if wrong:
-        raise CommandFailed(f"{wrong} of {len(every) + len(counts)} checks went wrong, marked above")
+        raise CommandFailed(
+            f"{wrong} of {len(every) + len(counts)} checks went wrong, marked above"
+        )

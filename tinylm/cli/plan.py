@@ -20,10 +20,30 @@ MOST_COMPARISONS = 100_000
 def add_options(parser: argparse.ArgumentParser) -> None:
     """REVISIONS and the options."""
     parser.add_argument("revisions", nargs="*", metavar="REV", help="the runs whose noise is taken")
-    parser.add_argument("--effect", type=float, required=True, metavar="NATS", help="the difference, per token")
-    parser.add_argument("--power", type=float, default=0.8, metavar="P", help="chance to find it (default %(default)s)")
-    parser.add_argument("--level", type=float, default=0.05, metavar="P", help="of false claims (default %(default)s)")
-    parser.add_argument("--comparisons", type=int, default=1, metavar="N", help="to correct for (default %(default)s)")
+    parser.add_argument(
+        "--effect", type=float, required=True, metavar="NATS", help="the difference, per token"
+    )
+    parser.add_argument(
+        "--power",
+        type=float,
+        default=0.8,
+        metavar="P",
+        help="chance to find it (default %(default)s)",
+    )
+    parser.add_argument(
+        "--level",
+        type=float,
+        default=0.05,
+        metavar="P",
+        help="of false claims (default %(default)s)",
+    )
+    parser.add_argument(
+        "--comparisons",
+        type=int,
+        default=1,
+        metavar="N",
+        help="to correct for (default %(default)s)",
+    )
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -33,9 +53,13 @@ def check(arguments: argparse.Namespace) -> None:
         if not low < value < high:
             raise InputError(f"--{name} {value:g}; allowed: above {low} and below {high}")
     if arguments.power <= arguments.level:
-        raise InputError(f"--power {arguments.power:g}; allowed: above --level, {arguments.level:g}")
+        raise InputError(
+            f"--power {arguments.power:g}; allowed: above --level, {arguments.level:g}"
+        )
     if not 1 <= arguments.comparisons <= MOST_COMPARISONS:
-        raise InputError(f"--comparisons {arguments.comparisons}; allowed: 1 to {MOST_COMPARISONS:,}")
+        raise InputError(
+            f"--comparisons {arguments.comparisons}; allowed: 1 to {MOST_COMPARISONS:,}"
+        )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -45,12 +69,18 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.compare.revisions import WORKSPACE, opened
     from tinylm.compare.runs import read_run
 
-    with opened(arguments.revisions or [WORKSPACE], experiments=not arguments.revisions) as revisions:
+    with opened(
+        arguments.revisions or [WORKSPACE], experiments=not arguments.revisions
+    ) as revisions:
         noise = recorded([read_run(revision) for revision in revisions])
     if noise.one is None and noise.paired is None:
-        where = ", ".join(arguments.revisions) or "the workspace and the current commit's experiments"
+        where = (
+            ", ".join(arguments.revisions) or "the workspace and the current commit's experiments"
+        )
         raise InputError(
             f"no spread between seeds is recorded in {where}; dvc exp run -S 'seeds.more=[2,3]', then again"
         )
-    wanted = Wanted(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Wanted)})
+    wanted = Wanted(
+        **{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Wanted)}
+    )
     print("\n".join(plan(noise, wanted)))

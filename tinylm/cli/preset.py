@@ -17,7 +17,11 @@ def _list() -> None:
     width = max(map(len, names()))
     for name in names():
         first = f"{'*' if name == held else ' '} {name:{width}}  "
-        print(textwrap.fill(title(name), WIDTH, initial_indent=first, subsequent_indent=" " * len(first)))
+        print(
+            textwrap.fill(
+                title(name), WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
+            )
+        )
 
 
 def _next(name: str, hub: bool, runs: str) -> str:
@@ -27,7 +31,11 @@ def _next(name: str, hub: bool, runs: str) -> str:
     if not absent:
         return runs
     named = ", ".join(f"{key} = {values[key]!r}" for key in absent)
-    fetch = f", or tinylm preset {name} --hub, with data from the Hugging Face hub" if name in hub_names() else ""
+    fetch = (
+        f", or tinylm preset {name} --hub, with data from the Hugging Face hub"
+        if name in hub_names()
+        else ""
+    )
     return f"before dvc repro: {named}: no such file or folder; set {' and '.join(absent)}{fetch}"
 
 

@@ -22,10 +22,18 @@ EXAMPLES = """\
 def add_options(parser: argparse.ArgumentParser) -> None:
     """REPO and the options."""
     parser.add_argument("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
-    parser.add_argument("--dry-run", action="store_true", help="write the folder and say what would go where")
-    parser.add_argument("--private", action="store_true", help="a new repository that only you can see")
-    parser.add_argument("--license", metavar="NAME", help="of the weights, for the card (default: none is stated)")
-    parser.add_argument("--data-license", metavar="NAME", help="of the data, where tinylm cannot know it")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="write the folder and say what would go where"
+    )
+    parser.add_argument(
+        "--private", action="store_true", help="a new repository that only you can see"
+    )
+    parser.add_argument(
+        "--license", metavar="NAME", help="of the weights, for the card (default: none is stated)"
+    )
+    parser.add_argument(
+        "--data-license", metavar="NAME", help="of the data, where tinylm cannot know it"
+    )
     parser.add_argument(
         "--format",
         choices=("transformers", "tinylm"),
@@ -36,24 +44,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run() -> tuple[Any, list[str], bool]:
     """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
-    from tinylm.reporting.current import is_current
-    from tinylm.reporting.sources import read_run
+    from tinylm.report.current import is_current
+    from tinylm.report.sources import read_run
     from tinylm.studies.record import without_stale
 
     params = load_params()
     run, left_out = without_stale(read_run(".", params), ".")
     if "train" not in run.found:
-        raise InputError("; ".join(["no trained model of these parameters: run dvc repro train", *left_out]))
+        raise InputError(
+            "; ".join(["no trained model of these parameters: run dvc repro train", *left_out])
+        )
     left_out += [line for name, line in run.problems.items() if name == "evaluate"]
     report = is_current(".", params)
-    return run, left_out + ([] if report else ["report: it does not show this run; run dvc repro report"]), report
+    return (
+        run,
+        left_out + ([] if report else ["report: it does not show this run; run dvc repro report"]),
+        report,
+    )
 
 
 def _listing(folder: Path, files: list[str]) -> str:
     sizes = {name: (folder / name).stat().st_size for name in files}
     width = max(map(len, files))
     lines = [f"  {name:{width}}  {size:>12,}" for name, size in sizes.items()]
-    return "\n".join([*lines, f"  {f'{len(files)} files, bytes':{width}}  {sum(sizes.values()):>12,}"])
+    return "\n".join(
+        [*lines, f"  {f'{len(files)} files, bytes':{width}}  {sum(sizes.values()):>12,}"]
+    )
 
 
 def origin() -> Any:
@@ -67,19 +83,26 @@ def origin() -> Any:
 def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> Any:
     from tinylm.exchange.publication import Publication
 
-    return Publication(arguments.repo, arguments.format, arguments.license, origin=origin(), report=report, **known)
+    return Publication(
+        arguments.repo, arguments.format, arguments.license, origin=origin(), report=report, **known
+    )
 
 
 def _data(arguments: argparse.Namespace) -> Any:
     """The data's licence. Raises InputError if a publication could not state it."""
     from tinylm.exchange.publication import check_name, data_licence
 
-    for option, given in (("--license", arguments.license), ("--data-license", arguments.data_license)):
+    for option, given in (
+        ("--license", arguments.license),
+        ("--data-license", arguments.data_license),
+    ):
         if given is not None:
             check_name(given, option)
     data = data_licence(load_params()["data"], arguments.data_license)
     if data.name is None and not arguments.dry_run:
-        raise InputError(f"the licence of the data ({data.data}) is not known: say it with --data-license NAME")
+        raise InputError(
+            f"the licence of the data ({data.data}) is not known: say it with --data-license NAME"
+        )
     return data
 
 
@@ -113,7 +136,9 @@ def run(arguments: argparse.Namespace) -> None:
     lacks = tuple(untranslated(trained.decode))
     publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
     folder = EXPORTS / arguments.repo
-    files = build(folder, run, publication, lambda new: export(new, trained, arguments.format), Path())
+    files = build(
+        folder, run, publication, lambda new: export(new, trained, arguments.format), Path()
+    )
     for line in left_out:
         print(f"left out: {line}")
     print(f"{folder}:\n{_listing(folder, files)}")
@@ -122,4 +147,6 @@ def run(arguments: argparse.Namespace) -> None:
         return
     message = f"tinylm {publication.origin.commit or ''}".strip()
     done = upload(folder, arguments.repo, arguments.private, message, token)
-    print(f"{done.url}: {'commit' if done.changed else 'holds all of it already, commit'} {done.commit}")
+    print(
+        f"{done.url}: {'commit' if done.changed else 'holds all of it already, commit'} {done.commit}"
+    )

@@ -20,8 +20,14 @@ EXAMPLES = """\
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """RACE and the options."""
-    parser.add_argument("race", metavar="RACE", help="2min | 10min | 30min | 2h | 0.5M | 1M | 2M | 4M, or another time")
-    parser.add_argument("--seeds", default="1,2,3", metavar="N,N", help="of section train (default %(default)s)")
+    parser.add_argument(
+        "race",
+        metavar="RACE",
+        help="2min | 10min | 30min | 2h | 0.5M | 1M | 2M | 4M, or another time",
+    )
+    parser.add_argument(
+        "--seeds", default="1,2,3", metavar="N,N", help="of section train (default %(default)s)"
+    )
     add_places(parser)
 
 
@@ -39,6 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.workers = 1  # times are wanted: one run at a time, unless it is asked for
     places, records = Places(arguments), race.Records()
     runs = race.planned(name, seeds, records)
-    sweep = go_on_or_begin(f"race-{name}", runs, places.workers, places.on, places.memory, timed=True)
+    sweep = go_on_or_begin(
+        f"race-{name}", runs, places.workers, places.on, places.memory, timed=True
+    )
     places.carry_out(sweep)
     print("\n".join(race.judge(name, sweep, records)))

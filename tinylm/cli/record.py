@@ -6,7 +6,7 @@ from tinylm.base.config import InputError
 
 
 def _print_ledger() -> None:
-    from tinylm.reporting.library import counts
+    from tinylm.report.library import counts
     from tinylm.studies.ledger import renew
 
     ledger = renew()
@@ -18,7 +18,7 @@ def _print_ledger() -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Record the run, or what one of the options asks for instead."""
-    from tinylm.reporting.references import results_table
+    from tinylm.report.references import results_table
     from tinylm.studies import ledger, record
 
     if arguments.samples is not None and not arguments.check:
@@ -35,7 +35,9 @@ def run(arguments: argparse.Namespace) -> None:
         for line in recount(arguments.samples):
             print(line, flush=True)
     elif arguments.name is None:
-        raise InputError("no name; give one for the run, such as the preset's, or --list, --table, --ledger or --check")
+        raise InputError(
+            "no name; give one for the run, such as the preset's, or --list, --table, --ledger or --check"
+        )
     else:
         print("\n".join(record.record_run(arguments.name)))
         ledger.renew()

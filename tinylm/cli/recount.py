@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError, parse_yaml, read_section
+from tinylm.download.readers import hub_splits
+from tinylm.download.splits import write_stories
+from tinylm.download.stories import DataSettings, read_stories
+from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts, precisions
 from tinylm.host.command import CommandFailed
 from tinylm.presets.write import preset_text
-from tinylm.reporting.library import published
-from tinylm.scoring.bleu_counts import corpus_bleu, match_counts, precisions
-from tinylm.text.corpus.readers import hub_splits
-from tinylm.text.corpus.splits import write_stories
-from tinylm.text.stories import DataSettings, read_stories
-from tinylm.text.tokens.longest_match import merged_pairs, small_capitals, train_longest_match, words_of
-from tinylm.text.tokens.settings import VocabSettings
+from tinylm.report.library import published
+from tinylm.vocab.longest_match import merged_pairs, small_capitals, train_longest_match, words_of
+from tinylm.vocab.settings import VocabSettings
 
 COLUMNS = ("reference", "continuation", "perplexity")
 
@@ -61,7 +61,9 @@ def windows(texts: Iterable[str], vocab: VocabSettings, context: int) -> dict[st
         ranks.setdefault(next(pairs), len(ranks))
 
     def total(of: Counter[str]) -> int:
-        return sum(times * pieces_in_merge_order(word, ranks) for word, times in of.items()) - context
+        return (
+            sum(times * pieces_in_merge_order(word, ranks) for word, times in of.items()) - context
+        )
 
     return {
         "windows": sum(len(tokenizer.encode_story(text)) for text in texts) - context,
@@ -72,7 +74,10 @@ def windows(texts: Iterable[str], vocab: VocabSettings, context: int) -> dict[st
 
 def _shakespeare(preset: str) -> dict[str, Figure]:
     params = parse_yaml(preset_text(preset), preset)
-    data, vocab = read_section(params, "data", DataSettings), read_section(params, "vocab", VocabSettings)
+    data, vocab = (
+        read_section(params, "data", DataSettings),
+        read_section(params, "vocab", VocabSettings),
+    )
     with tempfile.TemporaryDirectory() as folder:
         write_stories(data, Path(folder), 1, float("inf"))
         texts = [story["text"] for story in read_stories(folder, "train")]
@@ -90,9 +95,13 @@ def read_samples(path: str | Path) -> list[tuple[str, str, float]]:
                     raise InputError(f"{path}, line {line}; allowed: columns {', '.join(COLUMNS)}")
                 rows.append((str(cells[0]), str(cells[1]), float(str(cells[2]))))
     except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"{path}: {error}; allowed: CSV with columns {', '.join(COLUMNS)}") from None
+        raise InputError(
+            f"{path}: {error}; allowed: CSV with columns {', '.join(COLUMNS)}"
+        ) from None
     if not rows:
-        raise InputError(f"{path}: no row; allowed: one for each sample, with columns {', '.join(COLUMNS)}")
+        raise InputError(
+            f"{path}: no row; allowed: one for each sample, with columns {', '.join(COLUMNS)}"
+        )
     return rows
 
 
@@ -100,7 +109,10 @@ def rescored(rows: Iterable[tuple[str, str, float]]) -> dict[str, Figure]:
     """(B): corpus BLEU of one to four words against the whole references and against references cut to the length of
     the continuation, unigram precision, mean perplexity."""
     references, texts, perplexities = (list(column) for column in zip(*rows))
-    cut = [" ".join(reference.split()[: len(text.split())]) for reference, text in zip(references, texts, strict=True)]
+    cut = [
+        " ".join(reference.split()[: len(text.split())])
+        for reference, text in zip(references, texts, strict=True)
+    ]
     whole, short = (match_counts(texts, others).sum(axis=0) for others in (references, cut))
     orders = (1, 2, 3, 4)
     return {
@@ -125,7 +137,9 @@ def _stories_on_the_hub(preset: str) -> dict[str, Figure]:
 
 def _samples(path: str | None) -> dict[str, Figure]:
     if path is None:
-        raise InputError(f"its samples are no part of the project: --samples FILE, CSV with {', '.join(COLUMNS)}")
+        raise InputError(
+            f"its samples are no part of the project: --samples FILE, CSV with {', '.join(COLUMNS)}"
+        )
     return rescored(read_samples(path))
 
 
@@ -161,4 +175,6 @@ def recount(samples: str | None = None) -> Iterator[str]:
             if again != printed:
                 differing.append(f"{system}.{name}")
     if differing:
-        raise CommandFailed(f"tinylm/reporting/published.yaml: counted again, {', '.join(differing)} differ")
+        raise CommandFailed(
+            f"tinylm/report/published.yaml: counted again, {', '.join(differing)} differ"
+        )

@@ -18,26 +18,42 @@ from typing import TYPE_CHECKING
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding.texts import encode_prompt
+from tinylm.download.marked_text import TextPart
+from tinylm.download.readers import stories_of
+from tinylm.download.sources import Rows, Source, open_source
+from tinylm.download.splits import write_stories
+from tinylm.embedding.matrix import embedding_matrix
+from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.presets.sections import Finding, Read, check_rules, vocab_limit
-from tinylm.text.corpus.marked_text import TextPart
-from tinylm.text.corpus.readers import stories_of
-from tinylm.text.corpus.sources import Rows, Source, open_source
-from tinylm.text.corpus.splits import write_stories
-from tinylm.text.encoding import cut_stream, write_stores
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.text.vectors.matrix import embedding_matrix
-from tinylm.text.vectors.settings import EmbeddingSettings
+from tinylm.vocab.encoding import cut_stream, write_stores
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # imports torch
-    from tinylm.text.tokens.batches import TrainBatches
+    from tinylm.vocab.batches import TrainBatches
 
-WORDS_BYTES, OTHERS_BYTES = 8 << 20, 5 << 18  # of text that is read: other tokenizers take longer to make
-EVALUATION_STORIES, STORYBOOK_STORIES = 1000, 300  # the storybook cannot be damaged, and writing it takes time
+WORDS_BYTES, OTHERS_BYTES = (
+    8 << 20,
+    5 << 18,
+)  # of text that is read: other tokenizers take longer to make
+EVALUATION_STORIES, STORYBOOK_STORIES = (
+    1000,
+    300,
+)  # the storybook cannot be damaged, and writing it takes time
 VECTOR_BYTES = 64 << 20  # of a file of vectors that is read as a whole
 LATITUDE = 2  # an update of the beginning may be that much larger than one of the whole
 SAMPLE = "train.sample_prompt"
-NEEDED = ("data", "vocab", "embedding", "model", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep")
+NEEDED = (
+    "data",
+    "vocab",
+    "embedding",
+    "model",
+    "train",
+    "evaluate",
+    "beam_bench",
+    "kv_bench",
+    "accum_sweep",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +90,10 @@ def _beginning(rows: Rows, most: int) -> tuple[int, bool]:
 def _limits(read: Read, source: Source) -> tuple[int, int, bool]:
     """(train stories to take, evaluation stories to take, whether the first are all that there is)."""
     data, vocab = read["data"], read.get("vocab")
-    wanted = [getattr(read.get(section), key, 0) for section, key in (("evaluate", "stories"), ("kv_bench", "batch"))]
+    wanted = [
+        getattr(read.get(section), key, 0)
+        for section, key in (("evaluate", "stories"), ("kv_bench", "batch"))
+    ]
     if data.source == "storybook":
         most = max(STORYBOOK_STORIES, *wanted)
         return min(data.train_stories, STORYBOOK_STORIES), min(data.evaluation_stories, most), False
@@ -93,9 +112,16 @@ def make(read: Read, folder: Path) -> Made:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             source = open_source(data)
             train, evaluation, is_all = _limits(read, source)
-            own = source.evaluation is not None  # else a share of the stories, to which no limit of ours applies
-            limits = {"train_stories": train, "evaluation_stories": evaluation if own else data.evaluation_stories}
-            splits = write_stories(dataclasses.replace(data, **limits), folder / "stories")["splits"]
+            own = (
+                source.evaluation is not None
+            )  # else a share of the stories, to which no limit of ours applies
+            limits = {
+                "train_stories": train,
+                "evaluation_stories": evaluation if own else data.evaluation_stories,
+            }
+            splits = write_stories(dataclasses.replace(data, **limits), folder / "stories")[
+                "splits"
+            ]
             counts = {split: figures["stories"] for split, figures in splits.items()}
             whole = is_all or counts["train"] + counts["held_out"] == data.train_stories
             at_limit = own and counts["evaluation"] == evaluation != data.evaluation_stories
@@ -127,29 +153,33 @@ def _chosen(choose: Callable[[], list], wanted: int) -> str:
 
 def _scored(store: TokenStore, read: Read, tokenizer: Tokenizer) -> str:
     """Whether a split has a token to score."""
-    from tinylm.text.tokens.batches import scoring_batches
+    from tinylm.vocab.batches import scoring_batches
 
     layout, context = read["train"].layout, read["model"].context
     batches = scoring_batches(store, layout, 1, context, tokenizer.pad_id)
     if not any(batch.tokens for batch in batches):
-        raise InputError("the split holds no token to score; give it at least one story of two words")
+        raise InputError(
+            "the split holds no token to score; give it at least one story of two words"
+        )
     return f"{len(store.ids):,} tokens"
 
 
 def _batches(made: Made, read: Read, batch_size: int) -> "TrainBatches":
     """The train split in batches, in the order of stage train."""
-    from tinylm.text.tokens.batches import TrainBatches
+    from tinylm.vocab.batches import TrainBatches
 
     assert made.tokenizer is not None
     train, context = read["train"], read["model"].context
     order = derive_seed(train.seed, "order")
-    return TrainBatches(made.stores["train"], train.layout, batch_size, context, made.tokenizer.pad_id, order)
+    return TrainBatches(
+        made.stores["train"], train.layout, batch_size, context, made.tokenizer.pad_id, order
+    )
 
 
 def _first_update(made: Made, read: Read) -> str:
     """Whether the budget allows an update, and the run reaches the epochs that are to be kept."""
-    from tinylm.training.loop import budget_too_small
-    from tinylm.training.schedules import EpochCheckpoints
+    from tinylm.train.loop import budget_too_small
+    from tinylm.train.schedules import EpochCheckpoints
 
     train = read["train"]
     batches = _batches(made, read, train.batch_size)
@@ -170,14 +200,16 @@ def _sweep(made: Made, read: Read) -> str:
 
     sweep = read["accum_sweep"]
     tokens = sweep.tokens * (1 if made.whole else LATITUDE)
-    updates, used = plan(_batches(made, read, sweep.batch_size), dataclasses.replace(sweep, tokens=tokens))
+    updates, used = plan(
+        _batches(made, read, sweep.batch_size), dataclasses.replace(sweep, tokens=tokens)
+    )
     return f"{updates:,} updates, {used:,} tokens" if made.whole else "enough for an update"
 
 
 def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
     """(what, whether all that it depends on was made, the stage's own function)."""
     from tinylm.bench import beam, kv
-    from tinylm.scoring.continuations import evaluation_prompts
+    from tinylm.evaluate.continuations import evaluation_prompts
 
     assert made.tokenizer is not None
     s, tokenizer, evaluation = SimpleNamespace(**read), made.tokenizer, made.stores["evaluation"]
@@ -185,7 +217,9 @@ def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
     yield (
         SAMPLE,
         True,
-        lambda: f"{len(encode_prompt(tokenizer, s.train.sample_prompt, f'{PARAMS_FILE}: {SAMPLE}'))} tokens",
+        lambda: (
+            f"{len(encode_prompt(tokenizer, s.train.sample_prompt, f'{PARAMS_FILE}: {SAMPLE}'))} tokens"
+        ),
     )
     yield "first update", True, lambda: _first_update(made, read)
     yield "sweep's updates", True, lambda: _sweep(made, read)
@@ -195,14 +229,27 @@ def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
     known = made.whole_evaluation
     yield "evaluation split", known, lambda: _scored(evaluation, read, tokenizer)
     found: dict[str, tuple[Callable[[], list], int]] = {
-        "evaluate.stories": (lambda: evaluation_prompts(evaluation, tokenizer, s.evaluate), s.evaluate.stories),
-        "beam_bench.prompts": (lambda: beam.story_prompts(evaluation, s.beam_bench, sos_id), s.beam_bench.prompts),
-        "kv_bench.batch": (lambda: kv.choose_batch(evaluation, s.kv_bench, s.model.context, sos_id), s.kv_bench.batch),
+        "evaluate.stories": (
+            lambda: evaluation_prompts(evaluation, tokenizer, s.evaluate),
+            s.evaluate.stories,
+        ),
+        "beam_bench.prompts": (
+            lambda: beam.story_prompts(evaluation, s.beam_bench, sos_id),
+            s.beam_bench.prompts,
+        ),
+        "kv_bench.batch": (
+            lambda: kv.choose_batch(evaluation, s.kv_bench, s.model.context, sos_id),
+            s.kv_bench.batch,
+        ),
     }
     for what, (choose, wanted) in found.items():
         yield what, known, functools.partial(_chosen, choose, wanted)
     if s.embedding.source == "file" and s.embedding.hub_id is None and made.whole:
-        yield "vectors", os.path.getsize(s.embedding.path) <= VECTOR_BYTES, lambda: _vectors(s.embedding, tokenizer)
+        yield (
+            "vectors",
+            os.path.getsize(s.embedding.path) <= VECTOR_BYTES,
+            lambda: _vectors(s.embedding, tokenizer),
+        )
 
 
 def _vectors(settings: EmbeddingSettings, tokenizer: Tokenizer) -> str:
@@ -229,7 +276,9 @@ def use(read: Read, made: Made) -> Iterator[Finding]:
         try:
             yield Finding(what, function(), note=_unknown(read, made) if what == SAMPLE else "")
         except InputError as error:
-            yield Finding(what, "", f"{error}{'' if made.whole else ', as the beginning of the data has it'}")
+            yield Finding(
+                what, "", f"{error}{'' if made.whole else ', as the beginning of the data has it'}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,11 +295,19 @@ def rehearse(read: Read) -> Tried:
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         made = make(read, Path(folder))
         rules = check_rules(read, made.vocab_size or vocab_limit(read))
-        sound = not any(finding.problem for finding in rules)  # else the same cause would be named twice
+        sound = not any(
+            finding.problem for finding in rules
+        )  # else the same cause would be named twice
         later = list(use(read, made)) if sound else []
         epoch = None
         readable = all(name in read for name in NEEDED)
-        if made.whole and made.stores and readable and sound and not any(finding.problem for finding in later):
+        if (
+            made.whole
+            and made.stores
+            and readable
+            and sound
+            and not any(finding.problem for finding in later)
+        ):
             epoch = _batches(made, read, read["train"].batch_size).tokens_per_epoch
     size = vocab_limit(read) if made.tokenizer is None else len(made.tokenizer)
     return Tried([*rules, *made.findings, *later], size, epoch)

@@ -23,17 +23,23 @@ def written(text: str, defaults: dict[str, dict[str, str]]) -> str:
 
     def anew(match: re.Match[str]) -> str:
         others = [
-            entry for entry in re.split(r",\s*", match[2].strip()) if not entry.startswith(("stages/", "tinylm/"))
+            entry
+            for entry in re.split(r",\s*", match[2].strip())
+            if not entry.startswith(("stages/", "tinylm/"))
         ]
         asked = re.findall(r"\$\{(\w+)\.(\w+)\}", " ".join(others))
-        given = {defaults[section][key] for section, key in asked if key in defaults.get(section, {})}
+        given = {
+            defaults[section][key] for section, key in asked if key in defaults.get(section, {})
+        }
         code = [
             path
             for path in stage_code(f"stages/{match[1]}.py")
             if not any(f"{path}/".startswith(f"{place}/") for place in given)
         ]
         start, end = match.start(2) - match.start(), match.end(2) - match.start()
-        lines = textwrap.wrap(", ".join([*code, *others]), 110, break_long_words=False, break_on_hyphens=False)
+        lines = textwrap.wrap(
+            ", ".join([*code, *others]), 110, break_long_words=False, break_on_hyphens=False
+        )
         return match[0][:start] + "\n      ".join(lines) + match[0][end:]
 
     return _ENTRY.sub(anew, text)

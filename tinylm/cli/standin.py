@@ -15,11 +15,21 @@ EXAMPLES = """\
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """FOLDER and the options."""
-    parser.add_argument("folder", metavar="FOLDER", help="where train.txt and validation.txt are written")
-    parser.add_argument("--stories", type=int, metavar="N", help="of train (default: TinyStories' 2,119,719)")
-    parser.add_argument("--new-words", type=float, default=0.0, metavar="P", help="share of words seen only once")
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of the random numbers (default %(default)s)"
+        "folder", metavar="FOLDER", help="where train.txt and validation.txt are written"
+    )
+    parser.add_argument(
+        "--stories", type=int, metavar="N", help="of train (default: TinyStories' 2,119,719)"
+    )
+    parser.add_argument(
+        "--new-words", type=float, default=0.0, metavar="P", help="share of words seen only once"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of the random numbers (default %(default)s)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
 
@@ -29,7 +39,9 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.studies.synthetic_corpus import write_checked
 
     folder = arguments.folder
-    sizes = write_checked(folder, arguments.stories, arguments.new_words, arguments.seed, arguments.workers)
+    sizes = write_checked(
+        folder, arguments.stories, arguments.new_words, arguments.seed, arguments.workers
+    )
     for name, size in sizes.items():
         print(f"{folder}/{name}.txt: {size:,} bytes")
     print(f"read it with data.source: local, data.path: {folder}")

@@ -28,7 +28,9 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.sweep.begin import go_on_or_begin, seeds_of
 
     places = Places(arguments, arguments.threads)
-    planned = runs.planned(study, tuple(seeds_of(arguments.seeds)) or study.seeds, params, arguments.threads)
+    planned = runs.planned(
+        study, tuple(seeds_of(arguments.seeds)) or study.seeds, params, arguments.threads
+    )
     trained_on = runs.data(params)
     ending = [(values, "train") for values in planned.values()]
     sweep = go_on_or_begin(f"study-{study.name}", ending, places.workers, places.on, places.memory)

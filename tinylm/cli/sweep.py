@@ -24,14 +24,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "-S", dest="values", action="append", default=[], metavar="KEY=V,V", help="values to try, as in dvc exp run -S"
+        "-S",
+        dest="values",
+        action="append",
+        default=[],
+        metavar="KEY=V,V",
+        help="values to try, as in dvc exp run -S",
     )
     latest = {"nargs": "?", "const": "", "metavar": "NAME"}
     what.add_argument("--status", help="the runs of a sweep (default: the newest)", **latest)  # type: ignore[arg-type]
     what.add_argument("--resume", help="go on with a sweep (default: the newest)", **latest)  # type: ignore[arg-type]
-    parser.add_argument("--seeds", metavar="N,N", help="values of train.seed, each with every setting")
-    parser.add_argument("--name", metavar="NAME", help="of the sweep (default: sweep-1, sweep-2 and so on)")
-    parser.add_argument("--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)")
+    parser.add_argument(
+        "--seeds", metavar="N,N", help="values of train.seed, each with every setting"
+    )
+    parser.add_argument(
+        "--name", metavar="NAME", help="of the sweep (default: sweep-1, sweep-2 and so on)"
+    )
+    parser.add_argument(
+        "--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)"
+    )
     add_places(parser)
     parser.add_argument(
         "--halving", type=int, nargs="?", const=4, metavar="N", help="stop runs beside which others are better: after "
@@ -41,9 +52,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def add_places(parser: argparse.ArgumentParser) -> None:
     """The options that say where runs go on, and how many at once."""
-    parser.add_argument("--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at once (default: cores / runtime.threads)")
-    parser.add_argument("--memory", type=float, metavar="GIB", help="of each run (local default: its share of all)")
+    parser.add_argument(
+        "--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)"
+    )
+    parser.add_argument(
+        "--workers", type=int, metavar="N", help="runs at once (default: cores / runtime.threads)"
+    )
+    parser.add_argument(
+        "--memory", type=float, metavar="GIB", help="of each run (local default: its share of all)"
+    )
     parser.add_argument(
         "--slurm",
         nargs="+",
@@ -59,9 +76,13 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.sweep import plan
 
     begun = [option for option in ("status", "resume") if getattr(arguments, option) is not None]
-    new = [option for option in ("seeds", "name", "halving") if getattr(arguments, option) is not None]
+    new = [
+        option for option in ("seeds", "name", "halving") if getattr(arguments, option) is not None
+    ]
     if begun and (new or arguments.to != LAST):
-        raise InputError(f"--{begun[0]} does not go with --{(new or ['to'])[0]}, which is for a new sweep")
+        raise InputError(
+            f"--{begun[0]} does not go with --{(new or ['to'])[0]}, which is for a new sweep"
+        )
     if arguments.status is not None:
         sweep = plan.open_sweep(arguments.status or None)
         print(plan.table(sweep, sweep.numbers))
@@ -82,8 +103,13 @@ class Places:
         runtime = read_section(load_params(), "runtime", RuntimeSettings)
         self.on, self.memory, self.every_s = arguments.on, arguments.memory, runtime.log_every_s
         threads = threads or runtime.threads
-        self.workers = arguments.workers if arguments.workers is not None else max(1, cores() // threads)
-        for name, value, most in (("workers", self.workers, 10_000), ("memory", self.memory, 1_000_000)):
+        self.workers = (
+            arguments.workers if arguments.workers is not None else max(1, cores() // threads)
+        )
+        for name, value, most in (
+            ("workers", self.workers, 10_000),
+            ("memory", self.memory, 1_000_000),
+        ):
             if value is not None and not 0 < value <= most:
                 raise InputError(f"--{name} {value:g}; allowed: more than 0, at most {most:,}")
         if arguments.slurm and self.on != "slurm":
@@ -95,7 +121,10 @@ class Places:
         from tinylm.sweep import engines
 
         stages = "|".join(dict.fromkeys(sweep.targets))
-        print(f"{sweep.name}: {len(sweep.runs)} runs to stage {stages}, {self.workers} at once ({self.on})", flush=True)
+        print(
+            f"{sweep.name}: {len(sweep.runs)} runs to stage {stages}, {self.workers} at once ({self.on})",
+            flush=True,
+        )
         if self.on == "slurm":
             engines.run_slurm(sweep, self.workers, self.every_s, self.slurm)
         else:
@@ -115,7 +144,9 @@ def _carry_out(arguments: argparse.Namespace) -> None:
     else:
         targets = begin.targets_of(arguments.to, places.workers, places.on)
         planned = begin.grid(arguments.values, arguments.seeds, targets)
-        sweep = begin.begin(planned, arguments.name, places.workers, places.on, places.memory, arguments.halving)
+        sweep = begin.begin(
+            planned, arguments.name, places.workers, places.on, places.memory, arguments.halving
+        )
     places.carry_out(sweep)
     _ended(sweep, plan)
 
@@ -123,14 +154,20 @@ def _carry_out(arguments: argparse.Namespace) -> None:
 def _ended(sweep: Any, plan: Any) -> None:
     from tinylm.host.command import CommandFailed
 
-    shown = sweep.numbers if len(sweep.runs) <= plan.SHOWN else [n for n in sweep.numbers if "why" in sweep.state(n)]
+    shown = (
+        sweep.numbers
+        if len(sweep.runs) <= plan.SHOWN
+        else [n for n in sweep.numbers if "why" in sweep.state(n)]
+    )
     if shown:
         print(plan.table(sweep, shown[: plan.SHOWN]))
     failed = [n for n in sweep.numbers if sweep.state(n)["state"] == plan.FAILED]
     print(plan.summary(sweep))
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"
-        raise CommandFailed(f"{len(failed)} of {len(sweep.runs)} runs failed, the others are whole; {again}")
+        raise CommandFailed(
+            f"{len(failed)} of {len(sweep.runs)} runs failed, the others are whole; {again}"
+        )
     if "@" in sweep.targets[0]:
         print("dvc repro takes what was made from DVC's cache")
     else:

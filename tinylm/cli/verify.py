@@ -21,7 +21,9 @@ from tinylm.host.command import guard
 FOLDERS = (paths.DATA, paths.MODELS)
 SMALL = 1 << 20  # bytes; larger files of the cache are checked only if something is wrong
 STORE = ("ids", "offsets")  # files of a token store, whose sums are in its JSON
-_NAME = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of a file in the cache; DVC writes it under another name
+_NAME = re.compile(
+    r"[0-9a-f]{30}(\.dir)?"
+)  # of a file in the cache; DVC writes it under another name
 
 
 def _sums(path: Path) -> dict[Path, str]:
@@ -31,7 +33,11 @@ def _sums(path: Path) -> dict[Path, str]:
         return {}
     if path.name == SUMS:
         return {path.with_name(name): str(expected) for name, expected in held.items()}
-    return {path.with_suffix(f".{kind}"): held[f"{kind}_sha256"] for kind in STORE if f"{kind}_sha256" in held}
+    return {
+        path.with_suffix(f".{kind}"): held[f"{kind}_sha256"]
+        for kind in STORE
+        if f"{kind}_sha256" in held
+    }
 
 
 def checked() -> tuple[set[Path], set[Path]]:
@@ -90,7 +96,9 @@ def main() -> None:
         return
     with dvc_held_off() as busy:
         if busy:
-            print(f"a DVC is at work here ({busy}): what it left was not checked; run make repro when it is done")
+            print(
+                f"a DVC is at work here ({busy}): what it left was not checked; run make repro when it is done"
+            )
             return
         found, bad = _found()  # again, now that nobody writes
         discard(*found, *bad)

@@ -26,10 +26,16 @@ from tinylm.compare.statistics import (
     holm,
     pooled_ratio,
 )
-from tinylm.scoring.diversity import pooled_perplexity
+from tinylm.evaluate.diversity import pooled_perplexity
 
 BETTER, WORSE = "better", "worse"
-EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, ONE_SEED = "equal", "seeds only", "nothing differs", "unclear", "one seed"
+EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, ONE_SEED = (
+    "equal",
+    "seeds only",
+    "nothing differs",
+    "unclear",
+    "one seed",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +46,9 @@ class Verdict:
     says: str
 
 
-def judge(found: Difference, lower_is_better: bool, differs: str, p: float | None, comparisons: int) -> Verdict:
+def judge(
+    found: Difference, lower_is_better: bool, differs: str, p: float | None, comparisons: int
+) -> Verdict:
     """Whether the second setting is better than the first.
 
     differs: "" (nothing that decides a result), "seeds" (nothing else) or "settings". p: corrected for that many
@@ -62,10 +70,18 @@ def judge(found: Difference, lower_is_better: bool, differs: str, p: float | Non
         return Verdict(kind if p <= ALPHA else UNCLEAR, claimed(better, p, comparisons))
     if found.holds_zero:
         return Verdict(UNCLEAR, f"{NO_CLAIM}: the interval contains 0")
-    return Verdict(ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but another seed alone might do as much")
+    return Verdict(
+        ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but another seed alone might do as much"
+    )
 
 
-PERPLEXITY, BITS, RAW_BITS, BLEU, PAIRS = "perplexity", "bits_per_byte", "raw_bits_per_byte", "bleu4", "minimal_pairs"
+PERPLEXITY, BITS, RAW_BITS, BLEU, PAIRS = (
+    "perplexity",
+    "bits_per_byte",
+    "raw_bits_per_byte",
+    "bleu4",
+    "minimal_pairs",
+)
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # less is better; one hypothesis
 
 
@@ -118,11 +134,17 @@ def compare(runs: Sequence[Run]) -> Comparison:
     first = runs[0]
     keys = list(dict.fromkeys(key for run in runs for key in run.params))
     values = {key: {run.name: run.params.get(key, ABSENT) for run in runs} for key in keys}
-    differing = {key: row for key, row in values.items() if any(value != row[first.name] for value in row.values())}
+    differing = {
+        key: row
+        for key, row in values.items()
+        if any(value != row[first.name] for value in row.values())
+    }
     no_effect = [key for key in differing if not any(key in run.deciding for run in runs)]
     inputs = sorted({path for run in runs[1:] for path in differing_inputs(first, run)})
     own, *others = grouped(runs)
-    sides = [(Group([first]), Group([run])) for run in own.runs[1:]] + [(own, group) for group in others]
+    sides = [(Group([first]), Group([run])) for run in own.runs[1:]] + [
+        (own, group) for group in others
+    ]
     order = [run.name for run in runs]
     sides.sort(key=lambda pair: order.index(pair[1].first.name))
     measured = [_measure(*side) for side in sides]
@@ -132,7 +154,10 @@ def compare(runs: Sequence[Run]) -> Comparison:
         {key: row for key, row in differing.items() if key not in no_effect},
         no_effect,
         inputs,
-        [_against(found, by_metric, comparisons) for found, by_metric in zip(measured, corrected, strict=True)],
+        [
+            _against(found, by_metric, comparisons)
+            for found, by_metric in zip(measured, corrected, strict=True)
+        ],
         comparisons,
     )
 
@@ -197,7 +222,9 @@ def _against(sides: _Measured, corrected: dict[str, float], comparisons: int) ->
     findings = []
     for metric, one in sides.found.items():
         p = corrected.get(metric)
-        findings.append(Finding(metric, one, p, judge(one, metric in LOSSES, sides.differs, p, comparisons)))
+        findings.append(
+            Finding(metric, one, p, judge(one, metric in LOSSES, sides.differs, p, comparisons))
+        )
     first, second, pairs = sides.first, sides.second, sides.pairs
     return Against(
         second.first.name,
@@ -240,11 +267,14 @@ def _differences(first: Group, second: Group, pairs: Pairs) -> dict[str, Differe
         found[PERPLEXITY] = difference(tables("nats", "tokens"), pooled_perplexity, known)
     for metric, columns in ((RAW_BITS, ("raw_bits", "raw_bytes")), (BITS, ("bits", "n_bytes"))):
         bits = tables(*columns)
-        if all(side and all(len(rows) and not np.isnan(rows).any() for rows in side.values()) for side in bits):
+        if all(
+            side and all(len(rows) and not np.isnan(rows).any() for rows in side.values())
+            for side in bits
+        ):
             known = either(first.recorded(metric), second.recorded(metric))
             found[metric] = difference(bits, pooled_ratio, known, same_rows=len(left) > 0)
     if len(pairs.samples):
-        from tinylm.scoring.bleu_counts import corpus_bleu
+        from tinylm.evaluate.bleu_counts import corpus_bleu
 
         counts = [
             {seed: _counts(rows, places) for seed, rows in side.samples.items()}
@@ -256,7 +286,7 @@ def _differences(first: Group, second: Group, pairs: Pairs) -> dict[str, Differe
 
 def _counts(samples: Sequence[dict[str, str]], places: np.ndarray) -> np.ndarray:
     """What BLEU counts in these samples.  -> (samples, 10)"""
-    from tinylm.scoring.bleu_counts import match_counts
+    from tinylm.evaluate.bleu_counts import match_counts
 
     rows = [samples[place] for place in places]
     texts, references = ([row[key] for row in rows] for key in ("continuation", "reference"))
@@ -266,11 +296,18 @@ def _counts(samples: Sequence[dict[str, str]], places: np.ndarray) -> np.ndarray
 def _minimal_pairs(first: Group, second: Group) -> dict[str, Difference]:
     """The share of right pairs over those that all runs were asked."""
     asked = [answers.keys() for side in (first, second) for answers in side.pairs.values()]
-    shared = [pair for pair in asked[0] if all(pair in keys for keys in asked)] if first.pairs and second.pairs else []
+    shared = (
+        [pair for pair in asked[0] if all(pair in keys for keys in asked)]
+        if first.pairs and second.pairs
+        else []
+    )
     if not shared:
         return {}
     tables = [
-        {seed: np.array([[answers[pair]] for pair in shared]) for seed, answers in side.pairs.items()}
+        {
+            seed: np.array([[answers[pair]] for pair in shared])
+            for seed, answers in side.pairs.items()
+        }
         for side in (first, second)
     ]
     return {PAIRS: difference(tables, lambda means: means[..., 0])}

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tinylm.compare.runs import Run, Stories
 from tinylm.compare.statistics import BySeeds
-from tinylm.reporting.sources import as_number
+from tinylm.report.sources import as_number
 
 SEED_KEY = "train.seed"
 T = TypeVar("T")
@@ -38,7 +38,11 @@ class Group:
         more = {seed: stories for run in self.runs for seed, stories in run.more_stories.items()}
         if self.first.stories is None:
             return {}
-        return {seed: table for seed, table in (more | own).items() if table.same_rows(self.first.stories)}
+        return {
+            seed: table
+            for seed, table in (more | own).items()
+            if table.same_rows(self.first.stories)
+        }
 
     @property
     def samples(self) -> dict[int, list[dict[str, str]]]:
@@ -47,7 +51,9 @@ class Group:
         def asked(run: Run) -> list[tuple[str, str, str]]:
             return [(row["story"], row["prompt"], row["reference"]) for row in run.samples]
 
-        return self._by_seed(lambda run: run.samples if run.samples and asked(run) == asked(self.first) else None)
+        return self._by_seed(
+            lambda run: run.samples if run.samples and asked(run) == asked(self.first) else None
+        )
 
     @property
     def pairs(self) -> dict[int, dict[tuple[str, str, str], float]]:
@@ -92,7 +98,10 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
     for run in runs:
         values = {key: value for key, value in run.deciding.items() if key != SEED_KEY}
         seeded = isinstance(run.params.get(SEED_KEY), int)
-        key = repr((sorted(values.items()), sorted(run.inputs.items()))), None if seeded else run.name
+        key = (
+            repr((sorted(values.items()), sorted(run.inputs.items()))),
+            None if seeded else run.name,
+        )
         groups.setdefault(key, []).append(run)
     return [Group(found) for found in groups.values()]
 

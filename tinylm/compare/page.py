@@ -11,11 +11,11 @@ from tinylm.compare.scaling_section import scaling_gallery, scaling_svgs
 from tinylm.compare.sections import LABELS, SCALING, SIDE_BY_SIDE, sections, signed
 from tinylm.compare.sweep_section import NAME as SWEEP
 from tinylm.compare.sweep_section import sweep_gallery, sweep_of, sweep_svg
-from tinylm.reporting.blocks import Blocks, gallery, picture
-from tinylm.reporting.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
-from tinylm.reporting.page import build_page
-from tinylm.reporting.sections import Part
-from tinylm.reporting.wording import short
+from tinylm.report.blocks import Blocks, gallery, picture
+from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
+from tinylm.report.page import build_page
+from tinylm.report.sections import Part
+from tinylm.report.wording import short
 
 _CAPTION = "Line: 95 % interval, not corrected. Shade, where seeds were run: what seeds alone give."
 _MADE_OF = "Read from the revisions' own files, in git and in DVC's cache; made by tinylm compare."
@@ -24,7 +24,11 @@ _MADE_OF = "Read from the revisions' own files, in git and in DVC's cache; made 
 def to_html(comparison: Comparison, scaling: Scaling | None = None) -> str:
     """The page; `scaling`: of a sweep."""
     first, svgs = comparison.runs[0].name, difference_svgs(comparison)
-    more = {f"Against {first}": gallery(*(picture(metric, f"{LABELS[metric]}. {_CAPTION}") for metric in svgs))}
+    more = {
+        f"Against {first}": gallery(
+            *(picture(metric, f"{LABELS[metric]}. {_CAPTION}") for metric in svgs)
+        )
+    }
     if scaling is not None:
         alike = [run for run in comparison.runs if run.name not in scaling.left_out]
         if (sweep := sweep_of(alike, scaling.law.unit == NATS)) is not None:
@@ -32,7 +36,10 @@ def to_html(comparison: Comparison, scaling: Scaling | None = None) -> str:
             svgs[SWEEP] = sweep_svg(sweep)
         more[SCALING] = scaling_gallery(scaling.law)
         svgs |= scaling_svgs(scaling.law)
-    parts = [_part(title, blocks + more.get(title, [])) for title, blocks in sections(comparison, scaling)]
+    parts = [
+        _part(title, blocks + more.get(title, []))
+        for title, blocks in sections(comparison, scaling)
+    ]
     names = [run.name for run in comparison.runs]
     others = ", ".join(names[1:]) if len(names) <= SIDE_BY_SIDE else f"{len(names) - 1} runs"
     return build_page(parts, f"{others} against {first}", svgs, _MADE_OF)
@@ -64,13 +71,18 @@ def _svg(metric: str, rows: list[tuple[str, Finding]], first: str) -> str:
         f"{name} {signed(f.difference.value)}, from {signed(f.difference.low)} to {signed(f.difference.high)}"
         for name, f in rows
     )
-    return to_svg(drawing, f"difference-{metric}", f"{LABELS[metric]}, difference from {first}: {told}.")
+    return to_svg(
+        drawing, f"difference-{metric}", f"{LABELS[metric]}, difference from {first}: {told}."
+    )
 
 
 def _forest(metric: str, rows: list[tuple[str, Finding]], first: str) -> Figure:
     better = "right is better" if metric == BLEU else "left is better"
     drawing, axes = new_axes(
-        LABELS[metric], f"difference from {short(first)}, {better}", "", (5.0, 1.3 + 0.3 * len(rows))
+        LABELS[metric],
+        f"difference from {short(first)}, {better}",
+        "",
+        (5.0, 1.3 + 0.3 * len(rows)),
     )
     for place, (_, finding) in enumerate(rows):
         found = finding.difference

@@ -28,21 +28,32 @@ def pair_up(first: Run, second: Run) -> Pairs:
     none = np.empty((0, 2), dtype=np.int64)
     if first.stories is None or second.stories is None:
         lacking = " and ".join(run.name for run in (first, second) if run.stories is None)
-        return Pairs(none, none, False, [f"{lacking}: no losses of single stories, so no intervals of differences"])
+        return Pairs(
+            none,
+            none,
+            False,
+            [f"{lacking}: no losses of single stories, so no intervals of differences"],
+        )
     stories = _matches(first.stories.text_ids, second.stories.text_ids)
     samples = _matches(_sample_keys(first), _sample_keys(second))
     notes, one, other = [], len(first.stories), len(second.stories)
     if not len(stories):
-        notes.append("the evaluation texts differ: only bits per byte are compared, each run's over its own stories")
+        notes.append(
+            "the evaluation texts differ: only bits per byte are compared, each run's over its own stories"
+        )
     elif len(stories) < max(one, other):
         notes.append(
             f"the evaluation texts differ: compared over the {len(stories)} stories of {one} and {other} that both hold"
         )
     same_tokens = len(stories) > 0
     left, right = stories.T
-    if same_tokens and [first.stories.tokens_ids[i] for i in left] != [second.stories.tokens_ids[i] for i in right]:
+    if same_tokens and [first.stories.tokens_ids[i] for i in left] != [
+        second.stories.tokens_ids[i] for i in right
+    ]:
         same_tokens = False
-        notes.append("the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared")
+        notes.append(
+            "the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared"
+        )
         if (first.stories.n_bytes[left] != second.stories.n_bytes[right]).any():
             notes.append(
                 "the texts are normalised differently: bits per byte are of what each run models of them, "
@@ -50,7 +61,9 @@ def pair_up(first: Run, second: Run) -> Pairs:
             )
     elif same_tokens and (first.stories.tokens[left] != second.stories.tokens[right]).any():
         same_tokens = False
-        notes.append("the layouts score other tokens: perplexities are not compared; bits per byte are")
+        notes.append(
+            "the layouts score other tokens: perplexities are not compared; bits per byte are"
+        )
     if first.samples and second.samples and not len(samples):
         notes.append("the prompts or their references differ: BLEU is not compared")
     return Pairs(stories, samples, same_tokens, notes)
@@ -59,7 +72,10 @@ def pair_up(first: Run, second: Run) -> Pairs:
 def _sample_keys(run: Run) -> list[tuple[str, str, str]]:
     """Story, prompt and reference of each sample."""
     assert run.stories is not None
-    return [(run.stories.text_ids[int(row["story"])], row["prompt"], row["reference"]) for row in run.samples]
+    return [
+        (run.stories.text_ids[int(row["story"])], row["prompt"], row["reference"])
+        for row in run.samples
+    ]
 
 
 def _matches(first: Sequence[Hashable], second: Sequence[Hashable]) -> np.ndarray:
@@ -117,13 +133,22 @@ def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> l
         one, other = first.samples[left], second.samples[right]
         story, same = int(one["story"]), int(other["story"])
         texts = one["prompt"], one["reference"], one["continuation"], other["continuation"]
-        found.setdefault(story, ChangedStory(story, unit, float(losses[0][story]), float(losses[1][same]), *texts))
-    known = [changed for changed in found.values() if np.isfinite(changed.change) and changed.differs]
+        found.setdefault(
+            story,
+            ChangedStory(story, unit, float(losses[0][story]), float(losses[1][same]), *texts),
+        )
+    known = [
+        changed for changed in found.values() if np.isfinite(changed.change) and changed.differs
+    ]
     return sorted(known, key=lambda changed: -abs(changed.change))[:shown]
 
 
-def _losses_of(first: Stories, second: Stories, pairs: Pairs) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
-    with np.errstate(divide="ignore", invalid="ignore"):  # an empty story has neither a loss nor a prompt
+def _losses_of(
+    first: Stories, second: Stories, pairs: Pairs
+) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # an empty story has neither a loss nor a prompt
         if pairs.same_tokens:
             return "nats per token", (first.nats / first.tokens, second.nats / second.tokens)
         return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)

@@ -26,7 +26,7 @@ from tinylm.compare.groups import Group, grouped
 from tinylm.compare.pairing import pair_up
 from tinylm.compare.runs import Run
 from tinylm.compare.statistics import FEWEST, freedom_of, shared_seeds
-from tinylm.reporting.wording import many
+from tinylm.report.wording import many
 
 MOST_SEEDS, MOST_STORIES = 10_000, 100_000_000
 _ROWS = 6  # of a table of plans
@@ -50,7 +50,9 @@ class Variance:
     def sd_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Ends for the true root, by the chi-square distribution: (low, high)."""
         places, weights = _chi_square(self.freedom)
-        ends = np.interp([(1 + level) / 2, (1 - level) / 2], np.cumsum(weights) - weights / 2, places)
+        ends = np.interp(
+            [(1 + level) / 2, (1 - level) / 2], np.cumsum(weights) - weights / 2, places
+        )
         return self.sd / math.sqrt(ends[0]), self.sd / math.sqrt(ends[1])
 
 
@@ -89,8 +91,15 @@ def recorded(runs: Sequence[Run]) -> Recorded:
 
 def _losses(group: Group) -> dict[int, float]:
     """Nats per token by seed: of the stories, else of what the stages recorded."""
-    told = {seed: float(stories.nats.sum() / stories.tokens.sum()) for seed, stories in group.stories.items()}
-    return {seed: loss for seed, loss in (group.figures("nats_per_token") | told).items() if math.isfinite(loss)}
+    told = {
+        seed: float(stories.nats.sum() / stories.tokens.sum())
+        for seed, stories in group.stories.items()
+    }
+    return {
+        seed: loss
+        for seed, loss in (group.figures("nats_per_token") | told).items()
+        if math.isfinite(loss)
+    }
 
 
 def _pooled(samples: Sequence[Sequence[float]]) -> Variance | None:
@@ -105,20 +114,28 @@ def _pooled(samples: Sequence[Sequence[float]]) -> Variance | None:
 
 def _stories(groups: Sequence[Group]) -> tuple[Variance | None, int]:
     """(V_stories, the stories of a run): over pairs of neighbouring settings, else over pairs of seeds."""
-    pairs: list[tuple[np.ndarray, np.ndarray]] = []  # of the same stories: what each gained, its tokens
+    pairs: list[
+        tuple[np.ndarray, np.ndarray]
+    ] = []  # of the same stories: what each gained, its tokens
     for first, second in itertools.pairwise(groups):
         if (found := pair_up(first.first, second.first)).same_tokens:
             left, right = found.stories.T
             one, other = first.stories, second.stories
-            for a, b in [(seed, seed) for seed in one if seed in other] or [(next(iter(one)), next(iter(other)))]:
+            for a, b in [(seed, seed) for seed in one if seed in other] or [
+                (next(iter(one)), next(iter(other)))
+            ]:
                 pairs.append((other[b].nats[right] - one[a].nats[left], one[a].tokens[left]))
     for group in groups if not pairs else ():
-        pairs += [(b.nats - a.nats, a.tokens) for a, b in itertools.pairwise(group.stories.values())]
+        pairs += [
+            (b.nats - a.nats, a.tokens) for a, b in itertools.pairwise(group.stories.values())
+        ]
     now = max((len(stories) for group in groups for stories in group.stories.values()), default=0)
     variances = [_of_ratio(*pair) for pair in pairs if len(pair[0]) > 1]
     if not variances or not np.isfinite(variances).all():
         return None, now
-    return Variance(statistics.fmean(variances), min(len(gained) for gained, _ in pairs) - 1, len(pairs)), now
+    return Variance(
+        statistics.fmean(variances), min(len(gained) for gained, _ in pairs) - 1, len(pairs)
+    ), now
 
 
 def _of_ratio(gained: np.ndarray, tokens: np.ndarray) -> float:
@@ -171,7 +188,9 @@ def stories_for(wanted: Wanted, by_seeds: float, by_stories: float, seeds: int) 
     return _fewest(enough, FEWEST, MOST_STORIES)
 
 
-def seeds_for(wanted: Wanted, by_seeds: float, by_stories: float, stories: float = math.inf) -> int | None:
+def seeds_for(
+    wanted: Wanted, by_seeds: float, by_stories: float, stories: float = math.inf
+) -> int | None:
     """The fewest seeds that have the power with so many stories; None if no number of seeds gives it."""
 
     def enough(seeds: int) -> bool:
@@ -219,7 +238,9 @@ def plan(noise: Recorded, wanted: Wanted) -> list[str]:
     by_stories = noise.stories.value if noise.stories else 0.0
     found = rows(wanted, noise.seeds, by_stories)
     if not found:
-        raise InputError(f"--effect {wanted.effect:g}: more than {MOST_SEEDS:,} seeds; allowed: a larger difference")
+        raise InputError(
+            f"--effect {wanted.effect:g}: more than {MOST_SEEDS:,} seeds; allowed: a larger difference"
+        )
     lines = ["Noise of the runs so far, as standard deviations in nats per token:"]
     if noise.one:
         lines.append(f"  between seeds, of one run               {_told(noise.one, 'setting')}")
@@ -230,7 +251,9 @@ def plan(noise: Recorded, wanted: Wanted) -> list[str]:
             f"  between stories, of a pair's difference {noise.stories.sd:.3g} ({many(noise.stories.of, 'pair')} of "
             f"runs, {noise.stories.freedom + 1:,} stories)"
         )
-    corrected = f", corrected for {wanted.comparisons} comparisons" if wanted.comparisons > 1 else ""
+    corrected = (
+        f", corrected for {wanted.comparisons} comparisons" if wanted.comparisons > 1 else ""
+    )
     lines += [
         "",
         f"To find a difference of {wanted.effect:g} nats per token with a power of {100 * wanted.power:g} % at a level "
@@ -243,15 +266,25 @@ def plan(noise: Recorded, wanted: Wanted) -> list[str]:
             "Stories are not accounted for: no two runs recorded the losses of the same stories.",
         ]
     else:
-        lines += [f"  {seeds:,} seeds with {stories:,} evaluation stories or more" for seeds, stories in found]
+        lines += [
+            f"  {seeds:,} seeds with {stories:,} evaluation stories or more"
+            for seeds, stories in found
+        ]
         present = seeds_for(wanted, noise.seeds, by_stories, noise.now)
-        enough = f"{present:,} seeds" if present else f"no number of seeds up to {MOST_SEEDS:,} is enough"
+        enough = (
+            f"{present:,} seeds"
+            if present
+            else f"no number of seeds up to {MOST_SEEDS:,} is enough"
+        )
         lines.append(f"With the {noise.now:,} evaluation stories of now: {enough}.")
     upper = noise.seeds * (used.sd_interval()[1] / used.sd) ** 2 if used.value else 0.0
     most = seeds_for(wanted, upper, by_stories, (noise.now or math.inf) if present else math.inf)
     wants = f"{most:,} seeds" if most else f"more than {MOST_SEEDS:,} seeds"
     beside = "" if present else ", and more stories"
-    return [*lines, f"If the spread between seeds is at the upper end of its interval: {wants}{beside}."]
+    return [
+        *lines,
+        f"If the spread between seeds is at the upper end of its interval: {wants}{beside}.",
+    ]
 
 
 def _told(found: Variance, of: str) -> str:

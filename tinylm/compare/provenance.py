@@ -15,7 +15,9 @@ Stage = dict[str, Any]
 
 def _git(folder: str | Path, *words: str) -> str | None:
     try:
-        found = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+        found = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
+        )
     except OSError:
         return None
     return found.stdout if found.returncode == 0 else None
@@ -54,7 +56,9 @@ def _md5(path: Path) -> str | None:
         return hashlib.md5(path.read_bytes()).hexdigest()
     if not path.is_dir():
         return None
-    return _folder_md5({file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()})
+    return _folder_md5(
+        {file.relative_to(path).as_posix(): file for file in path.rglob("*") if file.is_file()}
+    )
 
 
 def _folder_md5(files: Mapping[str, Path]) -> str:
@@ -64,7 +68,11 @@ def _folder_md5(files: Mapping[str, Path]) -> str:
 
 def _paths(stage: Stage, key: str) -> dict[str, str]:
     rows = stage.get(key)
-    return {row["path"]: row.get("md5", "") for row in rows or [] if isinstance(row, dict) and "path" in row}
+    return {
+        row["path"]: row.get("md5", "")
+        for row in rows or []
+        if isinstance(row, dict) and "path" in row
+    }
 
 
 def _overlap(path: str, other: str) -> bool:
@@ -75,7 +83,9 @@ def _overlap(path: str, other: str) -> bool:
 class _Lock:
     """dvc.lock compared with the current parameters: which stages were run with others, or read what has changed."""
 
-    def __init__(self, folder: Path | None, stages: dict[str, Stage], params: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path | None, stages: dict[str, Stage], params: dict[str, Any]
+    ) -> None:
         self.folder, self.stages, self.params = folder, stages, params
         self._seen: dict[str, str] = {}
 
@@ -88,7 +98,9 @@ class _Lock:
 
     def _counts(self, path: str, dep: str) -> bool:
         """False for a gathered file that is gone: DVC keeps the entries of settings that are no longer run."""
-        return self.folder is None or not path.startswith(f"{dep}/") or (self.folder / path).exists()
+        return (
+            self.folder is None or not path.startswith(f"{dep}/") or (self.folder / path).exists()
+        )
 
     def _problems(self, name: str) -> Iterator[str]:
         stage = self.stages[name]
@@ -98,11 +110,20 @@ class _Lock:
         for dep, md5 in _paths(stage, "deps").items():
             for other, upstream in self.stages.items():
                 outs = _paths(upstream, "outs").items()
-                made = {path: found for path, found in outs if _overlap(path, dep) and self._counts(path, dep)}
+                made = {
+                    path: found
+                    for path, found in outs
+                    if _overlap(path, dep) and self._counts(path, dep)
+                }
                 if not made or other == name:
                     continue
-                gathered = any(path.startswith(f"{dep}/") for path in made)  # files of several stages in one folder
-                if made.get(dep, _md5(self.folder / dep) if gathered and self.folder else md5) != md5:
+                gathered = any(
+                    path.startswith(f"{dep}/") for path in made
+                )  # files of several stages in one folder
+                if (
+                    made.get(dep, _md5(self.folder / dep) if gathered and self.folder else md5)
+                    != md5
+                ):
                     yield f"{dep} was another"
                 elif self.why(other):
                     yield f"what it read of stage {other} is not of these parameters"
@@ -122,18 +143,28 @@ def output_md5(folder: str | Path, stage: str, out: str) -> str:
     """MD5 of a stage's output in dvc.lock. Raises InputError if the output is missing or has other bytes."""
     noted = _paths(_stages(folder).get(stage, {}), "outs").get(out)
     if noted is None or _md5(Path(folder) / out) != noted:
-        raise InputError(f"{out} is not what stage {stage} wrote: run dvc repro {stage}, or dvc checkout {out}")
+        raise InputError(
+            f"{out} is not what stage {stage} wrote: run dvc repro {stage}, or dvc checkout {out}"
+        )
     return noted
 
 
-def stale_stages(stages: dict[str, Stage], params: dict[str, Any], names: Sequence[str]) -> dict[str, str]:
+def stale_stages(
+    stages: dict[str, Stage], params: dict[str, Any], names: Sequence[str]
+) -> dict[str, str]:
     """{stage: why} of the named stages whose last run, according to a dvc.lock, was not with these parameters.
 
     The workspace is not looked at: the lock may be that of another revision.
     """
     lock = _Lock(None, stages, params)
-    reasons = {name: lock.why(name) if name in stages else f"{LOCK} does not have it" for name in names}
-    return {name: f"stage {name} is not of these parameters: {why}" for name, why in reasons.items() if why}
+    reasons = {
+        name: lock.why(name) if name in stages else f"{LOCK} does not have it" for name in names
+    }
+    return {
+        name: f"stage {name} is not of these parameters: {why}"
+        for name, why in reasons.items()
+        if why
+    }
 
 
 def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -149,7 +180,9 @@ def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], d
         out: f"{out} is not the file that stage {name} wrote"
         for name, stage in stages.items()
         for out, md5 in _paths(stage, "outs").items()
-        if out.endswith((".json", ".csv")) and (Path(folder) / out).exists() and _md5(Path(folder) / out) != md5
+        if out.endswith((".json", ".csv"))
+        and (Path(folder) / out).exists()
+        and _md5(Path(folder) / out) != md5
     }
     return found, files
 
@@ -161,7 +194,11 @@ def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:
         if name.partition("@")[0] not in names:
             continue
         for dep, md5 in _paths(stage, "deps").items():
-            if dep.startswith(("stages/", "tinylm/")) and files and _code_md5(root, dep, files) != md5:
+            if (
+                dep.startswith(("stages/", "tinylm/"))
+                and files
+                and _code_md5(root, dep, files) != md5
+            ):
                 lines.append(f"stage {name} ran with other code: {dep} has changed since")
                 break
     return lines
@@ -171,5 +208,7 @@ def _code_md5(root: Path, dep: str, files: Sequence[str]) -> str | None:
     """MD5 of a file of the code, or of the tracked files of a folder as DVC counts a folder."""
     if (root / dep).is_file():
         return _md5(root / dep)
-    inside = {name.removeprefix(f"{dep}/"): root / name for name in files if name.startswith(f"{dep}/")}
+    inside = {
+        name.removeprefix(f"{dep}/"): root / name for name in files if name.startswith(f"{dep}/")
+    }
     return _folder_md5(inside)

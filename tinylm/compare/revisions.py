@@ -112,14 +112,18 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
         stack.callback(files.repo.close)
         return Revision(name, None if target == WORKSPACE else files.repo.get_rev(), files)
     except NotDvcRepoError:
-        raise InputError("this is no DVC repository; run the command in the folder of dvc.yaml") from None
+        raise InputError(
+            "this is no DVC repository; run the command in the folder of dvc.yaml"
+        ) from None
     except SCMError:
         raise InputError(
             f"revision {name!r}; allowed: a commit, branch, tag or experiment of this repository (dvc exp show lists "
             f"them), or {WORKSPACE}"
         ) from None
     except AttributeError:  # what git knows by that name is a tree or a file
-        raise InputError(f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment") from None
+        raise InputError(
+            f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment"
+        ) from None
     except Exception as error:
         if "not owned by" in str(error):  # of git's libraries, each with a class of its own
             raise InputError(
@@ -127,7 +131,9 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
             ) from None
         if not isinstance(error, DvcException):
             raise
-        raise InputError(f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}") from None
+        raise InputError(
+            f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}"
+        ) from None
 
 
 def _experiments(stack: contextlib.ExitStack) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from tinylm.bench.seeds import FIGURES
 from tinylm.compare.provenance import stale_stages
 from tinylm.compare.revisions import Absent, Revision
 from tinylm.presets.write import Values, flatten
-from tinylm.reporting.sources import as_number
+from tinylm.report.sources import as_number
 
 METRICS = ("train", "evaluate", "seeds")
 ABSENT = "(none)"  # a parameter that a run does not have
@@ -77,7 +77,9 @@ class Run:
     @property
     def deciding(self) -> Values:
         """The parameters that decide the figures compared."""
-        return {key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING}
+        return {
+            key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING
+        }
 
     def value(self, stage: str, *keys: str) -> Any:
         """One figure of a stage, None if it is missing."""
@@ -102,9 +104,13 @@ def read_run(revision: Revision) -> Run:
     if found is None:
         raise InputError(f"revision {revision.name!r}: {notes[0]}")
     params = parse_yaml(found, f"{PARAMS_FILE} of {revision.name}")
-    stages = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get("stages")
+    stages = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get(
+        "stages"
+    )
     lock = (
-        {name: stage for name, stage in stages.items() if isinstance(stage, dict)} if isinstance(stages, dict) else {}
+        {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
+        if isinstance(stages, dict)
+        else {}
     )
     wanted = (params.get("seeds") or {}).get("more")
     metrics, written = {}, {}
@@ -114,9 +120,14 @@ def read_run(revision: Revision) -> Run:
         places = [path for path in (paths.figures(name),) if path in _entries(lock, name, "outs")]
         for path in [*places, paths.metrics(name)]:
             if (found := text(path)) is not None:
-                metrics[name], written[path] = _mapping(found), hashlib.md5(found.encode()).hexdigest()
+                metrics[name], written[path] = (
+                    _mapping(found),
+                    hashlib.md5(found.encode()).hexdigest(),
+                )
                 break
-        if name == "seeds" and not (wanted and name in metrics):  # seeds are run only if somebody wants them
+        if name == "seeds" and not (
+            wanted and name in metrics
+        ):  # seeds are run only if somebody wants them
             del notes[before:]
     stale = stale_stages(lock, params, list(metrics))
     for name in stale:  # figures of other parameters, which would be taken for this run's
@@ -124,9 +135,15 @@ def read_run(revision: Revision) -> Run:
     if not wanted:
         stale.pop("seeds", None)
     evaluated = metrics.get("evaluate", {})
-    strange = [key for key in FIGURES if evaluated.get(key) is not None and as_number(evaluated[key]) is None]
+    strange = [
+        key
+        for key in FIGURES
+        if evaluated.get(key) is not None and as_number(evaluated[key]) is None
+    ]
     notes += [f"{paths.metrics('evaluate')}: {key} is no number" for key in strange]
-    stories = _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
+    stories = (
+        _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
+    )
     samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
     pairs = _pairs(text(paths.evaluated("pairs.csv")), notes) if evaluated.get("pairs") else {}
     more = {}
@@ -167,7 +184,11 @@ def _mapping(text: str) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return {key: value for key, value in found.items() if key != SEAL} if isinstance(found, dict) else {}
+    return (
+        {key: value for key, value in found.items() if key != SEAL}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def _rows(text: str | None) -> list[dict[str, str]]:
@@ -184,9 +205,15 @@ def _stories(text: str | None, notes: list[str]) -> Stories | None:
         return None
     rows = _rows(text)
     try:
-        numbers = {key: np.array([float(row[key] or "nan") for row in rows]) for key in ("nats", "tokens", "bits")}
+        numbers = {
+            key: np.array([float(row[key] or "nan") for row in rows])
+            for key in ("nats", "tokens", "bits")
+        }
         n_bytes = np.array([float(row["bytes"]) for row in rows])
-        raw = {key: np.array([float(row.get(key) or "nan") for row in rows]) for key in ("raw_bits", "raw_bytes")}
+        raw = {
+            key: np.array([float(row.get(key) or "nan") for row in rows])
+            for key in ("raw_bits", "raw_bytes")
+        }
         text_ids, tokens_ids = ([row[key] for row in rows] for key in ("text_id", "tokens_id"))
     except (KeyError, TypeError, ValueError):
         notes.append(f"{paths.evaluated('stories.csv')}: no table of stories")
@@ -206,7 +233,11 @@ def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[
 
 def _is_sample(row: dict[str, str], stories: int) -> bool:
     texts = (row.get(key) for key in ("story", "prompt", "reference", "continuation"))
-    return all(isinstance(text, str) for text in texts) and row["story"].isdecimal() and int(row["story"]) < stories
+    return (
+        all(isinstance(text, str) for text in texts)
+        and row["story"].isdecimal()
+        and int(row["story"]) < stories
+    )
 
 
 def _pairs(text: str | None, notes: list[str]) -> dict[tuple[str, str, str], float]:
@@ -224,7 +255,11 @@ def _pairs(text: str | None, notes: list[str]) -> dict[tuple[str, str, str], flo
 def _entries(lock: dict[str, Any], stage: str, key: str) -> dict[str, str]:
     rows = lock.get(stage, {}).get(key)
     rows = rows if isinstance(rows, list) else []
-    return {str(row["path"]): str(row.get("md5", "")) for row in rows if isinstance(row, dict) and "path" in row}
+    return {
+        str(row["path"]): str(row.get("md5", ""))
+        for row in rows
+        if isinstance(row, dict) and "path" in row
+    }
 
 
 def _inputs(lock: dict[str, Any]) -> dict[str, str]:

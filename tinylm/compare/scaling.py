@@ -77,7 +77,9 @@ def fit(rows: Sequence[Mapping[str, Any]], unit: str = "nats per token") -> Fit:
         if len(best) >= SIZES:
             laws[axis] = _law(axis, best)
         else:
-            missing[axis] = f"{len(best)} different {'size' if len(best) == 1 else 'sizes'}; a fit needs {SIZES}"
+            missing[axis] = (
+                f"{len(best)} different {'size' if len(best) == 1 else 'sizes'}; a fit needs {SIZES}"
+            )
     return Fit(unit, [dict(row) for row in rows], laws, missing)
 
 
@@ -92,7 +94,11 @@ def _frontier(rows: Sequence[Mapping[str, Any]], axis: str) -> list[Mapping[str,
     best = [min(group, key=lambda row: row["loss"]) for group in groups]
     if axis != "compute":
         return best
-    return [row for place, row in enumerate(best) if all(row["loss"] < other["loss"] for other in best[:place])]
+    return [
+        row
+        for place, row in enumerate(best)
+        if all(row["loss"] < other["loss"] for other in best[:place])
+    ]
 
 
 def _law(axis: str, best: Sequence[Mapping[str, Any]]) -> PowerLaw:
@@ -166,7 +172,9 @@ def _with_floor(x: np.ndarray, losses: np.ndarray) -> np.ndarray:
     return np.stack([floor[rows, best], scale[rows, best], exponents[rows, best]], axis=1)
 
 
-def _linear(x: np.ndarray, losses: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _linear(
+    x: np.ndarray, losses: np.ndarray, exponents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Floor and scale (R, A) for each exponent, and the sum of squared relative residuals that they leave."""
     weight = 1 / losses[:, None, :]  # (R, 1, n)
     power = x ** -exponents[:, :, None] * weight  # (R, A, n)
@@ -178,7 +186,9 @@ def _linear(x: np.ndarray, losses: np.ndarray, exponents: np.ndarray) -> tuple[n
     bare, flat = p1 / pp, np.broadcast_to(f1 / ff, p1.shape)
     floor, scale = np.where(floor < 0, 0.0, floor), np.where(floor < 0, bare, scale)
     floor, scale = np.where(scale < 0, flat, floor), np.where(scale < 0, 0.0, scale)
-    error = n - 2 * (floor * f1 + scale * p1) + floor**2 * ff + 2 * floor * scale * fp + scale**2 * pp
+    error = (
+        n - 2 * (floor * f1 + scale * p1) + floor**2 * ff + 2 * floor * scale * fp + scale**2 * pp
+    )
     return floor, scale, error
 
 
@@ -191,7 +201,9 @@ def as_json(found: Fit) -> dict[str, Any]:
             **({"floor": _interval(law.floor, law.floor_interval)} if law.with_floor else {}),
             "runs": [
                 {"name": name, axis: size, "loss": loss}
-                for name, size, loss in zip(law.names, law.sizes.tolist(), law.losses.tolist(), strict=True)
+                for name, size, loss in zip(
+                    law.names, law.sizes.tolist(), law.losses.tolist(), strict=True
+                )
             ],
         }
     return {
@@ -229,19 +241,30 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
     alike = [run for run in runs if _same_stories(first, run, len(pairs[run.name].stories))]
     unit = NATS if all(pairs[run.name].same_tokens for run in alike) else BITS
     groups = grouped(alike)
-    rows = [_point(group, "nats_per_token" if unit == NATS else "bits_per_byte") for group in groups]
-    fitted = [(group, row) for group, row in zip(groups, rows, strict=True) if row["loss"] is not None]
+    rows = [
+        _point(group, "nats_per_token" if unit == NATS else "bits_per_byte") for group in groups
+    ]
+    fitted = [
+        (group, row) for group, row in zip(groups, rows, strict=True) if row["loss"] is not None
+    ]
     names = {run.name for group, _ in fitted for run in group.runs}
-    return Scaling(fit([row for _, row in fitted], unit), [run.name for run in runs if run.name not in names])
+    return Scaling(
+        fit([row for _, row in fitted], unit), [run.name for run in runs if run.name not in names]
+    )
 
 
 def _same_stories(first: Run, run: Run, shared: int) -> bool:
     """Whether both were scored on these and no others: a run's loss is over all of its stories."""
-    return bool(first.stories and run.stories) and shared == len(first.stories or ()) == len(run.stories or ())
+    return bool(first.stories and run.stories) and shared == len(first.stories or ()) == len(
+        run.stories or ()
+    )
 
 
 def _point(group: Group, loss: str) -> dict[str, Any]:
-    tokens, flop = group.first.value("train", "tokens"), group.first.value("train", "training_flop_per_token")
+    tokens, flop = (
+        group.first.value("train", "tokens"),
+        group.first.value("train", "training_flop_per_token"),
+    )
     losses = list(group.figures(loss).values())
     return {
         "name": group.first.name,

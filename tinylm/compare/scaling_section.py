@@ -5,9 +5,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from tinylm.compare.scaling import RESAMPLES, Fit
-from tinylm.reporting.blocks import Blocks, gallery, joined, paragraph, picture, table
-from tinylm.reporting.drawing import INK, SERIES, SOFT, STYLE, new_axes, settle, to_png, to_svg
-from tinylm.reporting.wording import ABSENT, big, figure
+from tinylm.report.blocks import Blocks, gallery, joined, paragraph, picture, table
+from tinylm.report.drawing import INK, SERIES, SOFT, STYLE, new_axes, settle, to_png, to_svg
+from tinylm.report.wording import ABSENT, big, figure
 
 NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
 _SHADE = 0.22  # opacity of the band
@@ -18,7 +18,16 @@ _WORDS_END = 1e15
 
 def scaling_blocks(found: Fit) -> Blocks:
     """A table of the power laws, and the reason if an axis has none."""
-    heads = ["loss against", "runs", "from", "to", "exponent", "95 % interval", "floor", "95 % interval of the floor"]
+    heads = [
+        "loss against",
+        "runs",
+        "from",
+        "to",
+        "exponent",
+        "95 % interval",
+        "floor",
+        "95 % interval of the floor",
+    ]
     rows = [
         [
             NAMES[axis],
@@ -38,7 +47,8 @@ def scaling_blocks(found: Fit) -> Blocks:
         "whose interval contains 0 shows no trend."
     )
     missing = joined(
-        paragraph(f"No fit against {NAMES[axis]}: {why}.", kind="note") for axis, why in found.missing.items()
+        paragraph(f"No fit against {NAMES[axis]}: {why}.", kind="note")
+        for axis, why in found.missing.items()
     )
     return (paragraph(note) + table("Power laws", heads, rows) if rows else []) + missing
 
@@ -73,25 +83,50 @@ def scaling_pngs(found: Fit) -> dict[str, bytes]:
 def draw_law(found: Fit, axis: str) -> Figure:
     """All runs and the fitted curve with its band, both axes logarithmic."""
     law = found.laws[axis]
-    others = [row for row in found.rows if row.get(axis) and row.get("loss") and str(row["name"]) not in law.names]
+    others = [
+        row
+        for row in found.rows
+        if row.get(axis) and row.get("loss") and str(row["name"]) not in law.names
+    ]
     with rc_context(STYLE):
-        drawing, axes = new_axes(f"Loss against {NAMES[axis]}", f"{NAMES[axis]}, log scale", found.unit)
+        drawing, axes = new_axes(
+            f"Loss against {NAMES[axis]}", f"{NAMES[axis]}, log scale", found.unit
+        )
         axes.fill_between(law.places, law.low, law.high, color=SERIES[0], alpha=_SHADE, linewidth=0)
         axes.plot(law.places, law.line, color=SERIES[0])
         places, losses = [row[axis] for row in others], [row["loss"] for row in others]
-        axes.plot(places, losses, marker="o", linestyle="", markersize=5, color=SOFT, fillstyle="none")
+        axes.plot(
+            places, losses, marker="o", linestyle="", markersize=5, color=SOFT, fillstyle="none"
+        )
         axes.plot(law.sizes, law.losses, marker="o", linestyle="", markersize=5, color=INK)
-        spread = [row for row in found.rows if row.get("seeds", 1) > 1 and row.get(axis) and row.get("loss")]
+        spread = [
+            row
+            for row in found.rows
+            if row.get("seeds", 1) > 1 and row.get(axis) and row.get("loss")
+        ]
         for row in spread:
-            axes.plot([row[axis]] * 2, [row["lowest"], row["highest"]], color=SOFT, linewidth=4, alpha=0.5, zorder=1)
+            axes.plot(
+                [row[axis]] * 2,
+                [row["lowest"], row["highest"]],
+                color=SOFT,
+                linewidth=4,
+                alpha=0.5,
+                zorder=1,
+            )
         axes.set_xscale("log")
         wide = law.sizes[-1] > _WIDE * law.sizes[0]
         axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=8))
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_minor_formatter(NullFormatter())
-        seen = [*law.losses, *losses, *(row[end] for row in spread for end in ("lowest", "highest"))]
+        seen = [
+            *law.losses,
+            *losses,
+            *(row[end] for row in spread for end in ("lowest", "highest")),
+        ]
         margin = _MARGIN * (max(seen) - min(seen)) or 1.0
-        axes.set_ylim(min(seen) - margin, max(seen) + margin)  # with few runs the band may be taller than the figure
+        axes.set_ylim(
+            min(seen) - margin, max(seen) + margin
+        )  # with few runs the band may be taller than the figure
         return settle(drawing)
 
 

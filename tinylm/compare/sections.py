@@ -4,14 +4,33 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tinylm.compare.comparison import BITS, BLEU, PAIRS, PERPLEXITY, RAW_BITS, Against, Comparison, Finding
+from tinylm.compare.comparison import (
+    BITS,
+    BLEU,
+    PAIRS,
+    PERPLEXITY,
+    RAW_BITS,
+    Against,
+    Comparison,
+    Finding,
+)
 from tinylm.compare.runs import Run
 from tinylm.compare.scaling import Scaling
 from tinylm.compare.scaling import as_json as law_as_json
 from tinylm.compare.statistics import LEVEL, RESAMPLES
-from tinylm.reporting.blocks import Blocks, Quotes, bullets, fold, heading, joined, paragraph, table
-from tinylm.reporting.sources import as_number
-from tinylm.reporting.wording import ABSENT, MINUS, count, figure, interval, loss, many, share, share_with_interval
+from tinylm.report.blocks import Blocks, Quotes, bullets, fold, heading, joined, paragraph, table
+from tinylm.report.sources import as_number
+from tinylm.report.wording import (
+    ABSENT,
+    MINUS,
+    count,
+    figure,
+    interval,
+    loss,
+    many,
+    share,
+    share_with_interval,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +53,11 @@ class Figure:
         """The value with its interval as text."""
         value, ends = self.of(run)
         text = self.written(value)
-        return text if ends is None or text == ABSENT else f"{text} ({' to '.join(map(self.written, ends))})"
+        return (
+            text
+            if ends is None or text == ABSENT
+            else f"{text} ({' to '.join(map(self.written, ends))})"
+        )
 
 
 def four(value: Any) -> str:
@@ -48,7 +71,9 @@ FIGURES = (
     Figure("bits per byte, normalised text", "evaluate", ("bits_per_byte",), four),
     Figure("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
     Figure("Kneser-Ney's perplexity", "evaluate", ("baselines", "kneser_ney", "perplexity"), four),
-    Figure("words for each impossible one", "evaluate", ("sense", "methods", "decode", "words"), figure),
+    Figure(
+        "words for each impossible one", "evaluate", ("sense", "methods", "decode", "words"), figure
+    ),
     Figure("minimal pairs, right", "evaluate", ("pairs", "all", "model"), share),
     Figure("held-out loss", "train", ("held_out_loss_best",), loss),
     Figure("train loss", "train", ("train_loss",), loss),
@@ -71,7 +96,9 @@ NOTHING = "(it ends there)"
 Sections = list[tuple[str, Blocks]]
 
 
-def sections(comparison: Comparison, scaling: Scaling | None = None, *, stories: bool = True) -> Sections:
+def sections(
+    comparison: Comparison, scaling: Scaling | None = None, *, stories: bool = True
+) -> Sections:
     """(title, blocks) of each section that has content; `scaling`: of a sweep."""
     first = comparison.runs[0].name
     found = [
@@ -79,18 +106,30 @@ def sections(comparison: Comparison, scaling: Scaling | None = None, *, stories:
         ("Parameters that differ", _parameters(comparison)),
         ("Figures", _figures(comparison.runs)),
         ("Minimal pairs", _pairs(comparison.runs)),
-        (f"Against {first}", joined(_against(first, against) for against in comparison.against) + _chance(comparison)),
+        (
+            f"Against {first}",
+            joined(_against(first, against) for against in comparison.against)
+            + _chance(comparison),
+        ),
     ]
-    if scaling is not None and scaling.law.laws:  # otherwise the runs do not differ in size, and nobody asked
+    if (
+        scaling is not None and scaling.law.laws
+    ):  # otherwise the runs do not differ in size, and nobody asked
         found.append((SCALING, _scaling(scaling)))
     if stories:
-        found.append(("Stories that changed most", joined(_stories(first, against) for against in comparison.against)))
+        found.append(
+            (
+                "Stories that changed most",
+                joined(_stories(first, against) for against in comparison.against),
+            )
+        )
     return [(title, blocks) for title, blocks in found if blocks]
 
 
 def _runs(runs: list[Run]) -> Blocks:
     lines = [
-        f"{run.name}: {f'commit {run.commit[:7]}' if run.commit else 'the files as they stand here'}" for run in runs
+        f"{run.name}: {f'commit {run.commit[:7]}' if run.commit else 'the files as they stand here'}"
+        for run in runs
     ]
     twins = [
         f"{run.name} and {other.name} are the same commit"
@@ -98,40 +137,57 @@ def _runs(runs: list[Run]) -> Blocks:
         for other in runs[:place]
         if run.commit and run.commit == other.commit
     ]
-    notes = [paragraph(f"{run.name}: {note}.", kind="missing") for run in runs for note in run.notes]
+    notes = [
+        paragraph(f"{run.name}: {note}.", kind="missing") for run in runs for note in run.notes
+    ]
     return bullets(lines) + paragraph(*(f"{line}." for line in twins), kind="note") + joined(notes)
 
 
-def _grid(caption: str, first: str, cells: Mapping[str, Mapping[str, str]], names: list[str]) -> Blocks:
+def _grid(
+    caption: str, first: str, cells: Mapping[str, Mapping[str, str]], names: list[str]
+) -> Blocks:
     """A table of {row: {run: cell}}; with many runs each run is a row."""
     if len(names) <= SIDE_BY_SIDE:
         return table(
-            caption, [first, *names], ([row, *(by_run[name] for name in names)] for row, by_run in cells.items())
+            caption,
+            [first, *names],
+            ([row, *(by_run[name] for name in names)] for row, by_run in cells.items()),
         )
     rows = ([name, *(by_run[name] for by_run in cells.values())] for name in names)
     return table(caption, ["run", *cells], rows)
 
 
 def _value(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
 
 
 def _parameters(comparison: Comparison) -> Blocks:
     names = [run.name for run in comparison.runs]
-    cells = {key: {name: _value(value) for name, value in row.items()} for key, row in comparison.parameters.items()}
+    cells = {
+        key: {name: _value(value) for name, value in row.items()}
+        for key, row in comparison.parameters.items()
+    }
     none = "" if cells or comparison.inputs else "Nothing that decides a figure here differs."
     no_effect, inputs = ", ".join(comparison.no_effect), ", ".join(comparison.inputs)
     return (
         (_grid("params.yaml", "parameter", cells, names) if cells else [])
         + paragraph(none)
-        + paragraph(f"Without effect on the figures here: {no_effect}." if no_effect else "", kind="note")
-        + paragraph(f"Code or data that differ as well: {inputs}." if inputs else "", kind="missing")
+        + paragraph(
+            f"Without effect on the figures here: {no_effect}." if no_effect else "", kind="note"
+        )
+        + paragraph(
+            f"Code or data that differ as well: {inputs}." if inputs else "", kind="missing"
+        )
     )
 
 
 def _figures(runs: list[Run]) -> Blocks:
     cells = {row.label: {run.name: row.cell(run) for run in runs} for row in FIGURES}
-    known = {label: row for label, row in cells.items() if any(cell != ABSENT for cell in row.values())}
+    known = {
+        label: row for label, row in cells.items() if any(cell != ABSENT for cell in row.values())
+    }
     caption = "of each run alone, with its own 95 % interval where it has one"
     return _grid(caption, "figure", known, [run.name for run in runs])
 
@@ -139,9 +195,14 @@ def _figures(runs: list[Run]) -> Blocks:
 def _pairs(runs: list[Run]) -> Blocks:
     """Each run's share of right pairs by phenomenon, where a run has them."""
     shares = {run.name: run.value("evaluate", "pairs", "phenomena") or {} for run in runs}
-    names = dict.fromkeys(name for row in shares.values() for name, found in row.items() if found.get("model"))
+    names = dict.fromkeys(
+        name for row in shares.values() for name, found in row.items() if found.get("model")
+    )
     cells = {
-        name: {run: share_with_interval((row.get(name) or {}).get("model")) for run, row in shares.items()}
+        name: {
+            run: share_with_interval((row.get(name) or {}).get("model"))
+            for run, row in shares.items()
+        }
         for name in names
     }
     caption = "share of pairs whose right sentence is likelier (95 % interval)"
@@ -159,16 +220,35 @@ def _row(finding: Finding) -> list[str]:
     ends = f"{signed(found.value)} ({signed(found.low)} to {signed(found.high)})"
     over = f"{found.count:,} {OVER.get(finding.metric, 'stories')}"
     values = f"{figure(found.first, 4)} → {figure(found.second, 4)}"
-    return [LABELS[finding.metric], values, ends, over if found.paired else f"{over}, unpaired", finding.verdict.says]
+    return [
+        LABELS[finding.metric],
+        values,
+        ends,
+        over if found.paired else f"{over}, unpaired",
+        finding.verdict.says,
+    ]
 
 
 def _seeds(name: str, seeds: list[int]) -> str:
-    return f"{name} ({many(len(seeds), 'seed')}: {', '.join(map(str, seeds))})" if len(seeds) > 1 else name
+    return (
+        f"{name} ({many(len(seeds), 'seed')}: {', '.join(map(str, seeds))})"
+        if len(seeds) > 1
+        else name
+    )
 
 
 def _against(first: str, against: Against) -> Blocks:
-    heads = ["metric", f"{first} → {against.name}", "difference (95 % interval)", "over", "what may be said"]
-    one, other = (_seeds(name, seeds) for name, seeds in zip((first, against.name), against.seeds, strict=True))
+    heads = [
+        "metric",
+        f"{first} → {against.name}",
+        "difference (95 % interval)",
+        "over",
+        "what may be said",
+    ]
+    one, other = (
+        _seeds(name, seeds)
+        for name, seeds in zip((first, against.name), against.seeds, strict=True)
+    )
     by = [finding.difference.seeds for finding in against.findings if finding.difference.seeds]
     paired = ", and the same seeds" if any(seeds.paired for seeds in by) else ""
     known = "stories and seeds" if by else "stories alone"
@@ -226,8 +306,14 @@ def as_json(comparison: Comparison, scaling: Scaling | None = None) -> dict[str,
             "over": "stories; BLEU: prompts; minimal pairs: pairs",
         },
         "comparisons": comparison.comparisons,
-        "against_first": {against.name: _against_as_json(against) for against in comparison.against},
-        **({"scaling": {**law_as_json(scaling.law), "left_out": scaling.left_out}} if scaling else {}),
+        "against_first": {
+            against.name: _against_as_json(against) for against in comparison.against
+        },
+        **(
+            {"scaling": {**law_as_json(scaling.law), "left_out": scaling.left_out}}
+            if scaling
+            else {}
+        ),
     }
 
 

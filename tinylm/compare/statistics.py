@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tinylm.bench.seeds import student_point, student_tail
-from tinylm.scoring.diversity import bootstrap_intervals
+from tinylm.evaluate.diversity import bootstrap_intervals
 
 RESAMPLES, SEED, LEVEL = 4000, 1, 0.95
 ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything that is not so
@@ -57,7 +57,11 @@ class BySeeds:
 
     def p(self, value: float) -> float:
         """Probability of a difference at least as large as `value` by seeds alone."""
-        return student_tail(value / self.error if self.error else math.inf, self.freedom) if value else 1.0
+        return (
+            student_tail(value / self.error if self.error else math.inf, self.freedom)
+            if value
+            else 1.0
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +142,9 @@ def paired_difference(first: np.ndarray, second: np.ndarray, statistic: Statisti
     both = np.concatenate([first, second], axis=1)
     low, high = bootstrap_intervals(both, difference, RESAMPLES, SEED, LEVEL)
     one, other = (float(statistic(table.mean(axis=0))) for table in (first, second))
-    return Difference(one, other, float(low), float(high), len(both), float(high - low) / (2 * NORMAL))
+    return Difference(
+        one, other, float(low), float(high), len(both), float(high - low) / (2 * NORMAL)
+    )
 
 
 def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
@@ -150,7 +156,9 @@ def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statis
     (f, f_low, f_high), (s, s_low, s_high) = (_alone(table, statistic) for table in (first, second))
     low = s - f - math.hypot(f_high - f, s - s_low)
     high = s - f + math.hypot(f - f_low, s_high - s)
-    return Difference(f, s, low, high, min(len(first), len(second)), (high - low) / (2 * NORMAL), paired=False)
+    return Difference(
+        f, s, low, high, min(len(first), len(second)), (high - low) / (2 * NORMAL), paired=False
+    )
 
 
 def _alone(table: np.ndarray, statistic: Statistic) -> tuple[float, float, float]:
@@ -169,7 +177,9 @@ def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> l
     return shared if len(shared) == min(len(first), len(second)) > 1 else []
 
 
-def seed_error(first: Mapping[int, float], second: Mapping[int, float], known: BySeeds | None = None) -> BySeeds | None:
+def seed_error(
+    first: Mapping[int, float], second: Mapping[int, float], known: BySeeds | None = None
+) -> BySeeds | None:
     """Standard error of mean(second) - mean(first) of figures by seed, None if it cannot be told.
 
     With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up (Welch 1947), with the
@@ -179,7 +189,9 @@ def seed_error(first: Mapping[int, float], second: Mapping[int, float], known: B
         return None
     counts = len(first), len(second)
     if shared := shared_seeds(first, second):
-        error = statistics.stdev(second[seed] - first[seed] for seed in shared) / math.sqrt(len(shared))
+        error = statistics.stdev(second[seed] - first[seed] for seed in shared) / math.sqrt(
+            len(shared)
+        )
         return BySeeds(error, len(shared) - 1, (len(shared), len(shared)), paired=True)
     variances = [statistics.variance(side.values()) for side in (first, second) if len(side) > 1]
     if not variances:
@@ -192,7 +204,10 @@ Tables = Mapping[int, np.ndarray]  # seed -> (S, K)
 
 
 def difference(
-    sides: Sequence[Tables], statistic: Statistic, known: BySeeds | None = None, same_rows: bool = True
+    sides: Sequence[Tables],
+    statistic: Statistic,
+    known: BySeeds | None = None,
+    same_rows: bool = True,
 ) -> Difference:
     """Two settings by the tables of their runs, whose rows are the same stories for all runs of a side.
 
@@ -202,7 +217,9 @@ def difference(
         sides = [{seed: side[seed] for seed in shared} for side in sides]
     one, other = (np.mean(list(side.values()), axis=0) for side in sides)
     over_texts = (paired_difference if same_rows else unpaired_difference)(one, other, statistic)
-    first, second = ({seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()} for side in sides)
+    first, second = (
+        {seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()} for side in sides
+    )
     return over_texts.over(seed_error(first, second, known))
 
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from tinylm.compare.groups import SEED_KEY, Group, grouped
 from tinylm.compare.runs import Run
-from tinylm.reporting.blocks import Blocks, gallery, picture
-from tinylm.reporting.charts import draw_curves
-from tinylm.reporting.drawing import STYLE, settle, to_svg
-from tinylm.reporting.wording import figure, many
+from tinylm.report.blocks import Blocks, gallery, picture
+from tinylm.report.charts import draw_curves
+from tinylm.report.drawing import STYLE, settle, to_svg
+from tinylm.report.wording import figure, many
 
 NAME = "sweep"
 FEWEST_PLACES, MOST_LINES = 2, 6
@@ -53,14 +53,18 @@ def sweep_of(runs: Sequence[Run], same_tokens: bool) -> Sweep | None:
     name, unit = _LOSSES[not same_tokens]
     keys = groups[0].first.deciding if groups else {}
     values = {key: [group.first.deciding.get(key) for group in groups] for key in keys}
-    varied = {key: row for key, row in values.items() if key != SEED_KEY and len(set(map(repr, row))) > 1}
+    varied = {
+        key: row for key, row in values.items() if key != SEED_KEY and len(set(map(repr, row))) > 1
+    }
     numbers = {key: len(set(row)) for key, row in varied.items() if all(map(_is_number, row))}
     if not numbers:
         return None
     key = max(numbers, key=numbers.__getitem__)
     points: dict[str, dict[float, Group]] = {}
     for group in groups:
-        others = ", ".join(f"{other} {group.first.deciding.get(other)}" for other in varied if other != key)
+        others = ", ".join(
+            f"{other} {group.first.deciding.get(other)}" for other in varied if other != key
+        )
         points.setdefault(others, {}).setdefault(float(group.first.deciding[key]), group)
     lines = {others: _line(by_place, name) for others, by_place in points.items()}
     lines = {others: line for others, line in lines.items() if len(line.places) >= FEWEST_PLACES}
@@ -72,9 +76,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _line(by_place: dict[float, Group], name: str) -> Line:
-    losses = {place: list(group.figures(name).values()) for place, group in sorted(by_place.items())}
+    losses = {
+        place: list(group.figures(name).values()) for place, group in sorted(by_place.items())
+    }
     known = {place: found for place, found in losses.items() if found}
-    means, lows, highs = ([of(found) for found in known.values()] for of in (statistics.fmean, min, max))
+    means, lows, highs = (
+        [of(found) for found in known.values()] for of in (statistics.fmean, min, max)
+    )
     return Line(list(known), means, lows, highs, [len(found) for found in known.values()])
 
 
@@ -83,7 +91,11 @@ def sweep_gallery(found: Sweep) -> Blocks:
     seeds = sorted({count for line in found.lines.values() for count in line.seeds})
     told = many(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     banded = any(line.band for line in found.lines.values())
-    says = "Lines: means. Bands: lowest to highest." if banded else "Without several seeds, there are no bands."
+    says = (
+        "Lines: means. Bands: lowest to highest."
+        if banded
+        else "Without several seeds, there are no bands."
+    )
     return gallery(picture(NAME, f"{told} for each setting. {says}"))
 
 
@@ -92,7 +104,10 @@ def sweep_svg(found: Sweep) -> str:
     lines = {others or found.unit: line for others, line in found.lines.items()}
     with rc_context(STYLE):
         drawing = settle(draw_sweep(found, lines))
-    told = "; ".join(f"{name} from {figure(line.means[0])} to {figure(line.means[-1])}" for name, line in lines.items())
+    told = "; ".join(
+        f"{name} from {figure(line.means[0])} to {figure(line.means[-1])}"
+        for name, line in lines.items()
+    )
     return to_svg(drawing, NAME, f"Loss against {found.key}: {told}.")
 
 
@@ -103,7 +118,9 @@ def draw_sweep(found: Sweep, lines: dict[str, Line]) -> Figure:
         f"Loss against {found.key}",
         found.key,
         found.unit,
-        bands={name: (line.places, line.lows, line.highs) for name, line in lines.items() if line.band},
+        bands={
+            name: (line.places, line.lows, line.highs) for name, line in lines.items() if line.band
+        },
         counted_x=False,
     )
     places = [place for line in lines.values() for place in line.places]

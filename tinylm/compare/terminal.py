@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinylm.base.printable import visible
 from tinylm.compare.sections import Sections
-from tinylm.reporting.blocks import Block, Blocks, Bullets, Fold, Heading, Paragraph, Quotes, Table
+from tinylm.report.blocks import Block, Blocks, Bullets, Fold, Heading, Paragraph, Quotes, Table
 
 _NARROWEST = 80
 
@@ -14,7 +14,10 @@ _NARROWEST = 80
 def to_text(sections: Sections, width: int | None = None) -> str:
     """Sections one after another; `width` in letters, by default the terminal's."""
     width = max(width or shutil.get_terminal_size().columns, _NARROWEST)
-    parts = [f"{visible(title)}\n{'-' * len(visible(title))}\n{_blocks(blocks, width)}" for title, blocks in sections]
+    parts = [
+        f"{visible(title)}\n{'-' * len(visible(title))}\n{_blocks(blocks, width)}"
+        for title, blocks in sections
+    ]
     return "\n\n".join(parts)
 
 
@@ -35,7 +38,8 @@ def _block(block: Block, width: int) -> str:
         case Quotes(items):
             lines = [f"{visible(where)}: {visible(text)}" for where, text in items]
             return "\n".join(
-                textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines
+                textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ")
+                for line in lines
             )
         case Table():
             return _table(block, width)
@@ -54,13 +58,22 @@ def _table(block: Table, width: int) -> str:
     for piece in pieces:
         widths = [max(map(len, column)) for column in zip(*piece, strict=True)]
         room = width - sum(widths) - 2 * len(widths)
-        for row, text in zip(piece, prose if piece is pieces[-1] else [""] * len(rows), strict=True):
+        for row, text in zip(
+            piece, prose if piece is pieces[-1] else [""] * len(rows), strict=True
+        ):
             first, *others = (cell.rjust(size) for cell, size in zip(row, widths, strict=True))
             cells = "  ".join([first.strip().ljust(widths[0]), *others])
             if room >= width // 4:
                 lines += _beside(cells, text, room)
             else:
-                lines += [cells, *(f"    {line}" for line in textwrap.wrap(text, width - 4) if row is not piece[0])]
+                lines += [
+                    cells,
+                    *(
+                        f"    {line}"
+                        for line in textwrap.wrap(text, width - 4)
+                        if row is not piece[0]
+                    ),
+                ]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -67,7 +67,9 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
     tied = (values[:, 1:] == values[:, :-1]).any(dim=-1).nonzero()[:, 0]
     if len(tied):
-        ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[:, : ids.shape[-1]]
+        ids[tied] = (
+            logits[tied].sort(dim=-1, descending=True, stable=True).indices[:, : ids.shape[-1]]
+        )
     return values[:, :k], ids[:, :k]
 
 
@@ -111,4 +113,6 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 def held(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
-    return running_sum(probabilities)[:, -1]  # in order, so a row's sum does not depend on the batch
+    return running_sum(probabilities)[
+        :, -1
+    ]  # in order, so a row's sum does not depend on the batch

@@ -31,16 +31,23 @@ class Generation:
 def check_banned(banned: Sequence[int], vocab_size: int) -> None:
     """Raise InputError if no id is left or an id is outside the vocabulary."""
     if len(set(banned)) >= vocab_size or not all(0 <= token < vocab_size for token in banned):
-        raise InputError(f"banned = {sorted(set(banned))}; allowed: ids below {vocab_size}, at least one id left")
+        raise InputError(
+            f"banned = {sorted(set(banned))}; allowed: ids below {vocab_size}, at least one id left"
+        )
 
 
 def uniforms(seed: int, streams: Sequence[int], count: int) -> Tensor:
     """`count` numbers in [0, 1) for each stream, float64 (B, count); a stream's numbers depend on its number alone."""
-    rows = [np.random.Generator(np.random.Philox(key=derive_seed(seed, "row", stream))) for stream in streams]
+    rows = [
+        np.random.Generator(np.random.Philox(key=derive_seed(seed, "row", stream)))
+        for stream in streams
+    ]
     return torch.from_numpy(np.stack([row.random(count) for row in rows]))
 
 
-def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float, session: Session) -> Tensor:
+def choose(
+    logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float, session: Session
+) -> Tensor:
     """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
 
     Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
@@ -153,7 +160,9 @@ class Sampling:
                 seen[:, self.eos_id] = False
             logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
         logits = filters.ban(logits, self.banned)
-        tokens = choose(logits, self.settings, self.u[self.alive, column], temperature, self.session)
+        tokens = choose(
+            logits, self.settings, self.u[self.alive, column], temperature, self.session
+        )
         if with_log_probs:
             chosen = raw.gather(-1, tokens[:, None])[:, 0]
             self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()
@@ -178,7 +187,9 @@ class Sampling:
     def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:
         """The table's rows, each at its own length."""
         result = []
-        for ids, log_probs, count in zip(self.tokens, self.log_probs, self.counts.tolist(), strict=True):
+        for ids, log_probs, count in zip(
+            self.tokens, self.log_probs, self.counts.tolist(), strict=True
+        ):
             new = ids[:count].tolist()
             scores = log_probs[:count].tolist() if with_log_probs else []
             result.append(Generation(new, scores, new[-1] == eos_id))

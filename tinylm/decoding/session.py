@@ -43,7 +43,9 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
 def check_finite(logits: Tensor) -> Tensor:
     """The logits themselves. Raises InputError if the model's numbers overflowed."""
     if not logits.sum().isfinite():
-        raise InputError("the model's logits are not finite: its weights diverged; train it at a lower train.lr")
+        raise InputError(
+            "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
+        )
     return logits
 
 
@@ -72,13 +74,17 @@ class Session:
         if not all(0 <= token < model.vocab_size for prompt in prompts for token in prompt):
             raise ValueError(f"a prompt holds an id outside 0..{model.vocab_size - 1}")
         self.longest = max(lengths)
-        width = self.longest + (self.context if new_tokens is None else min(new_tokens, self.context))
+        width = self.longest + (
+            self.context if new_tokens is None else min(new_tokens, self.context)
+        )
         self.capacity = min(self.context, width)
         device = model.embedding.device
         padded = [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts]
         self._ids = torch.tensor(padded, device=device)  # (B, width)
         self.lengths = torch.tensor(lengths, device=device)  # (B,)
-        self._starts = torch.full_like(self.lengths, -1)  # window start that the cache was filled for
+        self._starts = torch.full_like(
+            self.lengths, -1
+        )  # window start that the cache was filled for
         self._cache: KVCache | None = None
 
     @property
@@ -107,7 +113,11 @@ class Session:
         Calling it again without `append` gives the same. Raises InputError if the model's numbers overflowed.
         """
         starts = window_start(self.lengths, self.context, self.slide)
-        hidden = self._advance(starts) if self.use_cache else self._fill(starts, self.lengths, self._ids, None)
+        hidden = (
+            self._advance(starts)
+            if self.use_cache
+            else self._fill(starts, self.lengths, self._ids, None)
+        )
         logits = self.model.logits(hidden)
         return check_finite(logits if logits.dtype == torch.float64 else logits.float())
 
@@ -182,9 +192,15 @@ class Session:
     def select(self, rows: Tensor) -> None:
         """Keep the given rows (M,) in the given order; a row may be taken several times (beams) or not at all."""
         if self._cache is not None:
-            changed = self._changed_slots(rows, self._cache.used) if len(rows) <= self.rows else None
+            changed = (
+                self._changed_slots(rows, self._cache.used) if len(rows) <= self.rows else None
+            )
             self._cache.select(rows, changed)
-        self._ids, self.lengths, self._starts = self._ids[rows], self.lengths[rows], self._starts[rows]
+        self._ids, self.lengths, self._starts = (
+            self._ids[rows],
+            self.lengths[rows],
+            self._starts[rows],
+        )
 
     def _changed_slots(self, rows: Tensor, used: int) -> Tensor:
         """Slots in which row i and the row that takes its place differ, (M, used): from the first unequal token on.

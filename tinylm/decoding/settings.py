@@ -43,7 +43,9 @@ class DecodeSettings:
 
     def greedy(self) -> "DecodeSettings":
         """The likeliest token at every step; only the way of sliding is kept."""
-        return dataclasses.replace(self, temperature=0.0, temperature_end=None, repetition_penalty=1.0)
+        return dataclasses.replace(
+            self, temperature=0.0, temperature_end=None, repetition_penalty=1.0
+        )
 
     def in_words(self) -> str:
         """How the next token is chosen, as a phrase made from the settings in effect."""
@@ -54,7 +56,9 @@ class DecodeSettings:
             if self.top_k:
                 parts.append(f"top-k {self.top_k}")
             if self.top_k and self.fallback_mass:
-                parts.append(f"nucleus {self.fallback_top_p:g} where these hold less than {self.fallback_mass:g}")
+                parts.append(
+                    f"nucleus {self.fallback_top_p:g} where these hold less than {self.fallback_mass:g}"
+                )
             if self.top_p < 1.0:
                 parts.append(f"top-p {self.top_p:g}")
         if self.repetition_penalty != 1.0:

@@ -9,7 +9,7 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 
 def banned_ids(tokenizer: Tokenizer) -> list[int]:
@@ -29,11 +29,15 @@ def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     ids = [*start, *tokenizer.encode(text)]
     if not ids:
-        raise InputError(f"{name} is empty, and this vocabulary has no token that opens a text; allowed: some text")
+        raise InputError(
+            f"{name} is empty, and this vocabulary has no token that opens a text; allowed: some text"
+        )
     return ids
 
 
-def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str) -> list[list[int]]:
+def encode_prompts(
+    tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str
+) -> list[list[int]]:
     """Each prompt's ids (`encode_prompt`).
 
     Warns if a prompt has no known word, or does not fit the context, so that its beginning is not seen.
@@ -43,7 +47,9 @@ def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str], context: int, s
         ids = encode_prompt(tokenizer, text, f"prompt {number}")
         words = [token for token in ids if token != tokenizer.sos_id]
         if words and all(token == tokenizer.unk_id for token in words):
-            warnings.warn(f"prompt {number}: no word of it is known; the model sees <unk>", stacklevel=2)
+            warnings.warn(
+                f"prompt {number}: no word of it is known; the model sees <unk>", stacklevel=2
+            )
         if start := window_start(len(ids), context, slide):
             warnings.warn(
                 f"prompt {number}: {len(ids)} tokens, the context holds {context}; "
@@ -66,5 +72,7 @@ def generate_text(
     """Each prompt with its continuation, as one text without special tokens; `options` go to `generate`."""
     ids = encode_prompts(tokenizer, prompts, model.settings.context, settings.slide)
     options.setdefault("banned", banned_ids(tokenizer))
-    found = generate(model, ids, settings, max_new_tokens=max_new_tokens, eos_id=tokenizer.eos_id, **options)
+    found = generate(
+        model, ids, settings, max_new_tokens=max_new_tokens, eos_id=tokenizer.eos_id, **options
+    )
     return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found, strict=True)]

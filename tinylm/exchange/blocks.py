@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from tinylm.exchange.stream import EPSILON, Stream
 from tinylm.model.transformer import Block, Norm, TinyLM
 
-Affine = tuple[Tensor, Tensor]  # of a linear layer: weight (out, in), bias (out); of a norm: gain, bias
+Affine = tuple[
+    Tensor, Tensor
+]  # of a linear layer: weight (out, in), bias (out); of a norm: gain, bias
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,9 @@ def _norm_alone(stream: Stream, last: Block, final: Norm, inner: int) -> tuple[A
     wide = stream.wide
     square: Affine = torch.zeros(wide, wide, dtype=gain.dtype), torch.zeros(wide, dtype=gain.dtype)
     block = StockBlock(
-        norm1=stream.norm_on(torch.ones_like(gain), torch.zeros_like(bias), scale=stream.share**-0.5),
+        norm1=stream.norm_on(
+            torch.ones_like(gain), torch.zeros_like(bias), scale=stream.share**-0.5
+        ),
         queries=square,
         keys=square,
         values=square,
@@ -109,4 +113,7 @@ def stock_blocks(stream: Stream, model: TinyLM) -> list[StockBlock]:
     if isinstance(model.final_norm, Norm):
         before, more = _norm_alone(stream, ours[-1], model.final_norm, model.settings.feed_forward)
         return [*blocks[:-1], dataclasses.replace(blocks[-1], norm2=before), more]
-    return [*blocks[:-1], dataclasses.replace(blocks[-1], norm2=stream.norm_out(*of_norm(ours[-1].norm2)))]
+    return [
+        *blocks[:-1],
+        dataclasses.replace(blocks[-1], norm2=stream.norm_out(*of_norm(ours[-1].norm2))),
+    ]

@@ -11,11 +11,27 @@ import yaml
 
 from tinylm.exchange.markdown import Files, escape, to_markdown
 from tinylm.exchange.publication import DataLicence, Publication
-from tinylm.reporting import chance_sections, method_sections, pair_sections, run_sections, sense_sections
-from tinylm.reporting.blocks import Blocks, Paragraph, Quotes, bullets, fold, joined, paragraph, record_table, table
-from tinylm.reporting.pictures import baseline_rows
-from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import ABSENT, big, count, figure, interval, loss, share, visible
+from tinylm.report import (
+    chance_sections,
+    method_sections,
+    pair_sections,
+    run_sections,
+    sense_sections,
+)
+from tinylm.report.blocks import (
+    Blocks,
+    Paragraph,
+    Quotes,
+    bullets,
+    fold,
+    joined,
+    paragraph,
+    record_table,
+    table,
+)
+from tinylm.report.pictures import baseline_rows
+from tinylm.report.sources import Run, as_number
+from tinylm.report.wording import ABSENT, big, count, figure, interval, loss, share, visible
 
 _SAMPLES = {
     "continuation_perplexity": "perplexity of its continuations",
@@ -48,7 +64,11 @@ def metrics(run: Run) -> Blocks:
     train, found = run.mapping("train"), run.mapping("evaluate")
     samples = run.mapping("evaluate", "samples")
     rows = [
-        ["perplexity on evaluation", figure(found.get("perplexity")), _ends(found.get("perplexity_interval"))],
+        [
+            "perplexity on evaluation",
+            figure(found.get("perplexity")),
+            _ends(found.get("perplexity_interval")),
+        ],
         ["bits per byte, raw text", loss(found.get("raw_bits_per_byte")), ABSENT],
         [
             "bits per byte, normalised text",
@@ -64,17 +84,26 @@ def metrics(run: Run) -> Blocks:
     ]
     known = [row for row in rows if row[1] != ABSENT]
     beside = {
-        name: [figure(row.get("perplexity")), loss(row.get("nats_per_token"))] for name, row in baseline_rows(run)
+        name: [figure(row.get("perplexity")), loss(row.get("nats_per_token"))]
+        for name, row in baseline_rows(run)
     }
     protocol, resamples = found.get("protocol"), count(run.param("evaluate", "bootstrap"))
     intervals = any(row[2] != ABSENT for row in known)
     return (
         table("With 95 % intervals", ["metric", "value", "interval"], known)
         + paragraph(
-            f"Intervals: {resamples} bootstrap resamples of the evaluation stories." if intervals else "",
+            f"Intervals: {resamples} bootstrap resamples of the evaluation stories."
+            if intervals
+            else "",
             f"Protocol: {visible(protocol)}.".replace("..", ".") if protocol else "",
         )
-        + (record_table("Beside the baselines", "predictor", beside, ["perplexity", "nats per token"]) if found else [])
+        + (
+            record_table(
+                "Beside the baselines", "predictor", beside, ["perplexity", "nats per token"]
+            )
+            if found
+            else []
+        )
     )
 
 
@@ -98,7 +127,11 @@ def limits(run: Run, lacks: tuple[str, ...]) -> Blocks:
     context, size = count(run.param("model", "context")), count(run.get("vocab", "size"))
     unknown = as_number(run.get("vocab", "unknown_share", "evaluation"))
     closed = run.param("vocab", "tokenizer") == "words"
-    story = "a small world that a program made up" if run.param("data", "source") == "storybook" else "its text"
+    story = (
+        "a small world that a program made up"
+        if run.param("data", "source") == "storybook"
+        else "its text"
+    )
     return bullets(
         line
         for line in (
@@ -112,7 +145,9 @@ def limits(run: Run, lacks: tuple[str, ...]) -> Blocks:
             if closed
             else "",
             "Upper case and punctuation are gone before it reads a text; it writes none."
-            if closed and run.param("vocab", "lower_case") is True and run.param("vocab", "punctuation") == "drop"
+            if closed
+            and run.param("vocab", "lower_case") is True
+            and run.param("vocab", "punctuation") == "drop"
             else "",
             "Perplexities compare only on the same text with the same tokenizer and protocol; bits per byte of the "
             "raw text compare any models of the same text, those of the normalised text only where it is the same.",
@@ -135,7 +170,8 @@ def origin_text(publication: Publication) -> Blocks:
     return bullets(
         line
         for line in (
-            f"Code: commit {commit} of the repository that trained it" + (", edited since." if edited else ".")
+            f"Code: commit {commit} of the repository that trained it"
+            + (", edited since." if edited else ".")
             if commit
             else "Code: under no version control.",
             f"DVC: output models of stage train, MD5 {origin.models_md5}. In the folder pipeline, dvc.lock has the "
@@ -143,7 +179,9 @@ def origin_text(publication: Publication) -> Blocks:
             f"Not committed: {', '.join(origin.uncommitted)}; the copies in the folder pipeline are what was used."
             if origin.uncommitted
             else "",
-            f"To make it again, in a clone: “git checkout {commit}”, then “dvc repro”." if again else "",
+            f"To make it again, in a clone: “git checkout {commit}”, then “dvc repro”."
+            if again
+            else "",
             "The folder tinylm holds the weights byte by byte as they were trained: “tinylm import”, given a download "
             "of this repository, puts them back into a pipeline."
             if publication.weights
@@ -156,17 +194,28 @@ def origin_text(publication: Publication) -> Blocks:
     )
 
 
-OF_THE_MODEL = ("data", "vocab", "embedding", "model", "train", "decode", "evaluate")  # sections of params.yaml
+OF_THE_MODEL = (
+    "data",
+    "vocab",
+    "embedding",
+    "model",
+    "train",
+    "decode",
+    "evaluate",
+)  # sections of params.yaml
 
 
 def write_card(run: Run, publication: Publication, pictures: Files) -> str:
     """README.md as text; `pictures`: name in reporting.pictures -> (path in the repository, alt text)."""
-    settings = dataclasses.replace(run, params={key: run.params[key] for key in OF_THE_MODEL if key in run.params})
+    settings = dataclasses.replace(
+        run, params={key: run.params[key] for key in OF_THE_MODEL if key in run.params}
+    )
     sections: dict[str, Blocks] = {
         "Data": method_sections.data(run) + paragraph(_data_licence(publication.data)),
         "Model": method_sections.model(run),
         "Training": method_sections.training(run) + run_sections.curves(run),
-        "Metrics": metrics(run) + joined(paragraph(f"Not here: {line}.") for line in publication.left_out),
+        "Metrics": metrics(run)
+        + joined(paragraph(f"Not here: {line}.") for line in publication.left_out),
         "Seeds": chance_sections.seeds(run),
         "Does it make sense?": sense_sections.sense(run)[:3],  # the figures by method
         "What does it know?": pair_sections.pairs(run),
@@ -174,7 +223,9 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
         "What it wrote": sample(run),
         "Limits": limits(run, publication.lacks),
         "Where it comes from": origin_text(publication),
-        "Parameters": fold("All that made it, as in params.yaml", run_sections.settings(settings)[1:]),
+        "Parameters": fold(
+            "All that made it, as in params.yaml", run_sections.settings(settings)[1:]
+        ),
     }
     summary: Blocks = [block for block in run_sections.summary(run) if isinstance(block, Paragraph)]
     parts = [
@@ -182,13 +233,21 @@ def write_card(run: Run, publication: Publication, pictures: Files) -> str:
         f"# {escape(publication.repo.rpartition('/')[2])}",
         to_markdown(summary, pictures),
         f"## How to use it\n\n{usage(run, publication)}" if "/" in publication.repo else "",
-        *(f"## {title}\n\n{to_markdown(blocks, pictures)}" for title, blocks in sections.items() if blocks),
+        *(
+            f"## {title}\n\n{to_markdown(blocks, pictures)}"
+            for title, blocks in sections.items()
+            if blocks
+        ),
     ]
     return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
 def _data_licence(data: DataLicence) -> str:
-    stated = f"Licence of the data: {data.name} ({data.said_by})" if data.name else "Its licence is not known here"
+    stated = (
+        f"Licence of the data: {data.name} ({data.said_by})"
+        if data.name
+        else "Its licence is not known here"
+    )
     return f"The data is {data.data}. {stated}."
 
 

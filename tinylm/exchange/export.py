@@ -14,10 +14,15 @@ from tinylm.exchange.generation import GENERATION_CONFIG, generation_config
 from tinylm.exchange.gguf_file import GGUF, gguf_problem, write_gguf
 from tinylm.exchange.originals import FOLDER, SUMS, is_export, write_originals
 from tinylm.exchange.stock import StockForm, stock_form, stock_problem
-from tinylm.exchange.tokenizer_files import TOKENIZER, TOKENIZER_CONFIG, special_roles, tokenizer_files
+from tinylm.exchange.tokenizer_files import (
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    special_roles,
+    tokenizer_files,
+)
 from tinylm.model.checkpoint import CONFIG, WEIGHTS
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 MODELING = "modeling_tinylm.py"
 # of all that is written
@@ -106,7 +111,9 @@ def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32
         raise InputError(f"{folder}: {above} is a file; {allowed}")
     held = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if is_export(folder):
-        held = (held - NAMES) | {f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()} - ORIGINALS
+        held = (held - NAMES) | {
+            f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()
+        } - ORIGINALS
     strange = sorted(held)
     if strange:
         raise InputError(f"{folder}: holds {strange[0]}, which no export wrote; {allowed}")

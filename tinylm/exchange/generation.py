@@ -17,7 +17,7 @@ from typing import Any
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.exchange.tokenizer_files import special_roles
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -45,10 +45,16 @@ def untranslated(decode: DecodeSettings) -> list[str]:
     """The settings in effect that `generate()` of `transformers` lacks, one line each, and what it does instead."""
     found = []
     if decode.temperature_end not in (None, decode.temperature):
-        place = "greedy" if decode.temperature == 0.0 else f"temperature {decode.temperature:g} throughout"
+        place = (
+            "greedy"
+            if decode.temperature == 0.0
+            else f"temperature {decode.temperature:g} throughout"
+        )
         found.append(f"decode.temperature_end = {decode.temperature_end:g}: {place}")
     if decode.fallback_mass > 0.0 and decode.top_k > 0 and decode.temperature > 0.0:
         found.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
     if decode.repetition_window is not None and decode.repetition_penalty != 1.0:
-        found.append(f"decode.repetition_window = {decode.repetition_window}: all tokens so far are penalised")
+        found.append(
+            f"decode.repetition_window = {decode.repetition_window}: all tokens so far are penalised"
+        )
     return found

@@ -24,24 +24,37 @@ from tinylm.exchange.stream import EPSILON
 from tinylm.exchange.tokenizer_files import TOKENIZER, special_roles, tokenizer_files
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer
 
 GGUF = "model.gguf"
 WEIGHTS = ("f32", "f16", "q8_0")
 BLOCK = 32  # weights of one block of Q8_0
 LARGEST = 65504.0  # of binary16
-_STEEPER = {"f32": 2.0**20, "f16": 2.0**10, "q8_0": 2.0**10}  # s: larger ones would leave the range of binary16
-_TO_STREAM = ("wte.weight", "wpe.weight", "c_proj.bias", "attn.c_proj.weight", "ln_2.weight", "ln_2.bias", "c_fc.bias")
+_STEEPER = {
+    "f32": 2.0**20,
+    "f16": 2.0**10,
+    "q8_0": 2.0**10,
+}  # s: larger ones would leave the range of binary16
+_TO_STREAM = (
+    "wte.weight",
+    "wpe.weight",
+    "c_proj.bias",
+    "attn.c_proj.weight",
+    "ln_2.weight",
+    "ln_2.bias",
+    "c_fc.bias",
+)
 
 
 def gguf_problem(settings: ModelSettings) -> str:
     """Why llama.cpp's gpt2 cannot compute a model of these settings, and what it can; or ''."""
-    for name, value, allowed in (("norm", settings.norm, "pre"), ("final_norm", settings.final_norm, True)):
+    for name, value, allowed in (
+        ("norm", settings.norm, "pre"),
+        ("final_norm", settings.final_norm, True),
+    ):
         if value != allowed:
             shown, wanted = (str(each).lower() for each in (value, allowed))
-            return (
-                f"model.{name} = {shown}: llama.cpp has GPT-2 alone of our forms; allowed with --format gguf: {wanted}"
-            )
+            return f"model.{name} = {shown}: llama.cpp has GPT-2 alone of our forms; allowed with --format gguf: {wanted}"
     if settings.positions == "rotary":
         return (
             "model.positions = rotary: llama.cpp has GPT-2 alone of our forms; "
@@ -75,10 +88,14 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
         _describe(writer, form, EPSILON * steeper**2, file_type)
         _write_tokenizer(writer, tokenizer)
         for name, tensor in tensors.items():
-            turned = tensor.T if ".c_" in name and tensor.dim() == 2 else tensor  # GPT-2 keeps these as (in, out)
+            turned = (
+                tensor.T if ".c_" in name and tensor.dim() == 2 else tensor
+            )  # GPT-2 keeps these as (in, out)
             matrix = tensor.dim() == 2 and "wpe" not in name
             if matrix and weights != "f32" and (largest := float(turned.abs().max())) > LARGEST:
-                raise InputError(f"{name}: a weight of {largest:.3g}; allowed in {weights}: up to {LARGEST:g}; use f32")
+                raise InputError(
+                    f"{name}: a weight of {largest:.3g}; allowed in {weights}: up to {LARGEST:g}; use f32"
+                )
             to = kind if matrix else gguf.GGMLQuantizationType.F32
             data = gguf.quantize(turned.float().contiguous().numpy(), to)
             known = names.get_name(name, try_suffixes=(".weight", ".bias"))
@@ -94,12 +111,25 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
 def _blocked(form: StockForm) -> StockForm:
     """The feed-forward with zero channels up to a multiple of BLOCK: gelu(0) = 0."""
     more = -form.config["n_inner"] % BLOCK
-    widths = {"c_fc.weight": (0, more), "c_fc.bias": (0, more), "mlp.c_proj.weight": (0, 0, 0, more)}
+    widths = {
+        "c_fc.weight": (0, more),
+        "c_fc.bias": (0, more),
+        "mlp.c_proj.weight": (0, 0, 0, more),
+    }
     tensors = {
-        name: next((torch.nn.functional.pad(tensor, pad) for end, pad in widths.items() if name.endswith(end)), tensor)
+        name: next(
+            (
+                torch.nn.functional.pad(tensor, pad)
+                for end, pad in widths.items()
+                if name.endswith(end)
+            ),
+            tensor,
+        )
         for name, tensor in form.tensors.items()
     }
-    return StockForm(form.architecture, form.config | {"n_inner": form.config["n_inner"] + more}, tensors)
+    return StockForm(
+        form.architecture, form.config | {"n_inner": form.config["n_inner"] + more}, tensors
+    )
 
 
 def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:
@@ -107,7 +137,10 @@ def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:
 
     The feed-forward's second matrix stays, for its inputs are larger already.
     """
-    tensors = {name: tensor * steeper if name.endswith(_TO_STREAM) else tensor for name, tensor in form.tensors.items()}
+    tensors = {
+        name: tensor * steeper if name.endswith(_TO_STREAM) else tensor
+        for name, tensor in form.tensors.items()
+    }
     if form.config["tie_word_embeddings"]:
         tensors |= {name: tensor / steeper for name, tensor in tensors.items() if ".ln_f." in name}
     return tensors
@@ -138,7 +171,9 @@ def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokenizer.tokens)
-    writer.add_token_types([control if index in tokenizer.specials else normal for index in range(len(tokenizer))])
+    writer.add_token_types(
+        [control if index in tokenizer.specials else normal for index in range(len(tokenizer))]
+    )
     writer.add_token_merges([" ".join(pair) for pair in merges])
     roles = special_roles(tokenizer)
     for role, index in roles.items():

@@ -12,15 +12,22 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_write, read_json
 from tinylm.exchange.publication import Publication
 from tinylm.exchange.publishing import EXPORTS, build
-from tinylm.reporting.current import LAB, MADE, OWN_TEXTS
-from tinylm.reporting.page import TO_THE_LAB
-from tinylm.reporting.sources import FILES, Run
-from tinylm.reporting.wording import figure
+from tinylm.report.current import LAB, MADE, OWN_TEXTS
+from tinylm.report.page import TO_THE_LAB
+from tinylm.report.sources import FILES, Run
+from tinylm.report.wording import figure
 
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # on Windows
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold, so that equal files give equal bytes
+_TIME = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # the earliest that a zip can hold, so that equal files give equal bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,27 +62,43 @@ def write_hand_in(
     Equal files give equal bytes: names are sorted, times fixed, nothing is compressed. The zip appears when complete.
     """
     files = {f"code/{name}": root / name for name in code}
-    files |= {f"report/{Path(name).name}": root / name for name in (paths.REPORT_PDF, paths.REPORT_PAGE)}
+    files |= {
+        f"report/{Path(name).name}": root / name for name in (paths.REPORT_PDF, paths.REPORT_PAGE)
+    }
     if hand_in.weights and (root / LAB).is_file():  # it holds the weights
         files[LAB] = root / LAB
-    files |= {f"plots/{name}.png": root / paths.PICTURES / f"{name}.png" for name in read_json(root / MADE)["pictures"]}
+    files |= {
+        f"plots/{name}.png": root / paths.PICTURES / f"{name}.png"
+        for name in read_json(root / MADE)["pictures"]
+    }
     found = {name: FILES[name][0] for name in run.found if name in FILES}
     files |= {path: root / path for path in found.values() if path.startswith(f"{paths.PLOTS}/")}
-    files |= {f"samples/{name}{Path(found[name]).suffix}": root / found[name] for name in SAMPLES if name in found}
+    files |= {
+        f"samples/{name}{Path(found[name]).suffix}": root / found[name]
+        for name in SAMPLES
+        if name in found
+    }
     if (root / OWN_TEXTS).is_file():
         files["samples/own_texts.json"] = root / OWN_TEXTS
     files["settings.yaml"] = root / PARAMS_FILE
     target = root / EXPORTS / f"{hand_in.entry}.zip"
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model"
-        files |= {f"model/{name}": model / name for name in build(model, run, publication, export, root)}
+        files |= {
+            f"model/{name}": model / name for name in build(model, run, publication, export, root)
+        }
         with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
             held = {"README.md": readme(hand_in, run, publication, sorted(files)).encode()}
             if LAB not in files:  # then the page's link to it would lead nowhere
-                held[paths.REPORT_PAGE] = files[paths.REPORT_PAGE].read_bytes().replace(TO_THE_LAB.encode(), b"")
+                held[paths.REPORT_PAGE] = (
+                    files[paths.REPORT_PAGE].read_bytes().replace(TO_THE_LAB.encode(), b"")
+                )
             for name in sorted({*files, *held}):
                 info = zipfile.ZipInfo(f"{hand_in.entry}/{name}", _TIME)
-                info.create_system, info.external_attr = 3, 0o644 << 16  # of Unix, whatever wrote it
+                info.create_system, info.external_attr = (
+                    3,
+                    0o644 << 16,
+                )  # of Unix, whatever wrote it
                 archive.writestr(info, held[name] if name in held else files[name].read_bytes())
     return target, sorted({*files, *held})
 
@@ -96,22 +119,42 @@ def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]
         "model/model.safetensors": "the weights, with config and tokenizer beside them, as transformers loads them",
         "code/": "the code: the files that git tracks",
     }
-    there = {name: what for name, what in contents.items() if any(file.startswith(name) for file in files)}
+    there = {
+        name: what
+        for name, what in contents.items()
+        if any(file.startswith(name) for file in files)
+    }
     hub = run.param("report", "hub_path")
     head = [
         f"# {hand_in.entry}",
         *([f"Author: {hand_in.author}"] if hand_in.author else []),
         *([f"The model on the Hugging Face hub: {hub}"] if hub else []),
         f"Perplexity on the evaluation split: {figure(perplexity)}",
-        f"Commit: {commit}, where a + says that the code was edited since" if commit else "Commit: none",
+        f"Commit: {commit}, where a + says that the code was edited since"
+        if commit
+        else "Commit: none",
     ]
-    table = ["| file | contents |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in there.items())]
+    table = [
+        "| file | contents |",
+        "|---|---|",
+        *(f"| `{name}` | {what} |" for name, what in there.items()),
+    ]
     use = (
-        ["", "Text from the weights:", "", *_shell('tinylm generate "once upon a time" --models ../model')]
+        [
+            "",
+            "Text from the weights:",
+            "",
+            *_shell('tinylm generate "once upon a time" --models ../model'),
+        ]
         if hand_in.weights
         else []
     )
-    again = ["To make all of it again:", "", *_shell("cd code", "make repro", "source .venv/bin/activate"), *use]
+    again = [
+        "To make all of it again:",
+        "",
+        *_shell("cd code", "make repro", "source .venv/bin/activate"),
+        *use,
+    ]
     return "\n".join(["\n\n".join(head), "", *table, "", *again]) + "\n"
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
-from tinylm.reporting.settings import is_hub_path
+from tinylm.report.settings import is_hub_path
 
 MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by us
 ANSWER_S = 120.0  # a hub that is silent for so long does not answer
@@ -26,18 +26,27 @@ _NAMES = {
     "tokenizer.json",
     "tokenizer_config.json",
 }
-_OF_ANY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}  # a repository with nothing else is new
+_OF_ANY = {
+    ".gitattributes",
+    ".gitignore",
+    "LICENSE",
+    "README.md",
+}  # a repository with nothing else is new
 
 
 def check_repo(repo: str) -> None:
     """Raise InputError for a name that the hub does not accept for a repository."""
     if not is_hub_path(repo):
-        raise InputError(f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as me/small-stories")
+        raise InputError(
+            f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as me/small-stories"
+        )
 
 
 def files_of(folder: Path) -> list[str]:
     """Every file of a folder, relative to it, sorted."""
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
 
 
 def foreign(names: list[str]) -> list[str]:
@@ -47,7 +56,9 @@ def foreign(names: list[str]) -> list[str]:
 
 def outdated(there: list[str], files: list[str]) -> list[str]:
     """Files of an earlier publication that this one does not have."""
-    return [name for name in there if (name in _NAMES or name.startswith(_PLACES)) and name not in files]
+    return [
+        name for name in there if (name in _NAMES or name.startswith(_PLACES)) and name not in files
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +90,9 @@ def endpoint() -> str:
     except ValueError:  # invalid brackets or port
         known = False
     if not known:
-        raise InputError("HF_ENDPOINT is no address of a hub; allowed: http:// or https:// and a host")
+        raise InputError(
+            "HF_ENDPOINT is no address of a hub; allowed: http:// or https:// and a host"
+        )
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/")
 
 
@@ -113,10 +126,14 @@ def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> P
     head = api.model_info(repo)
     files, there = files_of(folder), [file.rfilename for file in head.siblings or []]
     if private and not head.private:
-        raise InputError(f"{url} is public, which --private does not change: make it private in its settings")
+        raise InputError(
+            f"{url} is public, which --private does not change: make it private in its settings"
+        )
     if others := foreign(there):
         names = ", ".join(others[:3])
-        raise InputError(f"{url} holds files that tinylm did not publish ({names}); choose another name")
+        raise InputError(
+            f"{url} holds files that tinylm did not publish ({names}); choose another name"
+        )
     operations = [
         *(CommitOperationAdd(path_in_repo=name, path_or_fileobj=folder / name) for name in files),
         *(CommitOperationDelete(path_in_repo=name) for name in outdated(there, files)),
@@ -135,11 +152,17 @@ def _told(error: BaseException, repo: str, host: str, token: str) -> Exception:
     said = f" ({' '.join(said.split())[:200]})" if said.strip() else ""
     as_before = f"{repo} is as it was; run again, what was uploaded already is not sent twice"
     if status == 401:
-        return InputError(f"{host} does not know the token (401): run hf auth login, or set HF_TOKEN to a valid one")
+        return InputError(
+            f"{host} does not know the token (401): run hf auth login, or set HF_TOKEN to a valid one"
+        )
     if status == 403:
-        return InputError(f"{host} does not let this token write {repo} (403){said}; it needs the right to write there")
+        return InputError(
+            f"{host} does not let this token write {repo} (403){said}; it needs the right to write there"
+        )
     if status in (409, 412):
-        return CommandFailed(f"{repo} was changed by somebody else meanwhile ({status}); look at it and run again")
+        return CommandFailed(
+            f"{repo} was changed by somebody else meanwhile ({status}); look at it and run again"
+        )
     if status is not None:
         return CommandFailed(f"{host} answered {status}{said}; {as_before}")
     what = " ".join(f"{type(error).__name__}: {error}".replace(token, "…").split())[:200]

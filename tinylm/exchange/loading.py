@@ -13,7 +13,7 @@ from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.text.tokens.tokenizer import Tokenizer, open_tokenizer
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 
 def read_params() -> dict[str, Any]:

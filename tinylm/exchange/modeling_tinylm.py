@@ -19,14 +19,18 @@ class TinyLMConfig(PretrainedConfig):
     model_type = "tinylm"
     keys_to_ignore_at_inference = ("past_key_values",)
 
-    def __init__(self, vocab_size: int = 1, width: int = 1, model: dict[str, Any] | None = None, **other: Any) -> None:
+    def __init__(
+        self, vocab_size: int = 1, width: int = 1, model: dict[str, Any] | None = None, **other: Any
+    ) -> None:
         self.vocab_size, self.width, self.model = vocab_size, width, model or {}
         self.hidden_size = width
         self.num_hidden_layers = self.model.get("layers", 1)
         self.num_attention_heads = self.model.get("heads", 1)
         self.max_position_embeddings = self.model.get("context", 2)
         self.use_cache = other.pop("use_cache", True)
-        other["tie_word_embeddings"] = False  # a tied output reads `embedding` itself: there is no second tensor
+        other["tie_word_embeddings"] = (
+            False  # a tied output reads `embedding` itself: there is no second tensor
+        )
         super().__init__(**other)
 
 
@@ -65,7 +69,9 @@ class Attention(nn.Module):
         parts = x.split(self.widths, -1)
         return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
 
-    def forward(self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int
+    ) -> Tensor:
         queries, keys, values = (self._heads(part) for part in self.qkv(x).chunk(3, -1))
         if self.rotary:
             queries, keys = turned(queries, places), turned(keys, places)
@@ -75,7 +81,9 @@ class Attention(nn.Module):
         scores = (queries * scale) @ keys.transpose(-2, -1) + mask  # (B, H, T, S)
         weights = F.dropout(torch.softmax(scores, -1), self.dropout, self.training)
         mixed = (weights @ values).unbind(1)
-        return self.out(torch.cat([head[..., :own] for head, own in zip(mixed, self.widths, strict=True)], -1))
+        return self.out(
+            torch.cat([head[..., :own] for head, own in zip(mixed, self.widths, strict=True)], -1)
+        )
 
 
 class FeedForward(nn.Module):
@@ -95,14 +103,18 @@ class Block(nn.Module):
     def __init__(self, width: int, model: dict[str, Any]) -> None:
         super().__init__()
         self.pre, self.dropout = model["norm"] == "pre", model["dropout"]
-        self.norm1, self.norm2 = (Norm(width, model["norm_kind"], model["norm_eps"]) for _ in range(2))
+        self.norm1, self.norm2 = (
+            Norm(width, model["norm_kind"], model["norm_eps"]) for _ in range(2)
+        )
         self.attention = Attention(width, model)
         self.feed_forward = FeedForward(width, model)
 
     def _add(self, x: Tensor, more: Tensor) -> Tensor:
         return x + F.dropout(more, self.dropout, self.training)
 
-    def forward(self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int
+    ) -> Tensor:
         if self.pre:
             x = self._add(x, self.attention(self.norm1(x), mask, places, cache, layer))
             return self._add(x, self.feed_forward(self.norm2(x)))
@@ -131,9 +143,9 @@ def causal_mask(places: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where the last `places` tokens may look, the least number elsewhere.  seen (B, S) -> (B, 1, T, S)"""
     slots = torch.arange(seen.shape[1], device=seen.device)
     allowed = (slots <= slots[-places:, None]) & seen[:, None].bool()  # (B, T, S)
-    return torch.zeros(allowed.shape, dtype=dtype, device=seen.device).masked_fill_(~allowed, torch.finfo(dtype).min)[
-        :, None
-    ]
+    return torch.zeros(allowed.shape, dtype=dtype, device=seen.device).masked_fill_(
+        ~allowed, torch.finfo(dtype).min
+    )[:, None]
 
 
 class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
@@ -152,7 +164,11 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         if model["positions"] == "learned":
             self.positions = nn.Parameter(torch.randn(model["context"], width))
         self.blocks = nn.ModuleList(Block(width, model) for _ in range(model["layers"]))
-        self.final_norm = Norm(width, model["norm_kind"], model["norm_eps"]) if model["final_norm"] else nn.Identity()
+        self.final_norm = (
+            Norm(width, model["norm_kind"], model["norm_eps"])
+            if model["final_norm"]
+            else nn.Identity()
+        )
         if not model["tied_output"]:
             self.output = nn.Linear(width, config.vocab_size, bias=model["output_bias"])
         elif model["output_bias"]:
@@ -190,11 +206,15 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
             past_key_values = DynamicCache()
         rows, places = input_ids.shape
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        seen = input_ids.new_ones(rows, past + places) if attention_mask is None else attention_mask  # (B, S)
+        seen = (
+            input_ids.new_ones(rows, past + places) if attention_mask is None else attention_mask
+        )  # (B, S)
         if position_ids is None:
             position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -places:]
         if int(position_ids.max()) >= self.config.model["context"]:
-            raise ValueError(f"{int(position_ids.max()) + 1} tokens; the context is {self.config.model['context']}")
+            raise ValueError(
+                f"{int(position_ids.max()) + 1} tokens; the context is {self.config.model['context']}"
+            )
         x = self._vectors(input_ids, position_ids)
         mask = causal_mask(places, seen, x.dtype)
         for layer, block in enumerate(self.blocks):

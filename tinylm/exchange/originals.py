@@ -17,7 +17,7 @@ from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.model.checkpoint import CONFIG, MOMENTS, WEIGHTS, check_vocabulary, load_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.text.tokens.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
+from tinylm.vocab.tokenizer import MAX_FILE_BYTES, Tokenizer, open_tokenizer
 
 FOLDER = "tinylm"
 MAX_BYTES = {WEIGHTS: 1 << 37, CONFIG: 1 << 20, TOKENIZER: MAX_FILE_BYTES, SUMS: 1 << 16}
@@ -26,7 +26,11 @@ SAMPLES = "samples.json"  # of the training, as MOMENTS are
 
 def write_originals(folder: str | Path, models: str | Path, vocab: str | Path) -> None:
     """Copy weights, config and tokenizer into folder/tinylm, and record the SHA-256 of each."""
-    sources = {WEIGHTS: Path(models) / WEIGHTS, CONFIG: Path(models) / CONFIG, TOKENIZER: Path(vocab)}
+    sources = {
+        WEIGHTS: Path(models) / WEIGHTS,
+        CONFIG: Path(models) / CONFIG,
+        TOKENIZER: Path(vocab),
+    }
     sums = {}
     for name, source in sources.items():
         sums[name] = sha256(source)
@@ -47,7 +51,9 @@ def verified(folder: str | Path) -> Path:
     return source
 
 
-def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: bool) -> tuple[int, Tokenizer]:
+def restore(
+    folder: str | Path, models: str | Path, vocab: str | Path, replace: bool
+) -> tuple[int, Tokenizer]:
     """Copy an export's originals to where `save_model` and `Tokenizer.save` wrote them: (parameters, tokenizer).
 
     What belongs to the training of a replaced model, kept weights and sample stories, is removed with it. Raises
@@ -58,8 +64,14 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
     source = Path(folder) / FOLDER
     sums = _checked_sums(Path(folder))
     parameters, tokenizer = _open(source)
-    targets = {WEIGHTS: Path(models) / WEIGHTS, TOKENIZER: Path(vocab), CONFIG: Path(models) / CONFIG}
-    others = [name for name, path in targets.items() if path.exists() and sha256(path) != sums[name]]
+    targets = {
+        WEIGHTS: Path(models) / WEIGHTS,
+        TOKENIZER: Path(vocab),
+        CONFIG: Path(models) / CONFIG,
+    }
+    others = [
+        name for name, path in targets.items() if path.exists() and sha256(path) != sums[name]
+    ]
     if others and not replace:
         taken = " and ".join(str(targets[name]) for name in others)
         raise InputError(
@@ -69,7 +81,10 @@ def restore(folder: str | Path, models: str | Path, vocab: str | Path, replace: 
         discard(*(Path(models) / MOMENTS).glob("*"), Path(models) / SAMPLES, Path(models) / SUMS)
     if TOKENIZER in others:
         discard(Path(vocab).with_name(SUMS))  # of the tokenizer that was there
-    for name, target in targets.items():  # the config last: it names the weights for which it is valid
+    for (
+        name,
+        target,
+    ) in targets.items():  # the config last: it names the weights for which it is valid
         _copy(source / name, target, sums[name])
     return parameters, tokenizer
 
@@ -85,7 +100,9 @@ def _check_places(models: str, vocab: str) -> None:
             raise InputError(f"--{option} {name or repr(name)}{below}; allowed: {allowed}")
     folder, file = Path(models).resolve(), Path(vocab).resolve()
     if file in (folder, folder / WEIGHTS, folder / CONFIG, *folder.parents):
-        raise InputError(f"--vocab {vocab} and --models {models} are one place; allowed: a file beside the model's own")
+        raise InputError(
+            f"--vocab {vocab} and --models {models} are one place; allowed: a file beside the model's own"
+        )
 
 
 def _copy(source: Path, target: Path, expected: str) -> None:
@@ -100,7 +117,9 @@ def _checked_sums(folder: Path) -> dict[str, str]:
     """The SHA-256 of each original, verified. InputError naming the file if one is missing or differs."""
     path = folder / FOLDER / SUMS
     if not is_export(folder):
-        raise InputError(f"{folder}: not an export ({path} is missing); allowed: a folder that tinylm export wrote")
+        raise InputError(
+            f"{folder}: not an export ({path} is missing); allowed: a folder that tinylm export wrote"
+        )
     _check_size(path)
     with _named(path):
         sums: Any = read_json(path)
@@ -111,11 +130,15 @@ def _checked_sums(folder: Path) -> dict[str, str]:
         or sums.keys() != names
         or not all(isinstance(value, str) and digest.fullmatch(value) for value in sums.values())
     ):
-        raise InputError(f"{path}: allowed: the SHA-256 of {', '.join(sorted(names))}; fetch the export anew")
+        raise InputError(
+            f"{path}: allowed: the SHA-256 of {', '.join(sorted(names))}; fetch the export anew"
+        )
     for name in names:
         _check_size(folder / FOLDER / name)
         if sha256(folder / FOLDER / name) != sums[name]:
-            raise InputError(f"{folder / FOLDER / name}: not the file that was exported; fetch the export anew")
+            raise InputError(
+                f"{folder / FOLDER / name}: not the file that was exported; fetch the export anew"
+            )
     return sums
 
 
@@ -123,7 +146,9 @@ def _check_size(path: Path) -> None:
     if not path.is_file():
         raise InputError(f"{path} is missing; fetch the export anew")
     if path.stat().st_size > MAX_BYTES[path.name]:
-        raise InputError(f"{path}: larger than {MAX_BYTES[path.name]} bytes; not a file of an export")
+        raise InputError(
+            f"{path}: larger than {MAX_BYTES[path.name]} bytes; not a file of an export"
+        )
 
 
 @contextlib.contextmanager
@@ -175,7 +200,9 @@ def _open(source: Path) -> tuple[int, Tokenizer]:
             header = int.from_bytes(handle.read(8), "little")
         size = (source / WEIGHTS).stat().st_size - 8 - header
         if size != expected:
-            raise InputError(f"{source / WEIGHTS}: {size} bytes of numbers; its config describes {expected}")
+            raise InputError(
+                f"{source / WEIGHTS}: {size} bytes of numbers; its config describes {expected}"
+            )
         model, _ = load_model(source)
         check_vocabulary(source, source / TOKENIZER)
     return sum(parameter.numel() for parameter in model.parameters()), tokenizer

@@ -11,9 +11,11 @@ from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any
 
-from tinylm.text.tokens.byte_level import BYTE_OF
+from tinylm.vocab.byte_level import BYTE_OF
 
-_LINE_END = r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of str.splitlines except the line feed
+_LINE_END = (
+    r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of str.splitlines except the line feed
+)
 _WORD = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|[^\S\n]+(?!\S)|[^\S\n]+"  # GPT-2's, in a line
 _END, _CAPITALS_END = "\x1c", "\x1d"
 
@@ -24,9 +26,13 @@ def piece_library(tokens: Sequence[str]) -> Any:
 
     vocabulary = {token: index for index, token in enumerate(tokens)}
     longest_first = "|".join(map(_literal, sorted(tokens, key=len, reverse=True)))
-    library = Tokenizer(models.WordLevel(vocabulary, unk_token=tokens[0]))  # never met: every character is a token
+    library = Tokenizer(
+        models.WordLevel(vocabulary, unk_token=tokens[0])
+    )  # never met: every character is a token
     steps = [*_clean(vocabulary), (rf"(?:{_WORD})\K", _END), *_small_capitals(vocabulary)]
-    library.normalizer = normalizers.Sequence([normalizers.Replace(Regex(pattern), new) for pattern, new in steps])
+    library.normalizer = normalizers.Sequence(
+        [normalizers.Replace(Regex(pattern), new) for pattern, new in steps]
+    )
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(rf"[\n{_END}{_CAPITALS_END}]+"), "removed"),
@@ -54,7 +60,10 @@ def _small_capitals(vocabulary: Iterable[str]) -> list[tuple[str, str]]:
     letters = "".join(letter for letter in ascii_uppercase if letter.lower() in known)
     if not letters:
         return []
-    ends = [(rf" [{letters}]+\K{_END}", _CAPITALS_END), (rf"(?<![^\n{_END}])[A-Z][{letters}]*\K{_END}", _CAPITALS_END)]
+    ends = [
+        (rf" [{letters}]+\K{_END}", _CAPITALS_END),
+        (rf"(?<![^\n{_END}])[A-Z][{letters}]*\K{_END}", _CAPITALS_END),
+    ]
     return ends + [(rf"(?<=[A-Za-z ]){x}(?=[A-Za-z]*{_CAPITALS_END})", x.lower()) for x in letters]
 
 
@@ -63,7 +72,9 @@ def _spelt(known: set[int]) -> str:
     codes = sorted(code for length in range(1, 5) for code in _codes(known, length))
     starts = [code for before, code in pairwise([-2, *codes]) if code != before + 1]
     ends = [code for code, after in pairwise([*codes, -2]) if after != code + 1]
-    return "".join(rf"\x{{{start:x}}}-\x{{{end:x}}}" for start, end in zip(starts, ends, strict=True))
+    return "".join(
+        rf"\x{{{start:x}}}-\x{{{end:x}}}" for start, end in zip(starts, ends, strict=True)
+    )
 
 
 def _codes(known: set[int], length: int) -> Iterable[int]:
@@ -75,4 +86,8 @@ def _codes(known: set[int], length: int) -> Iterable[int]:
     codes = [byte & (0x7F >> length) for byte in known if byte in lead]
     for _ in range(length - 1):
         codes = [code << 6 | byte & 0x3F for code in codes for byte in known if 0x80 <= byte < 0xC0]
-    return (code for code in codes if low[length - 1] <= code < low[length] and not 0xD800 <= code < 0xE000)
+    return (
+        code
+        for code in codes
+        if low[length - 1] <= code < low[length] and not 0xD800 <= code < 0xE000
+    )

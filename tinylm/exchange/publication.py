@@ -24,7 +24,9 @@ class DataLicence:
 def check_name(text: str, option: str) -> str:
     """A licence's name as it was typed. Raises InputError for what is not a name."""
     if not _NAME.fullmatch(text):
-        raise InputError(f"{option} {text!r}; allowed: a licence's name such as mit, cc-by-4.0 or cdla-sharing-1.0")
+        raise InputError(
+            f"{option} {text!r}; allowed: a licence's name such as mit, cc-by-4.0 or cdla-sharing-1.0"
+        )
     return text
 
 
@@ -38,12 +40,18 @@ def _stated(page: Path) -> str | None:
     return stated if isinstance(stated, str) and _NAME.fullmatch(stated) else None
 
 
-def data_licence(section: dict[str, Any], given: str | None, folder: str | Path = ".") -> DataLicence:
+def data_licence(
+    section: dict[str, Any], given: str | None, folder: str | Path = "."
+) -> DataLicence:
     """For section `data` of params.yaml, paths relative to `folder`; `given`: the user's own statement, which wins."""
     source, path = section["source"], Path(folder) / str(section["path"])
     name: str | None
     if source == "storybook":
-        data, name, by = "the storybook, stories that tinylm writes itself", "mit", "tinylm's own licence"
+        data, name, by = (
+            "the storybook, stories that tinylm writes itself",
+            "mit",
+            "tinylm's own licence",
+        )
     elif source == "hub":
         data = f"{section['hub_id']} of the Hugging Face hub, revision {section['hub_revision']}"
         name, by = KNOWN.get(section["hub_id"]), "the data set's page on the hub"

@@ -9,10 +9,10 @@ from tinylm.base.paths import FIGURES, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import write_card
 from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
-from tinylm.reporting.current import LAB
-from tinylm.reporting.drawing import to_png
-from tinylm.reporting.pictures import draw_pictures
-from tinylm.reporting.sources import FILES, Run
+from tinylm.report.current import LAB
+from tinylm.report.drawing import to_png
+from tinylm.report.pictures import draw_pictures
+from tinylm.report.sources import FILES, Run
 
 EXPORTS = Path("exports")
 REPORT = (REPORT_PAGE, REPORT_PDF, LAB)
@@ -25,13 +25,17 @@ def _figures(run: Run) -> list[str]:
     return [path for path in named if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
 
 
-def build(folder: Path, run: Run, publication: Publication, export: Callable[[Path], object], root: Path) -> list[str]:
+def build(
+    folder: Path, run: Run, publication: Publication, export: Callable[[Path], object], root: Path
+) -> list[str]:
     """Write the folder from the pipeline's files below `root`; returns its files, relative, sorted.
 
     `export` writes weights and tokenizer into an empty folder. A folder that is already there is replaced if it is an
     earlier publication, otherwise refused (InputError); on any failure it stays as it was.
     """
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists())):
+    if folder.exists() and (
+        not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARK).exists())
+    ):
         raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
     pictures = {}
     with atomic_folder(folder) as new:

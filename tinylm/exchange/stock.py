@@ -88,7 +88,9 @@ def _ends(model: TinyLM) -> _Ends:
     vectors = exact(model.embedding)
     scale = float(model.embedding_scale)
     table = model.positions
-    positions = vectors.new_zeros(model.settings.context, model.width) if table is None else exact(table)
+    positions = (
+        vectors.new_zeros(model.settings.context, model.width) if table is None else exact(table)
+    )
     if model.output is None:
         bias = None if model.output_bias is None else exact(model.output_bias)
         return _Ends(vectors, scale, positions, vectors, scale * model.width**-0.5, bias, tied=True)
@@ -109,12 +111,20 @@ def _with_bias(output: Tensor, bias: Tensor | None) -> Tensor:
     return output if bias is None else torch.cat([output, bias[:, None]], 1)
 
 
-def _pre_norm_ends(model: TinyLM, stream: Stream, ends: _Ends) -> tuple[Tensor, Affine, Tensor | None]:
+def _pre_norm_ends(
+    model: TinyLM, stream: Stream, ends: _Ends
+) -> tuple[Tensor, Affine, Tensor | None]:
     """Input vectors (V, W), the last norm, and the output matrix (V, W), which is None if it is the input vectors."""
     assert isinstance(model.final_norm, Norm)
     tied = ends.tied and ends.bias is None and not stream.centred
     factor = ends.factor / (ends.scale * stream.scale) if tied else 1.0
-    final = _read_out(stream, stream.norm_out(*of_norm(model.final_norm)), model.width, factor, ends.bias is not None)
+    final = _read_out(
+        stream,
+        stream.norm_out(*of_norm(model.final_norm)),
+        model.width,
+        factor,
+        ends.bias is not None,
+    )
     output = None if tied else stream.first(_with_bias(ends.output * ends.factor, ends.bias))
     return stream.write(ends.vectors * ends.scale), final, output
 
@@ -153,7 +163,10 @@ def _neox(model: TinyLM, stream: Stream) -> StockForm:
 
 def _neox_block(name: str, block: StockBlock, heads: int) -> dict[str, Tensor]:
     """GPT-NeoX keeps query, key and value of a head together."""
-    parts = [[part.unflatten(0, (heads, -1)) for part in pair] for pair in (block.queries, block.keys, block.values)]
+    parts = [
+        [part.unflatten(0, (heads, -1)) for part in pair]
+        for pair in (block.queries, block.keys, block.values)
+    ]
     weight, bias = (torch.stack(column, 1).flatten(0, 2) for column in zip(*parts, strict=True))
     return _named(
         {
@@ -170,7 +183,10 @@ def _neox_block(name: str, block: StockBlock, heads: int) -> dict[str, Tensor]:
 def _gpt2(model: TinyLM, stream: Stream) -> StockForm:
     ends, settings = _ends(model), model.settings
     inputs, final, output = _pre_norm_ends(model, stream, ends)
-    tensors = {"transformer.wte.weight": inputs, "transformer.wpe.weight": stream.write(ends.positions)}
+    tensors = {
+        "transformer.wte.weight": inputs,
+        "transformer.wpe.weight": stream.write(ends.positions),
+    }
     for layer, block in enumerate(stock_blocks(stream, model)):
         tensors |= _gpt2_block(f"transformer.h.{layer}", block)
     tensors |= _named({"transformer.ln_f": final})
@@ -206,8 +222,15 @@ def _named(names: dict[str, Affine]) -> dict[str, Tensor]:
 
 def _gpt2_block(name: str, block: StockBlock) -> dict[str, Tensor]:
     """GPT-2 keeps its weights the other way round: (in, out)."""
-    joined = [torch.cat(parts) for parts in zip(block.queries, block.keys, block.values, strict=True)]
-    turned = {"attn.c_attn": joined, "attn.c_proj": block.out, "mlp.c_fc": block.up, "mlp.c_proj": block.down}
+    joined = [
+        torch.cat(parts) for parts in zip(block.queries, block.keys, block.values, strict=True)
+    ]
+    turned = {
+        "attn.c_attn": joined,
+        "attn.c_proj": block.out,
+        "mlp.c_fc": block.up,
+        "mlp.c_proj": block.down,
+    }
     return _named(
         {f"{name}.ln_1": block.norm1, f"{name}.ln_2": block.norm2}
         | {f"{name}.{part}": (weight.T, bias) for part, (weight, bias) in turned.items()}
@@ -231,7 +254,9 @@ def _opt(model: TinyLM, stream: Stream) -> StockForm:
         blocks[-1] = dataclasses.replace(last, down=(down, added))
     prefix = "model.decoder"
     table = stream.write(ends.positions)
-    tensors = {f"{prefix}.embed_positions.weight": torch.cat([table.new_zeros(OFFSET, stream.wide), table])}
+    tensors = {
+        f"{prefix}.embed_positions.weight": torch.cat([table.new_zeros(OFFSET, stream.wide), table])
+    }
     tensors |= _opt_ends(ends, stream, projects, tied, reads_norm)
     for layer, block in enumerate(blocks):
         tensors |= _opt_block(f"{prefix}.layers.{layer}", block)
@@ -257,16 +282,22 @@ def _opt(model: TinyLM, stream: Stream) -> StockForm:
     return StockForm("OPTForCausalLM", config, tensors)
 
 
-def _opt_ends(ends: _Ends, stream: Stream, projects: bool, tied: bool, reads_norm: bool) -> dict[str, Tensor]:
+def _opt_ends(
+    ends: _Ends, stream: Stream, projects: bool, tied: bool, reads_norm: bool
+) -> dict[str, Tensor]:
     """Vocabulary matrices, and, if the stream is wider than they are, the projections into and out of it."""
     prefix, bias = "model.decoder", ends.bias
     reading = 1.0 if reads_norm else 1.0 / stream.scale
     if not projects:
         tensors = {f"{prefix}.embed_tokens.weight": stream.write(ends.vectors * ends.scale)}
-        return tensors if tied else tensors | {"lm_head.weight": ends.output * (ends.factor * reading)}
+        return (
+            tensors if tied else tensors | {"lm_head.weight": ends.output * (ends.factor * reading)}
+        )
     width = stream.width
     eye = torch.eye(width, dtype=torch.float64)
-    unread = None if bias is None else torch.zeros_like(bias)  # a column for the output bias, if any
+    unread = (
+        None if bias is None else torch.zeros_like(bias)
+    )  # a column for the output bias, if any
     project_in = stream.write(eye * ends.scale, 0)  # (W, D)
     project_out = stream.first(eye * (ends.factor * reading))  # (D, W)
     if bias is not None:

@@ -65,14 +65,18 @@ class Stream:
         """Gain and bias of a norm whose output is read through its first D channels.  (D), (D) -> (W), (W)"""
         return self.first(gain * self.share**0.5), self.first(bias)
 
-    def norm_on(self, gain: Tensor, bias: Tensor, scale: float | None = None) -> tuple[Tensor, Tensor]:
+    def norm_on(
+        self, gain: Tensor, bias: Tensor, scale: float | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Gain and bias of a norm whose output is the stream itself, of size `scale`.  (D), (D) -> (W), (W)
 
         What is normed has the signs already; a bias never meets them, for an RMS norm has none.
         """
         scale = self.scale if scale is None else scale
         copies = len(self.signs)
-        return self.first(gain.repeat(copies) * (scale * self.share**0.5)), self.first(bias.repeat(copies) * scale)
+        return self.first(gain.repeat(copies) * (scale * self.share**0.5)), self.first(
+            bias.repeat(copies) * scale
+        )
 
     def head_rows(self, rows: Tensor, heads: int, queries: bool = False) -> Tensor:
         """Rows of our heads at the places of the stock heads, zeros after each.  (inner, n) -> (W, n)
@@ -90,12 +94,16 @@ class Stream:
 
 def _stock_heads(wide: int, heads: int, head_width: int) -> int | None:
     """The smallest number of heads of equal width with room for ours, or None. Heads past ours stay empty."""
-    return next((count for count in range(heads, wide // head_width + 1) if wide % count == 0), None)
+    return next(
+        (count for count in range(heads, wide // head_width + 1) if wide % count == 0), None
+    )
 
 
 def _shapes(width: int, kind: str, keeps_mean: bool) -> Iterator[tuple[tuple[int, ...], int]]:
     """Signs and spare channels to try, narrowest first."""
-    steps = range(width * 20_000)  # finite: a large enough multiple of the heads comes long before its end
+    steps = range(
+        width * 20_000
+    )  # finite: a large enough multiple of the heads comes long before its end
     if kind == "rms":
         return (((1, -1), spare) for spare in steps)
     if keeps_mean:
@@ -108,12 +116,18 @@ def new_stream(settings: ModelSettings, width: int, multiple: int = 1) -> Stream
 
     Its width is a multiple of `multiple`.
     """
-    keeps_mean = settings.norm == "post" or not settings.final_norm  # x itself is read, not only its norm
+    keeps_mean = (
+        settings.norm == "post" or not settings.final_norm
+    )  # x itself is read, not only its norm
     widest = settings.head_width or -(-width // settings.heads)
     for signs, spare in _shapes(width, settings.norm_kind, keeps_mean):
         wide = len(signs) * width + spare
         heads = _stock_heads(wide, settings.heads, widest)
-        if heads is None or wide % multiple or (settings.output_bias and wide <= width + keeps_mean):
+        if (
+            heads is None
+            or wide % multiple
+            or (settings.output_bias and wide <= width + keeps_mean)
+        ):
             continue
         centred = spare > 0 and settings.norm_kind == "layer"
         return Stream(width, signs, spare, heads, centred, settings.norm_eps)

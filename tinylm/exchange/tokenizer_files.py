@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.exchange.piece_rule import piece_library
-from tinylm.text.tokens.longest_match import TYPE as LONGEST_MATCH
-from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.text.tokens.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
+from tinylm.vocab.longest_match import TYPE as LONGEST_MATCH
+from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 _MARK = "\x01"  # occurs in no word: the rule of words turns control characters into spaces
@@ -36,10 +36,16 @@ def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
         TOKENIZER: json.loads(_library(tokenizer).to_str()),
         TOKENIZER_CONFIG: {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            **{f"{role}_token": tokenizer.tokens[index] for role, index in _named_roles(tokenizer).items()},
+            **{
+                f"{role}_token": tokenizer.tokens[index]
+                for role, index in _named_roles(tokenizer).items()
+            },
             "model_max_length": context,
             "padding_side": "left",  # a generated token goes to the right of its prompt
-            "model_input_names": ["input_ids", "attention_mask"],  # GPT-2 would add up token_type_ids as words
+            "model_input_names": [
+                "input_ids",
+                "attention_mask",
+            ],  # GPT-2 would add up token_type_ids as words
             "split_special_tokens": True,
             "clean_up_tokenization_spaces": False,
         },
@@ -49,7 +55,11 @@ def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
 def special_roles(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of bos, eos and pad, as `transformers` names them, without the roles that no special token plays."""
     roles = {"bos": tokenizer.sos_id, "eos": tokenizer.eos_id, "pad": tokenizer.pad_id}
-    return {role: index for role, index in roles.items() if index is not None and index in tokenizer.specials}
+    return {
+        role: index
+        for role, index in roles.items()
+        if index is not None and index in tokenizer.specials
+    }
 
 
 def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
@@ -63,15 +73,21 @@ def _library(tokenizer: Tokenizer) -> Any:
     """The library's tokenizer: ours as it is saved, plus what opens a text, what is special and how ids become text."""
     from tokenizers import AddedToken, processors
 
-    library = piece_library(tokenizer.tokens) if tokenizer.kind == LONGEST_MATCH else _saved(tokenizer)
+    library = (
+        piece_library(tokenizer.tokens) if tokenizer.kind == LONGEST_MATCH else _saved(tokenizer)
+    )
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
-    library.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    library.add_special_tokens(
+        [AddedToken(token, normalized=False, special=True) for token in special]
+    )
     if tokenizer.kind == "words" and _marks_stand_alone(library):
         library.decoder = _joined_words()
     if tokenizer.sos_id is not None:
         start = tokenizer.tokens[tokenizer.sos_id]
         library.post_processor = processors.TemplateProcessing(
-            single=[start, "$A"], pair=[start, "$A", "$B:0"], special_tokens=[(start, tokenizer.sos_id)]
+            single=[start, "$A"],
+            pair=[start, "$A", "$B:0"],
+            special_tokens=[(start, tokenizer.sos_id)],
         )
     return library
 
@@ -101,7 +117,9 @@ def _joined_words() -> Any:
     after = _characters(_NO_SPACE_AFTER | {'"'})
     return decoders.Sequence(
         [
-            decoders.WordPiece(prefix=_MARK, cleanup=False),  # a space before each word but the first
+            decoders.WordPiece(
+                prefix=_MARK, cleanup=False
+            ),  # a space before each word but the first
             decoders.Fuse(),
             decoders.Replace(Regex(r'"[^"]*\K"'), _MARK),
             decoders.Replace(Regex(f" (?={before})"), ""),

@@ -63,7 +63,9 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         if not came:
             came.append(number)
             first = time.monotonic()
-            os.write(2, b"\nstopping after this update; press again to stop at once\n")  # print may be in progress
+            os.write(
+                2, b"\nstopping after this update; press again to stop at once\n"
+            )  # print may be in progress
         elif time.monotonic() - first > _ONE_PRESS_S:
             signal.signal(number, before[number])
             signal.raise_signal(number)
@@ -71,7 +73,9 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield came
         return
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         for number, handler in before.items():
             if handler is not signal.SIG_IGN:
@@ -86,10 +90,16 @@ def _terminate(*_: object) -> None:
     raise Interrupted(signal.SIGTERM, "terminated")
 
 
-_LONGEST_NAME, _LONGEST_ERROR = 255, 1000  # characters in a message, of a file's name and of a library's error
+_LONGEST_NAME, _LONGEST_ERROR = (
+    255,
+    1000,
+)  # characters in a message, of a file's name and of a library's error
 _NO_MEMORY = (
     *("out of memory", "not enough memory", "llocate memory", "bad_alloc", "failed to map segment"),
-    *("could not create a memory", "could not create a primitive\n"),  # oneDNN's; with "descriptor": unsupported
+    *(
+        "could not create a memory",
+        "could not create a primitive\n",
+    ),  # oneDNN's; with "descriptor": unsupported
 )
 
 
@@ -109,7 +119,9 @@ def one_line(error: BaseException) -> str:
         what = _named(error) or "a file or the standard output"
         return f"no space left on the disk for {what} ({error.strerror}); free some, run again"
     if is_out_of_memory(error) and not isinstance(error, CommandFailed):
-        return "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
+        return (
+            "out of memory; lower train.batch_size, model.context or the bench's widths and lengths"
+        )
     if isinstance(error, OSError):
         return f"{_named(error) or 'a file'}: {error.strerror or error}"
     if isinstance(error, CommandFailed):
@@ -168,8 +180,14 @@ def _opened(number: int, old: io.TextIOWrapper | None) -> io.TextIOWrapper:
         raw.lost = OSError(errno.EBADF, "closed")
         return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", _ESCAPED)
     old.flush()
-    buffer: Any = io.BufferedWriter(raw) if isinstance(old.buffer, io.BufferedWriter) else raw  # python -u has none
-    kept = {"line_buffering": old.line_buffering, "write_through": old.write_through, "newline": "\n"}
+    buffer: Any = (
+        io.BufferedWriter(raw) if isinstance(old.buffer, io.BufferedWriter) else raw
+    )  # python -u has none
+    kept = {
+        "line_buffering": old.line_buffering,
+        "write_through": old.write_through,
+        "newline": "\n",
+    }
     return io.TextIOWrapper(buffer, old.encoding, _ESCAPED, **kept)  # type: ignore[arg-type]
 
 
@@ -219,11 +237,15 @@ def _refuse_surroundings() -> None:
     That is in a folder that was removed, and under python -OO: some of them write to their documentation strings.
     """
     if sys.flags.optimize > 1:
-        raise InputError("PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need; allowed: 0, 1 or unset")
+        raise InputError(
+            "PYTHONOPTIMIZE=2 (python -OO) drops strings that libraries need; allowed: 0, 1 or unset"
+        )
     try:
         os.getcwd()
     except OSError as error:
-        raise InputError(f"the current folder is gone ({error.strerror}); cd into one that is there") from None
+        raise InputError(
+            f"the current folder is gone ({error.strerror}); cd into one that is there"
+        ) from None
 
 
 def _by_ctrl_c(error: BaseException | None) -> bool:
@@ -246,7 +268,11 @@ def _judged(error: BaseException) -> tuple[int, str]:
 def _warn_of_lost_output() -> None:
     """Say that a command worked on without its standard output, unless that is what its reader chose."""
     raw = _raw(sys.stdout)
-    if raw is not None and raw.lost is not None and raw.lost.errno not in (errno.EPIPE, errno.EBADF):
+    if (
+        raw is not None
+        and raw.lost is not None
+        and raw.lost.errno not in (errno.EPIPE, errno.EBADF)
+    ):
         print(f"warning: {_unread(raw.lost)}; the work itself was done", file=sys.stderr)
 
 
@@ -261,7 +287,9 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
         return
     number = error.number if isinstance(error, Interrupted) else signal.SIGINT
     again = threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, number])
-    again.daemon = True  # of an interpreter that has ended its work and is about to stop, nothing waits for it
+    again.daemon = (
+        True  # of an interpreter that has ended its work and is about to stop, nothing waits for it
+    )
     with contextlib.suppress(RuntimeError):  # which starts no threads any more
         again.start()
 
@@ -307,6 +335,8 @@ def guard(main: Callable[[], None], prints: bool = False) -> int:
         code, message = _judged(error)
         if os.environ.get("TINYLM_DEBUG") == "1":
             traceback.print_exc()
-    for line in message.split("\n") if code else ():  # a file or its name may contain control characters
+    for line in (
+        message.split("\n") if code else ()
+    ):  # a file or its name may contain control characters
         print(f"error: {visible(line)}", file=sys.stderr)
     return code

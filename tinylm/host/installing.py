@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 EVERY_S = 10.0
 LAST_LINES = 30
-_FETCHED = re.compile(r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([\w.]+)-[^\s/]+(?: \(([\d.]+) (\w+)\))?$")
+_FETCHED = re.compile(
+    r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?([\w.]+)-[^\s/]+(?: \(([\d.]+) (\w+)\))?$"
+)
 _MB = {"bytes": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 

@@ -43,8 +43,12 @@ def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, C
     return lambda update, figures: run.log(dict(figures), step=update), run.finish
 
 
-def _dvclive(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
-    os.environ["DVC_STUDIO_OFFLINE"] = "true"  # otherwise a DVC_STUDIO_TOKEN is enough for it to send everything
+def _dvclive(
+    package: Any, folder: str, settings: dict[str, Any]
+) -> tuple[Send, Callable[[], None]]:
+    os.environ["DVC_STUDIO_OFFLINE"] = (
+        "true"  # otherwise a DVC_STUDIO_TOKEN is enough for it to send everything
+    )
     live = package.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
     live.log_params(settings)
 
@@ -58,7 +62,9 @@ def _dvclive(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send,
 
 
 @contextlib.contextmanager
-def open_logger(name: str, folder: str, every_s: float, settings: dict[str, Any]) -> Iterator[Logger | None]:
+def open_logger(
+    name: str, folder: str, every_s: float, settings: dict[str, Any]
+) -> Iterator[Logger | None]:
     """The tracker `name` (none | wandb | dvclive) with the run's settings by key path, closed at the end.
 
     It writes below `folder`; a resumed run starts again there. Raises InputError if the package is missing.

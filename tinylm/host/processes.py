@@ -53,11 +53,15 @@ def check_writable(*folders: str | Path) -> None:
         try:
             probe.touch()
         except OSError as error:
-            raise OSError(error.errno, f"no file can be made here ({error.strerror})", str(folder)) from None
+            raise OSError(
+                error.errno, f"no file can be made here ({error.strerror})", str(folder)
+            ) from None
         probe.unlink()
 
 
-LONGEST_TEMPORARY = 107 - len("/pymp-12345678/listener-12345678")  # bytes; what a socket's name holds, and its end
+LONGEST_TEMPORARY = 107 - len(
+    "/pymp-12345678/listener-12345678"
+)  # bytes; what a socket's name holds, and its end
 SHORT_FOLDERS = ("/tmp", "/var/tmp")
 
 

@@ -46,7 +46,10 @@ def bound_kernel_caches() -> None:
     many lengths: after 50,000 tokens of the default model in bf16 the heap is 750 MiB by default and 284 with this,
     at 16.1 s of processor time and 15.3 (single runs, one thread of an AMD EPYC, other jobs running, 2026-11-22).
     """
-    for cache in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # oneDNN's own, and torch's around it
+    for cache in (
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
+        "LRU_CACHE_CAPACITY",
+    ):  # oneDNN's own, and torch's around it
         os.environ.setdefault(cache, "64")
 
 
@@ -91,7 +94,9 @@ class Progress:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self.bar = tqdm(total=total, desc=what, unit=f" {unit}", unit_scale=True, dynamic_ncols=True)
+            self.bar = tqdm(
+                total=total, desc=what, unit=f" {unit}", unit_scale=True, dynamic_ncols=True
+            )
 
     def __enter__(self) -> "Progress":
         return self
@@ -119,8 +124,14 @@ class Progress:
         if now - self.last < self.every_s:
             return
         self.last = now
-        how_far = f"{self.done:,}" if self.total is None else f"{min(self.done / self.total, 1):4.0%} of {self.total:,}"
-        print(f"{self.what}: {how_far} {self.unit}{self._left(now)}{note and ', ' + note}", flush=True)
+        how_far = (
+            f"{self.done:,}"
+            if self.total is None
+            else f"{min(self.done / self.total, 1):4.0%} of {self.total:,}"
+        )
+        print(
+            f"{self.what}: {how_far} {self.unit}{self._left(now)}{note and ', ' + note}", flush=True
+        )
 
     def _left(self, now: float) -> str:
         """Time left, once enough was done to judge it by."""

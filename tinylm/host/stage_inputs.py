@@ -46,7 +46,10 @@ def made_before(stage: str, pipeline: Path, folder: Path) -> dict[str, str | Non
             continue
         place = folder / name
         files = sorted(place.rglob("*.json")) if place.is_dir() else [place]
-        found |= {file.relative_to(folder).as_posix(): sha256(file) if file.is_file() else None for file in files}
+        found |= {
+            file.relative_to(folder).as_posix(): sha256(file) if file.is_file() else None
+            for file in files
+        }
     return found
 
 
@@ -60,7 +63,9 @@ def _state(path: Path) -> Any:
 
 def _given(stage: str, params: dict[str, Any]) -> dict[str, Any]:
     """{what: its state} of the sections, the code and the files from outside the pipeline, read in this folder."""
-    given: dict[str, Any] = {f"{PARAMS_FILE}: section {k}": v for k, v in sections(stage, params, Path()).items()}
+    given: dict[str, Any] = {
+        f"{PARAMS_FILE}: section {k}": v for k, v in sections(stage, params, Path()).items()
+    }
     for written in _texts(_entry(stage, Path()).get("deps")):
         name: Any = written
         if written.startswith("${"):
@@ -69,7 +74,11 @@ def _given(stage: str, params: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(name, str) or name.partition("/")[0] in paths.OUTPUTS:
             continue
         place = Path(name)
-        files = (path for path in place.rglob("*") if "__pycache__" not in path.parts) if place.is_dir() else [place]
+        files = (
+            (path for path in place.rglob("*") if "__pycache__" not in path.parts)
+            if place.is_dir()
+            else [place]
+        )
         given |= {str(path): _state(path) for path in files if not path.is_dir()}
     return given
 
@@ -89,7 +98,11 @@ def _comparison(stage: str, before: dict[str, Any]) -> Callable[[], None]:
             after = _given(stage, load_params())
         except InputError:  # it is being edited
             after = {}
-        edited = [what for what in sorted(before.keys() | after.keys()) if before.get(what) != after.get(what)]
+        edited = [
+            what
+            for what in sorted(before.keys() | after.keys())
+            if before.get(what) != after.get(what)
+        ]
         edited.sort(key=lambda what: not what.startswith(PARAMS_FILE))
         if edited:
             more = f" and {len(edited) - 1} more" if edited[1:] else ""

@@ -40,7 +40,9 @@ def wrong_python() -> str:
         missing = _missing()
         if not missing:
             return ""
-        what = f"lacks {missing[0]}" + (f" and {len(missing) - 1} more packages" if missing[1:] else "")
+        what = f"lacks {missing[0]}" + (
+            f" and {len(missing) - 1} more packages" if missing[1:] else ""
+        )
     made = "" if os.path.exists(".venv/bin/activate") else "make setup, then "
     return f"{sys.executable} {what}; type {made}source .venv/bin/activate, and run it again"
 

@@ -37,7 +37,9 @@ def _kept(name: str, stage: str, made: str, folder: str | Path = ".") -> Path:
     return Path(folder) / paths.TIMES / name / f"{result_sha256(stage, made, folder)[:16]}.json"
 
 
-def write_times(name: str, stage: str, made: str, figures: dict[str, Any], tables: Tables | None = None) -> None:
+def write_times(
+    name: str, stage: str, made: str, figures: dict[str, Any], tables: Tables | None = None
+) -> None:
     """Write the times of what `stage` wrote into the file `made`: metrics/NAME_time.json and the tables to plot."""
     write_json(_kept(name, stage, made), {**figures, TABLES: tables or {}})
     _show(name, figures, tables or {})
@@ -69,8 +71,13 @@ def read_times(name: str, stage: str, made: str, folder: str | Path = ".") -> di
     return None if found is None else found[0]
 
 
-def _read(name: str, stage: str, made: str, folder: str | Path) -> tuple[dict[str, Any], Tables] | None:
-    if not (Path(folder) / made).exists() or not (path := _kept(name, stage, made, folder)).exists():
+def _read(
+    name: str, stage: str, made: str, folder: str | Path
+) -> tuple[dict[str, Any], Tables] | None:
+    if (
+        not (Path(folder) / made).exists()
+        or not (path := _kept(name, stage, made, folder)).exists()
+    ):
         return None
     found = read_json(path, stage) if path.is_file() else None
     if not isinstance(found, dict) or not _are_tables(tables := found.pop(TABLES, None)):
@@ -80,7 +87,8 @@ def _read(name: str, stage: str, made: str, folder: str | Path) -> tuple[dict[st
 
 def _are_tables(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows) for rows in value.values()
+        isinstance(rows, list) and rows and all(isinstance(row, list) for row in rows)
+        for rows in value.values()
     )
 
 

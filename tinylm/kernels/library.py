@@ -62,7 +62,10 @@ class Library:
             raise CannotCompile(
                 "no home folder to keep it in; the environment's XDG_CACHE_HOME may name another"
             ) from None
-        return folder / f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
+        return (
+            folder
+            / f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}.so"
+        )
 
     def is_compiled(self) -> bool:
         """Whether `load` would return at once. Raises CannotCompile."""
@@ -74,20 +77,35 @@ class Library:
         if _is_whole(target):
             return target
         if name is None:
-            raise CannotCompile("no C++ compiler found (c++, g++, clang++ or the environment's CXX)")
+            raise CannotCompile(
+                "no C++ compiler found (c++, g++, clang++ or the environment's CXX)"
+            )
         errors = ""
         for extra in self.tries:
             try:
                 target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 with atomic_path(target) as new:
-                    command = [name, *FLAGS, *self.flags, *extra, *map(str, self.units), "-o", str(new)]
+                    command = [
+                        name,
+                        *FLAGS,
+                        *self.flags,
+                        *extra,
+                        *map(str, self.units),
+                        "-o",
+                        str(new),
+                    ]
                     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
                     if done.returncode:
                         raise CannotCompile
                     with open(new, "r+b") as handle:
-                        handle.write(hashlib.sha256(handle.read()).digest())  # the loader ignores it
+                        handle.write(
+                            hashlib.sha256(handle.read()).digest()
+                        )  # the loader ignores it
             except CannotCompile:
-                errors = next((line for line in done.stderr.splitlines() if "error" in line), f"exit {done.returncode}")
+                errors = next(
+                    (line for line in done.stderr.splitlines() if "error" in line),
+                    f"exit {done.returncode}",
+                )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise CannotCompile(f"{name}: {error}") from None
             else:

@@ -22,9 +22,9 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.lab.package import as_text, pack, to_bytes
 from tinylm.lab.page.bundle import FIRST, PAGE, bundle, compiled
 from tinylm.model.transformer import TinyLM
-from tinylm.reporting.page import STYLE_SHEET
-from tinylm.text.tokens.tokenizer import Tokenizer
-from tinylm.text.tokens.words import WordTokenizer
+from tinylm.report.page import STYLE_SHEET
+from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.words import WordTokenizer
 
 MAX_PARAMETERS = 20_000_000  # a page of about 20 MB, 80 MB in the browser's memory
 PAGE_BYTES = 3 << 20  # weights of earlier moments are added as long as the page stays below
@@ -66,7 +66,10 @@ def build_page(
     last = pack(tensors_of(model), matrices)[:2]
     earlier = [(moment.name, *pack(moment.tensors, MOMENT_MATRICES)[:2]) for moment in moments]
     for count in range(len(earlier), -1, -1):
-        held = [*(earlier[place] for place in _spread(len(earlier), count)), ("the trained model", *last)]
+        held = [
+            *(earlier[place] for place in _spread(len(earlier), count)),
+            ("the trained model", *last),
+        ]
         page = _page(model, rule, facts, held)
         if len(page) <= PAGE_BYTES:
             break
@@ -84,14 +87,20 @@ def _page(
     facts: Mapping[str, Any],
     held: Sequence[tuple[str, list[dict[str, Any]], bytes]],
 ) -> bytes:
-    settings = dataclasses.asdict(model.settings) | {"vocab_size": model.vocab_size, "width": model.width}
+    settings = dataclasses.asdict(model.settings) | {
+        "vocab_size": model.vocab_size,
+        "width": model.width,
+    }
     known = {
         **facts,
         "settings": settings,
         "tokenizer": rule,
         "moments": [{"name": name, "tensors": entries} for name, entries, _ in held],
     }
-    script, style = bundle(FIRST), STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii")
+    script, style = (
+        bundle(FIRST),
+        STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii"),
+    )
     weights = (
         f'<script type="text/plain" id="weights-{place}">{as_text(data)}</script>'
         for place, (_, _, data) in enumerate(held)
@@ -134,7 +143,14 @@ def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
     if isinstance(tokenizer, WordTokenizer):
         hidden = sorted(tokenizer.specials - {tokenizer.unk_id})
         split = tokenizer.split
-        return rule | {"hidden": hidden, "lower_case": split.lower_case, "punctuation": split.punctuation}
+        return rule | {
+            "hidden": hidden,
+            "lower_case": split.lower_case,
+            "punctuation": split.punctuation,
+        }
     content = read_json(file, "vocab")
     merges = content["model"]["merges"] if "model" in content else []
-    return rule | {"merges": [" ".join(pair) for pair in merges], "lower_case": bool(content.get("normalizer"))}
+    return rule | {
+        "merges": [" ".join(pair) for pair in merges],
+        "lower_case": bool(content.get("normalizer")),
+    }

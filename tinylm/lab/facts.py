@@ -4,10 +4,10 @@ from typing import Any
 
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.reporting.heads import Head, heads
-from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import count, figure, many
-from tinylm.text.tokens.tokenizer import Tokenizer
+from tinylm.report.heads import Head, heads
+from tinylm.report.sources import Run, as_number
+from tinylm.report.wording import count, figure, many
+from tinylm.vocab.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # that a story goes on for, unless the reader says otherwise
 MEASURED = (
@@ -15,13 +15,15 @@ MEASURED = (
     "noun back to its article), and by how many nats per {token} the loss rises with the head switched off. In a "
     "single text a head may do something else."
 )
-NOT_MEASURED = "What the heads do was not measured for this model: stage evaluate of a run does that."
-SINK = (
-    " Weight on <sos>, the sign of the beginning, often means that a head found nothing to look at (Xiao et al. 2024)."
+NOT_MEASURED = (
+    "What the heads do was not measured for this model: stage evaluate of a run does that."
 )
+SINK = " Weight on <sos>, the sign of the beginning, often means that a head found nothing to look at (Xiao et al. 2024)."
 
 
-def facts(model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str) -> dict[str, Any]:
+def facts(
+    model: TinyLM, tokenizer: Tokenizer, decode: DecodeSettings, run: Run | None, title: str
+) -> dict[str, Any]:
     """Everything but the weights and the tokenizer. run: the run that trained this model, if it is known."""
     token = "word" if tokenizer.kind == "words" else "token"
     found = heads(run) if run else []
@@ -72,7 +74,11 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
 def _measured(head: Head) -> dict[str, Any]:
     """What the run measured of a head; keys without a figure are left out."""
     known = {"increase": head.increase, "low": head.low, "high": head.high}
-    roles = [{"name": role.name, "score": role.score, "even": role.baseline} for role in head.roles if role.claimed]
+    roles = [
+        {"name": role.name, "score": role.score, "even": role.baseline}
+        for role in head.roles
+        if role.claimed
+    ]
     return {"roles": roles, **{name: value for name, value in known.items() if value is not None}}
 
 

@@ -10,11 +10,11 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import MATRICES, Moment, build_page, rule_of, tensors_of
 from tinylm.lab.facts import facts
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
-from tinylm.reporting.current import LAB
-from tinylm.reporting.settings import ReportSettings
-from tinylm.reporting.sources import Run, as_number
-from tinylm.reporting.wording import share
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.report.current import LAB
+from tinylm.report.settings import ReportSettings
+from tinylm.report.sources import Run, as_number
+from tinylm.report.wording import share
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
@@ -30,7 +30,11 @@ def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
 
 
 def make_page(
-    models: str | Path, vocab: str | Path, params: dict[str, Any], run: Run | None, matrices: str = MATRICES
+    models: str | Path,
+    vocab: str | Path,
+    params: dict[str, Any],
+    run: Run | None,
+    matrices: str = MATRICES,
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
@@ -40,15 +44,23 @@ def make_page(
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
-        raise InputError(f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}")
-    title = read_section(params, "report", ReportSettings).title if run else Path(models).resolve().name
+        raise InputError(
+            f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}"
+        )
+    title = (
+        read_section(params, "report", ReportSettings).title if run else Path(models).resolve().name
+    )
     known = facts(model, tokenizer, read_section(params, "decode", DecodeSettings), run, title)
     epochs = as_number(run.get("train", "epochs")) if run else None
-    moments = (Moment(moment_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models))
+    moments = (
+        Moment(moment_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models)
+    )
     return build_page(model, rule_of(tokenizer, vocab), known, list(moments), matrices)
 
 
 def moment_name(epoch: float, epochs: float | None) -> str:
     """How weights are called that were kept after `epoch` of `epochs`, if these are known."""
     kept = f"{epoch:g} epochs"
-    return f"after {share(epoch / epochs, 0)} of the training ({kept})" if epochs else f"after {kept}"
+    return (
+        f"after {share(epoch / epochs, 0)} of the training ({kept})" if epochs else f"after {kept}"
+    )

@@ -16,7 +16,9 @@ _HIGH = (
     "\u20ac\x81\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\x8d\u017d\x8f"
     "\x90\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\x9d\u017e\u0178"
 )
-_CHARACTER_OF = dict(enumerate(_HIGH, start=0x80))  # the others are the code points of the same number
+_CHARACTER_OF = dict(
+    enumerate(_HIGH, start=0x80)
+)  # the others are the code points of the same number
 _BYTE_OF = {ord(character): byte for byte, character in _CHARACTER_OF.items()}
 
 
@@ -38,7 +40,9 @@ def quantise(values: np.ndarray, form: str) -> tuple[np.ndarray, bytes]:
     upper = (scales.view("<u4") >> 16).astype("<u2")
     if form == "int4":
         scales = (upper.astype("<u4") << 16).view("<f4")
-    whole = np.rint(rows / np.where(scales > 0, scales, 1)[:, None]).clip(-steps, steps).astype(np.int8)
+    whole = (
+        np.rint(rows / np.where(scales > 0, scales, 1)[:, None]).clip(-steps, steps).astype(np.int8)
+    )
     kept = (whole * scales[:, None]).astype("<f4").ravel()[: values.size].reshape(values.shape)
     if form == "int8":
         return kept, scales.tobytes() + whole.tobytes()
@@ -46,7 +50,9 @@ def quantise(values: np.ndarray, form: str) -> tuple[np.ndarray, bytes]:
     return kept, upper.tobytes() + (halves[0::2] | (halves[1::2] << 4)).tobytes()
 
 
-def pack(tensors: Mapping[str, np.ndarray], matrices: str) -> tuple[list[dict[str, Any]], bytes, dict[str, np.ndarray]]:
+def pack(
+    tensors: Mapping[str, np.ndarray], matrices: str
+) -> tuple[list[dict[str, Any]], bytes, dict[str, np.ndarray]]:
     """(what the bytes are, the bytes deflated, the tensors as the page will compute with them).
 
     matrices: the format of tensors with two axes; the others are float32.
@@ -55,7 +61,9 @@ def pack(tensors: Mapping[str, np.ndarray], matrices: str) -> tuple[list[dict[st
     for name, values in tensors.items():
         form = matrices if values.ndim == 2 else "float32"
         kept[name], data = quantise(values, form)
-        entries.append({"name": name, "shape": list(values.shape), "format": form, "bytes": len(data)})
+        entries.append(
+            {"name": name, "shape": list(values.shape), "format": form, "bytes": len(data)}
+        )
         parts.append(data)
     return entries, zlib.compress(b"".join(parts), 9), kept
 

@@ -10,7 +10,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from tinylm.base.config import PARAMS_FILE, InputError, read_section, setting
-from tinylm.base.files import check_sha256, check_sums, read_json, require, sha256, write_bytes, write_json
+from tinylm.base.files import (
+    check_sha256,
+    check_sums,
+    read_json,
+    require,
+    sha256,
+    write_bytes,
+    write_json,
+)
 from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
@@ -21,7 +29,9 @@ WEIGHTS, CONFIG, MOMENTS = "model.safetensors", "config.json", "moments"
 def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
     """Write folder/model.safetensors, then folder/config.json with the settings, `extra` and the weights' SHA-256."""
     weights = Path(folder) / WEIGHTS
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
+    }
     write_bytes(weights, save(tensors))
     config = {
         "model": dataclasses.asdict(model.settings),
@@ -34,7 +44,10 @@ def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
 
 
 def new_model(
-    settings: ModelSettings, embedding: torch.Tensor, ops: Ops = REFERENCE, run_blocks: RunBlocks = in_order
+    settings: ModelSettings,
+    embedding: torch.Tensor,
+    ops: Ops = REFERENCE,
+    run_blocks: RunBlocks = in_order,
 ) -> TinyLM:
     """A model with fresh weights over the (V, D) matrix. Raises InputError if settings and width do not fit."""
     problems = settings.problems_with_width(embedding.shape[1])
@@ -58,7 +71,11 @@ def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
     settings = read_section(config, "model", ModelSettings, str(path))
-    named = {field.name: config[field.name] for field in dataclasses.fields(_Saved) if field.name in config}
+    named = {
+        field.name: config[field.name]
+        for field in dataclasses.fields(_Saved)
+        if field.name in config
+    }
     saved = read_section({"config": named}, "config", _Saved, str(path))
     problems = settings.problems_with_width(saved.width)
     if problems:
@@ -85,10 +102,14 @@ def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
     config = read_json(Path(models) / CONFIG, "train")
     expected = config.get("tokenizer_sha256") if isinstance(config, dict) else None
     if expected is not None and expected != sha256(require(tokenizer, "vocab")):
-        raise InputError(f"{tokenizer}: not the vocabulary that {models} was trained with; run dvc repro train")
+        raise InputError(
+            f"{tokenizer}: not the vocabulary that {models} was trained with; run dvc repro train"
+        )
 
 
-def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[TinyLM, dict[str, Any]]:
+def load_model(
+    folder: str | Path, device: torch.device | str = "cpu"
+) -> tuple[TinyLM, dict[str, Any]]:
     """Read what `save_model` wrote: the model in evaluation mode and the config. Raises InputError naming the file."""
     path, weights = Path(folder) / CONFIG, Path(folder) / WEIGHTS
     config, settings, saved = _read_config(path)
@@ -96,7 +117,9 @@ def load_model(folder: str | Path, device: torch.device | str = "cpu") -> tuple[
     return _with_weights(weights, path, settings, saved).to(device).eval(), config
 
 
-def load_moments(folder: str | Path, device: torch.device | str = "cpu") -> Iterator[tuple[float, TinyLM]]:
+def load_moments(
+    folder: str | Path, device: torch.device | str = "cpu"
+) -> Iterator[tuple[float, TinyLM]]:
     """The weights kept during training, folder/moments/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
 
     Empty if none were kept. Raises InputError naming the file.
@@ -108,7 +131,9 @@ def load_moments(folder: str | Path, device: torch.device | str = "cpu") -> Iter
         try:
             kept[float(weights.stem)] = weights
         except ValueError:
-            raise InputError(f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors") from None
+            raise InputError(
+                f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors"
+            ) from None
     for epoch, weights in sorted(kept.items()):
         check_sums(weights, "train")
         yield epoch, _with_weights(weights, path, settings, saved).to(device).eval()
@@ -126,6 +151,8 @@ def _with_weights(weights: Path, path: Path, settings: ModelSettings, saved: _Sa
         model = TinyLM(settings, embedding)
         problem = _misfit(tensors, model.state_dict())
     if problem:
-        raise InputError(f"{weights}: not the weights of {path}: {problem}; rm {weights} and run dvc repro -f -s train")
+        raise InputError(
+            f"{weights}: not the weights of {path}: {problem}; rm {weights} and run dvc repro -f -s train"
+        )
     model.load_state_dict(tensors)
     return model

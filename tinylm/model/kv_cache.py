@@ -17,7 +17,9 @@ class KVCache:
     until they are overwritten.
     """
 
-    def __init__(self, layers: int, rows: int, heads: int, capacity: int, head_width: int, like: Tensor) -> None:
+    def __init__(
+        self, layers: int, rows: int, heads: int, capacity: int, head_width: int, like: Tensor
+    ) -> None:
         self.capacity = capacity
         self.used = 0  # slots that any row has filled; attention reads no further
         self.fixed = False
@@ -33,7 +35,9 @@ class KVCache:
     def reach(self, last_position: int) -> None:
         """Say how far the next tokens reach, before they are stored. Raises ValueError past the capacity."""
         if last_position >= self.capacity:
-            raise ValueError(f"position {last_position} lies past the cache's {self.capacity} slots")
+            raise ValueError(
+                f"position {last_position} lies past the cache's {self.capacity} slots"
+            )
         self.used = max(self.used, last_position + 1)
 
     def fix(self) -> None:
@@ -61,7 +65,9 @@ class KVCache:
         other.keys, other.values = [*self.keys], [*self.values]
         return other
 
-    def store(self, layer: int, keys: Tensor, values: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def store(
+        self, layer: int, keys: Tensor, values: Tensor, positions: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Store (B, H, T, Dh) at positions (B or 1, T); return the filled part (B, H, S, Dh) of both buffers."""
         rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
         self.keys[layer][rows, :, positions] = keys.transpose(1, 2).to(self.keys[layer].dtype)

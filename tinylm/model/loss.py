@@ -22,7 +22,9 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return token_loss(logits, targets).sum()
 
 
-def output_token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+def output_token_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+) -> Tensor:
     """token_loss(hidden weight^T + bias, targets) in chunks of rows: all logits never exist at once.  -> (N,)"""
     chunks = zip(hidden.split(CHUNK_ROWS), targets.split(CHUNK_ROWS), strict=True)
     return torch.cat([token_loss(F.linear(rows, weight, bias), chosen) for rows, chosen in chunks])

@@ -1,6 +1,6 @@
 """The interface for speed: the operations that a model calls while training, and their plain reference.
 
-`tinylm.kernels.training` has implementations that compute the same values faster or with less memory. One is bound when
+`tinylm.kernels.train` has implementations that compute the same values faster or with less memory. One is bound when
 the model is built (`TinyLM(settings, embedding, ops=...)`); in evaluation mode the reference is used.
 """
 
@@ -36,12 +36,24 @@ class Ops(Protocol):
         """
 
     def norm(
-        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+        self,
+        x: Tensor,
+        gain: Tensor,
+        bias: Tensor | None,
+        eps: float,
+        kind: str,
+        for_product: bool = False,
     ) -> Tensor:
         """`Norm` over the last axis. for_product: the result only meets matrices and may be rounded as they are."""
 
     def feed_forward(
-        self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
+        self,
+        x: Tensor,
+        up: Tensor,
+        up_bias: Tensor | None,
+        down: Tensor,
+        down_bias: Tensor | None,
+        activation: str,
     ) -> Tensor:
         """activation(x up^T + up_bias) down^T + down_bias.  (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)"""
 
@@ -51,7 +63,9 @@ class Ops(Protocol):
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
         """x + dropout(y): the residual connection."""
 
-    def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    def output_loss(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+    ) -> Tensor:
         """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.  (N, D), (V, D), (V,), (N,) -> scalar"""
 
 
@@ -88,18 +102,36 @@ class Reference:
     ) -> Tensor:
         qkv = qkv if turns is None else turned(qkv, turns)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
-        return mix_values(self.dropout(attention_weights(queries, keys, scale, mask), dropout), values)
+        return mix_values(
+            self.dropout(attention_weights(queries, keys, scale, mask), dropout), values
+        )
 
     def norm(
-        self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str, for_product: bool = False
+        self,
+        x: Tensor,
+        gain: Tensor,
+        bias: Tensor | None,
+        eps: float,
+        kind: str,
+        for_product: bool = False,
     ) -> Tensor:
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
         mean_square = centred.square().mean(-1, keepdim=True)
         inverse = inverse_std(centred, eps) if kind == "std" else (mean_square + eps).rsqrt()
-        return centred * inverse * gain if bias is None else torch.addcmul(bias, centred * inverse, gain)
+        return (
+            centred * inverse * gain
+            if bias is None
+            else torch.addcmul(bias, centred * inverse, gain)
+        )
 
     def feed_forward(
-        self, x: Tensor, up: Tensor, up_bias: Tensor | None, down: Tensor, down_bias: Tensor | None, activation: str
+        self,
+        x: Tensor,
+        up: Tensor,
+        up_bias: Tensor | None,
+        down: Tensor,
+        down_bias: Tensor | None,
+        activation: str,
     ) -> Tensor:
         return F.linear(ACTIVATIONS[activation](F.linear(x, up, up_bias)), down, down_bias)
 
@@ -109,7 +141,9 @@ class Reference:
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
         return x + self.dropout(y, dropout)
 
-    def output_loss(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    def output_loss(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+    ) -> Tensor:
         return cross_entropy(F.linear(hidden, weight, bias), targets)
 
 

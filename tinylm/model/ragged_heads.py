@@ -39,7 +39,11 @@ class RaggedSelfAttention(SelfAttention):
 
     def project(self, x: Tensor) -> Tensor:
         weight = self._padded(self.qkv.weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
-        bias = None if self.qkv.bias is None else self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
+        bias = (
+            None
+            if self.qkv.bias is None
+            else self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
+        )
         return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
 
     def join(self, mixed: Tensor) -> Tensor:

@@ -26,7 +26,9 @@ class _Recompute(torch.autograd.Function):
         x, mask = ctx.saved_tensors
         x = x.detach().requires_grad_()
         devices = [] if ctx.device_state is None else [x.device]
-        with torch.random.fork_rng(devices):  # the same dropout as in the forward pass; the stream stays unchanged
+        with torch.random.fork_rng(
+            devices
+        ):  # the same dropout as in the forward pass; the stream stays unchanged
             torch.set_rng_state(ctx.random_state)
             if ctx.device_state is not None:
                 torch.cuda.set_rng_state(ctx.device_state, x.device)
@@ -84,6 +86,8 @@ def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
     Memory of the kept activations falls from all of a block's to its input; the price is one more forward pass.
     Every gradient is bit-identical: the random state is restored, so dropout draws the same.
     """
-    if not x.requires_grad:  # a frozen embedding: without this no backward pass would reach the block's parameters
+    if (
+        not x.requires_grad
+    ):  # a frozen embedding: without this no backward pass would reach the block's parameters
         x = x.detach().requires_grad_()
     return _Recompute.apply(block, x, mask)

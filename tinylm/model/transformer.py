@@ -32,7 +32,10 @@ def sinusoids(context: int, width: int) -> Tensor:
 
 def rotations(context: int, width: int) -> Tensor:
     """Cosines and sines of the angles t / 10000^(2i / Dh) (Su et al. 2021, section 3.2.2).  -> (T, 2, Dh / 2)"""
-    t, even = torch.arange(context, dtype=torch.float64)[:, None], torch.arange(0, width, 2, dtype=torch.float64)
+    t, even = (
+        torch.arange(context, dtype=torch.float64)[:, None],
+        torch.arange(0, width, 2, dtype=torch.float64),
+    )
     angle = t / 10000.0 ** (even / width)
     return torch.stack([angle.cos(), angle.sin()], 1).float()
 
@@ -40,7 +43,9 @@ def rotations(context: int, width: int) -> Tensor:
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where a query may look, -inf at later positions.  positions (..., T), (S,) -> (..., 1, T, S)"""
     later = keys > queries[..., None]
-    mask = torch.zeros(later.shape, dtype=dtype, device=keys.device).masked_fill_(later, float("-inf"))
+    mask = torch.zeros(later.shape, dtype=dtype, device=keys.device).masked_fill_(
+        later, float("-inf")
+    )
     return mask.unsqueeze(-3)
 
 
@@ -64,14 +69,18 @@ class Norm(Part):
     std:   (x - mean(x)) / (std(x) + eps) * gain + bias, with the unbiased standard deviation (from two columns on)
     """
 
-    def __init__(self, width: int, kind: str = "layer", eps: float = 1e-5, ops: Ops = REFERENCE) -> None:
+    def __init__(
+        self, width: int, kind: str = "layer", eps: float = 1e-5, ops: Ops = REFERENCE
+    ) -> None:
         super().__init__(ops)
         self.kind, self.eps = kind, eps
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, for_product: bool = False) -> Tensor:
-        return self.ops.norm(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, for_product)
+        return self.ops.norm(
+            x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, for_product
+        )
 
 
 class SelfAttention(Part):
@@ -92,8 +101,12 @@ class SelfAttention(Part):
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = dropout
-        self.register_buffer("scale", torch.full((heads, 1, 1), self.head_width**-0.5), persistent=False)
-        self.register_buffer("turns", None, persistent=False)  # `rotations` of the context, if positions are rotary
+        self.register_buffer(
+            "scale", torch.full((heads, 1, 1), self.head_width**-0.5), persistent=False
+        )
+        self.register_buffer(
+            "turns", None, persistent=False
+        )  # `rotations` of the context, if positions are rotary
 
     def project(self, x: Tensor) -> Tensor:
         """Queries, keys and values.  (B, T, D) -> (B, T, 3, H, Dh)"""
@@ -108,7 +121,11 @@ class SelfAttention(Part):
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
     def forward(
-        self, x: Tensor, mask: Tensor, store: Storing | None = None, maps: list[Tensor] | None = None
+        self,
+        x: Tensor,
+        mask: Tensor,
+        store: Storing | None = None,
+        maps: list[Tensor] | None = None,
     ) -> Tensor:
         """Attend over x (B, T, D) under an additive mask (B or 1, 1, T, S).
 
@@ -119,7 +136,11 @@ class SelfAttention(Part):
         if turns is not None:
             turns = turns[None, : x.shape[1]] if store is None else turns[store.positions]
         if store is None and maps is None:
-            return self.join(self.ops.attention(qkv, self.scale, mask, self.dropout if self.training else 0.0, turns))
+            return self.join(
+                self.ops.attention(
+                    qkv, self.scale, mask, self.dropout if self.training else 0.0, turns
+                )
+            )
         if turns is not None:
             qkv = turned(qkv, turns)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
@@ -134,7 +155,9 @@ class SelfAttention(Part):
 class FeedForward(Part):
     """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
 
-    def __init__(self, width: int, inner: int, activation: str, bias: bool, ops: Ops = REFERENCE) -> None:
+    def __init__(
+        self, width: int, inner: int, activation: str, bias: bool, ops: Ops = REFERENCE
+    ) -> None:
         super().__init__(ops)
         self.up = nn.Linear(width, inner, bias=bias)
         self.down = nn.Linear(inner, width, bias=bias)
@@ -154,13 +177,19 @@ class Block(Part):
     def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
         super().__init__(ops)
         self.pre, self.dropout = settings.norm == "pre", settings.dropout
-        self.norm1, self.norm2 = (Norm(width, settings.norm_kind, settings.norm_eps, ops) for _ in range(2))
+        self.norm1, self.norm2 = (
+            Norm(width, settings.norm_kind, settings.norm_eps, ops) for _ in range(2)
+        )
         self.attention = _attention(width, settings, ops)
         inner, bias = settings.feed_forward, settings.feed_forward_bias
         self.feed_forward = FeedForward(width, inner, settings.activation, bias, ops)
 
     def forward(
-        self, x: Tensor, mask: Tensor, store: Storing | None = None, maps: list[Tensor] | None = None
+        self,
+        x: Tensor,
+        mask: Tensor,
+        store: Storing | None = None,
+        maps: list[Tensor] | None = None,
     ) -> Tensor:
         if self.pre:
             x = self._add(x, self.attention(self.norm1(x, for_product=True), mask, store, maps))
@@ -180,7 +209,15 @@ def _attention(width: int, settings: ModelSettings, ops: Ops) -> SelfAttention:
         from tinylm.model.ragged_heads import RaggedSelfAttention
 
         kind = RaggedSelfAttention
-    return kind(width, inner, settings.heads, settings.qkv_bias, settings.attention_bias, settings.dropout, ops)
+    return kind(
+        width,
+        inner,
+        settings.heads,
+        settings.qkv_bias,
+        settings.attention_bias,
+        settings.dropout,
+        ops,
+    )
 
 
 def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
@@ -202,16 +239,29 @@ class TinyLM(Part):
     embedding_scale: Tensor
 
     def __init__(
-        self, settings: ModelSettings, embedding: Tensor, ops: Ops = REFERENCE, run_blocks: RunBlocks = in_order
+        self,
+        settings: ModelSettings,
+        embedding: Tensor,
+        ops: Ops = REFERENCE,
+        run_blocks: RunBlocks = in_order,
     ) -> None:
         super().__init__(ops)
         vocab_size, width = embedding.shape
-        self.settings, self.vocab_size, self.width, self.run_blocks = settings, vocab_size, width, run_blocks
-        self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=settings.embedding == "tuned")
+        self.settings, self.vocab_size, self.width, self.run_blocks = (
+            settings,
+            vocab_size,
+            width,
+            run_blocks,
+        )
+        self.embedding = nn.Parameter(
+            embedding.clone().float(), requires_grad=settings.embedding == "tuned"
+        )
         if settings.positions == "learned":
             self.positions = nn.Parameter(torch.empty(settings.context, width))
         else:
-            table = sinusoids(settings.context, width) if settings.positions == "sinusoids" else None
+            table = (
+                sinusoids(settings.context, width) if settings.positions == "sinusoids" else None
+            )
             self.register_buffer("positions", table, persistent=False)
         self.blocks = nn.ModuleList(Block(width, settings, ops) for _ in range(settings.layers))
         for part in self.modules() if settings.positions == "rotary" else ():
@@ -231,7 +281,9 @@ class TinyLM(Part):
         settings = self.settings
         widest = settings.head_width or -(-self.width // settings.heads)
         capacity = capacity or settings.context
-        return KVCache(settings.layers, rows, settings.heads, capacity, widest, self.embedding.detach())
+        return KVCache(
+            settings.layers, rows, settings.heads, capacity, widest, self.embedding.detach()
+        )
 
     def vectors(self, ids: Tensor) -> Tensor:
         """Input vectors of the tokens, before positions are added.  (...) -> (..., D)"""
@@ -282,7 +334,9 @@ class TinyLM(Part):
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Sum of the loss in nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self.output_layer()
-        return self.ops.output_loss(self.hidden(inputs).flatten(0, 1) * factor, weight, bias, targets.flatten())
+        return self.ops.output_loss(
+            self.hidden(inputs).flatten(0, 1) * factor, weight, bias, targets.flatten()
+        )
 
     @torch.no_grad()
     def token_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -319,4 +373,6 @@ def initialise(model: TinyLM) -> None:
             nn.init.normal_(parameter, std=0.5**0.5)
         elif matrix:
             last = name.endswith(("attention.out.weight", "feed_forward.down.weight"))
-            nn.init.normal_(parameter, std=parameter.shape[1] ** -0.5 / (depth**0.5 if last else 1.0))
+            nn.init.normal_(
+                parameter, std=parameter.shape[1] ** -0.5 / (depth**0.5 if last else 1.0)
+            )

@@ -14,20 +14,26 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section
-from tinylm.bench.measure import AccumSettings, BeamBenchSettings, CkptBenchSettings, KvBenchSettings, SeedSettings
+from tinylm.bench.measure import (
+    AccumSettings,
+    BeamBenchSettings,
+    CkptBenchSettings,
+    KvBenchSettings,
+    SeedSettings,
+)
 from tinylm.decoding.settings import DecodeSettings
+from tinylm.download.stories import DataSettings
+from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.embedding.source import check_vectors
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.stage_inputs import refuse_edits
 from tinylm.model.settings import ModelSettings
-from tinylm.reporting.settings import ReportSettings
-from tinylm.scoring.settings import EvaluateSettings
-from tinylm.text.stories import DataSettings
-from tinylm.text.tokens.gpt2_files import SIZE as GPT2_SIZE
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import SPECIALS
-from tinylm.text.vectors.settings import EmbeddingSettings
-from tinylm.text.vectors.source import check_vectors
-from tinylm.training.settings import TrainSettings
+from tinylm.report.settings import ReportSettings
+from tinylm.train.settings import TrainSettings
+from tinylm.vocab.gpt2_files import SIZE as GPT2_SIZE
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import SPECIALS
 
 SECTIONS: dict[str, type] = {
     "data": DataSettings,
@@ -59,7 +65,13 @@ class Finding:
     @property
     def verdict(self) -> str:
         """ok, the note or the problem."""
-        return f"problem: {self.problem}" if self.problem else f"note: {self.note}" if self.note else "ok"
+        return (
+            f"problem: {self.problem}"
+            if self.problem
+            else f"note: {self.note}"
+            if self.note
+            else "ok"
+        )
 
 
 Read = dict[str, Any]  # section -> its settings, of the sections without an error
@@ -87,7 +99,9 @@ def read_sections(params: dict[str, Any]) -> tuple[Read, list[Finding]]:
             shown = str(name)[:80]
             near = difflib.get_close_matches(shown, SECTIONS, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            findings.append(Finding(shown, "", f"{PARAMS_FILE}: section {shown!r} is unknown{hint}"))
+            findings.append(
+                Finding(shown, "", f"{PARAMS_FILE}: section {shown!r} is unknown{hint}")
+            )
     return read, findings
 
 
@@ -118,11 +132,22 @@ def stage_params(vectors: bool = False) -> dict[str, Any]:
     """
     params = load_params()
     read, findings = read_sections(params)
-    problems = [finding.problem for finding in [*findings, *check_rules(read, vocab_limit(read))] if finding.problem]
-    lines = [line if line.startswith(PARAMS_FILE) else f"{PARAMS_FILE}: {line}" for line in problems]
+    problems = [
+        finding.problem
+        for finding in [*findings, *check_rules(read, vocab_limit(read))]
+        if finding.problem
+    ]
+    lines = [
+        line if line.startswith(PARAMS_FILE) else f"{PARAMS_FILE}: {line}" for line in problems
+    ]
     embedding = read.get("embedding")
     lines += linked_outputs()
-    if vectors and embedding is not None and embedding.source == "file" and embedding.hub_id is None:
+    if (
+        vectors
+        and embedding is not None
+        and embedding.source == "file"
+        and embedding.hub_id is None
+    ):
         try:
             check_vectors(Path(embedding.path), embedding.width)
         except InputError as error:
@@ -146,7 +171,9 @@ def _rule(*needs: str) -> Callable[[Rule], Rule]:
 def check_rules(read: Read, vocab_size: int | None) -> list[Finding]:
     """What the rules between sections find; `vocab_size` is None if it is not known yet."""
     known = SimpleNamespace(**read, vocab_size=vocab_size)
-    return [finding for needs, rule in _RULES if set(needs) <= read.keys() for finding in rule(known)]
+    return [
+        finding for needs, rule in _RULES if set(needs) <= read.keys() for finding in rule(known)
+    ]
 
 
 @_rule("model", "embedding")
@@ -168,9 +195,16 @@ def _vectors(s: SimpleNamespace) -> Iterator[Finding]:
 def _prompt_in_context(section: str) -> None:
     @_rule("model", section)
     def prompt(s: SimpleNamespace) -> Iterator[Finding]:
-        tokens, most = getattr(s, section).prompt_tokens, s.model.context - 2  # leave room for <sos> and a new token
+        tokens, most = (
+            getattr(s, section).prompt_tokens,
+            s.model.context - 2,
+        )  # leave room for <sos> and a new token
         problem = f"{section}.prompt_tokens = {tokens}; allowed: at most {most}, two less than model.context"
-        yield Finding(f"{section} prompt", f"{tokens} of {s.model.context} tokens", problem if tokens > most else "")
+        yield Finding(
+            f"{section} prompt",
+            f"{tokens} of {s.model.context} tokens",
+            problem if tokens > most else "",
+        )
 
 
 for _section in ("evaluate", "beam_bench", "kv_bench"):
@@ -184,7 +218,9 @@ def _cache_lengths(s: SimpleNamespace) -> Iterator[Finding]:
     note = ""
     if len(past) == len(s.kv_bench.lengths):
         note = f"kv_bench.lengths: all pass model.context = {s.model.context}, so that the window slides in each"
-    yield Finding("kv_bench lengths", f"{len(past)} of {len(s.kv_bench.lengths)} pass the context", note=note)
+    yield Finding(
+        "kv_bench lengths", f"{len(past)} of {len(s.kv_bench.lengths)} pass the context", note=note
+    )
 
 
 @_rule("decode", "beam_bench", "vocab")
@@ -195,14 +231,18 @@ def _vocabulary(s: SimpleNamespace) -> Iterator[Finding]:
     widest = max(s.beam_bench.widths)
     most = f"allowed: at most the vocabulary's {s.vocab_size}"
     beams = f"beam_bench.widths = {widest}; {most}" if widest > s.vocab_size else ""
-    top_k = f"decode.top_k = {s.decode.top_k}; {most}, or 0" if s.decode.top_k > s.vocab_size else ""
+    top_k = (
+        f"decode.top_k = {s.decode.top_k}; {most}, or 0" if s.decode.top_k > s.vocab_size else ""
+    )
     yield Finding("beam widths", f"{widest} of {s.vocab_size} ids", beams)
     yield Finding("top_k", f"{s.decode.top_k} of {s.vocab_size} ids", top_k)
 
 
 @_rule("model", "train")
 def _updates(s: SimpleNamespace) -> Iterator[Finding]:
-    update = s.train.batch_size * s.train.accumulation * s.model.context  # rows of layout `stories` may be shorter
+    update = (
+        s.train.batch_size * s.train.accumulation * s.model.context
+    )  # rows of layout `stories` may be shorter
     if s.train.tokens is None:
         yield Finding("training", f"{s.train.epochs:g} epochs, {update:,} tokens an update at most")
         return
@@ -221,7 +261,9 @@ def _updates(s: SimpleNamespace) -> Iterator[Finding]:
     elif 0 < s.train.warmup * updates < 1 and s.train.layout != "stories":
         note = f"train.warmup = {s.train.warmup} is less than one of {updates:.0f} updates"
     least = "" if s.train.layout != "stories" else "at least "
-    yield Finding("training", f"{least}{updates:,.0f} updates, {update:,} tokens each at most", problem, note)
+    yield Finding(
+        "training", f"{least}{updates:,.0f} updates, {update:,} tokens each at most", problem, note
+    )
 
 
 @_rule("model", "train", "accum_sweep")
@@ -234,7 +276,11 @@ def _accumulation(s: SimpleNamespace) -> Iterator[Finding]:
             f"accum_sweep.tokens = {s.accum_sweep.tokens}; allowed: at least {update}, one update of accumulation "
             f"{largest} x batch_size x model.context"
         )
-    yield Finding("accum_sweep tokens", f"{s.accum_sweep.tokens:,}, {update:,} at most in its largest update", problem)
+    yield Finding(
+        "accum_sweep tokens",
+        f"{s.accum_sweep.tokens:,}, {update:,} at most in its largest update",
+        problem,
+    )
 
 
 @_rule("data", "evaluate", "beam_bench", "kv_bench")
@@ -251,7 +297,11 @@ def _evaluation_stories(s: SimpleNamespace) -> Iterator[Finding]:
         yield Finding("evaluation stories", "all")
         return
     too_many = [f"{name} = {count}" for name, count in wanted.items() if count > most]
-    problem = f"{', '.join(too_many)}; allowed: at most data.evaluation_stories = {most}" if too_many else ""
+    problem = (
+        f"{', '.join(too_many)}; allowed: at most data.evaluation_stories = {most}"
+        if too_many
+        else ""
+    )
     yield Finding("evaluation stories", f"at most {most:,}", problem)
 
 

@@ -30,7 +30,9 @@ class _Representer(RoundTripRepresenter):
     """ruamel's, but null is spelled out: an empty value looks like a mistake."""
 
 
-_Representer.add_representer(type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null"))
+_Representer.add_representer(
+    type(None), lambda r, _: r.represent_scalar("tag:yaml.org,2002:null", "null")
+)
 
 
 def names() -> list[str]:
@@ -51,7 +53,11 @@ def _head(text: str) -> str:
 
 def title(name: str) -> str:
     """One line that says what the preset is: the first of its file, after its name."""
-    return BASE_TITLE if name == BASE else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
+    return (
+        BASE_TITLE
+        if name == BASE
+        else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
+    )
 
 
 def hub_names() -> list[str]:
@@ -68,8 +74,12 @@ def preset_text(name: str, hub: bool = False) -> str:
     if not hub:
         return text
     if name not in hub_names():
-        raise InputError(f"preset {name} has no data on the hub; --hub goes with: {' | '.join(hub_names())}")
-    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[2]  # without the override's header
+        raise InputError(
+            f"preset {name} has no data on the hub; --hub goes with: {' | '.join(hub_names())}"
+        )
+    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[
+        2
+    ]  # without the override's header
 
 
 def merge(base: str, override: str, source: str) -> str:
@@ -85,10 +95,14 @@ def merge(base: str, override: str, source: str) -> str:
     document, changes = yaml.load(base), YAML().load(override)
     for section, values in changes.items():
         if section not in document or not isinstance(values, dict):
-            raise InputError(f"{source}: section {section!r}; allowed: a mapping under one of {', '.join(document)}")
+            raise InputError(
+                f"{source}: section {section!r}; allowed: a mapping under one of {', '.join(document)}"
+            )
         for key, value in values.items():
             if key not in document[section]:
-                raise InputError(f"{source}: {section}.{key} is unknown; allowed: {', '.join(document[section])}")
+                raise InputError(
+                    f"{source}: {section}.{key} is unknown; allowed: {', '.join(document[section])}"
+                )
             document[section][key] = value
     target = io.StringIO()
     yaml.dump(document, target)
@@ -113,7 +127,13 @@ def differences(old: Values, new: Values) -> list[str]:
         if key not in values:
             return "(none)"
         value = values[key]
-        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return (
+            "null"
+            if value is None
+            else str(value).lower()
+            if isinstance(value, bool)
+            else str(value)
+        )
 
     keys = [*new, *(key for key in old if key not in new)]
     return [
@@ -150,7 +170,9 @@ def _refuse_hand_edits(path: Path) -> None:
     )
 
 
-def write_preset(name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False) -> list[str] | None:
+def write_preset(
+    name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False
+) -> list[str] | None:
     """Write the preset over `path` and return what changed, as `differences`; None if nothing could be compared.
 
     A file that already has the preset's values is left unchanged. Raises InputError if the file was edited by

@@ -9,8 +9,8 @@ is left out; a status that needs one is "not run yet". No figure is typed in a s
 
 from collections.abc import Callable, Iterator
 
-from tinylm.reporting.figures import Figures, is_recorded
-from tinylm.reporting.library import CONTRADICTED, DEPENDS, NOT_RUN, REPRODUCED, UNTESTABLE
+from tinylm.report.figures import Figures, is_recorded
+from tinylm.report.library import CONTRADICTED, DEPENDS, NOT_RUN, REPRODUCED, UNTESTABLE
 
 __all__ = [
     "CONTRADICTED",
@@ -31,7 +31,9 @@ Claim = Iterator[str]
 def repeated(figure: str, *rows: Figures) -> bool:
     """Whether a time was measured in several trials for each of these settings of a recorded run."""
     ends = [row[f"{end}_{figure}"] for row in rows for end in ("low", "high")]
-    return all(map(is_recorded, ends)) and any(low != high for low, high in zip(ends[::2], ends[1::2]))
+    return all(map(is_recorded, ends)) and any(
+        low != high for low, high in zip(ends[::2], ends[1::2])
+    )
 
 
 ONCE = "Each time was measured once, which cannot carry the claim."

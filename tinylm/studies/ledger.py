@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from tinylm.reporting.figures import GAP, Figures, Missing, typeset
-from tinylm.reporting.library import NOT_RUN, Entry, Library, library, write_ledger
+from tinylm.report.figures import GAP, Figures, Missing, typeset
+from tinylm.report.library import NOT_RUN, Entry, Library, library, write_ledger
 from tinylm.studies import ledger_a, ledger_b, ledger_d, ledger_e, ledger_s
 from tinylm.studies.claims import Claim
 
@@ -17,7 +17,11 @@ COMPUTED = "tinylm record --ledger"
 def claims(module: ModuleType) -> dict[str, Callable[..., Claim]]:
     """The claims of a file by name, in the file's order."""
     defined = vars(module).items()
-    return {name: f for name, f in defined if inspect.isgeneratorfunction(f) and f.__module__ == module.__name__}
+    return {
+        name: f
+        for name, f in defined
+        if inspect.isgeneratorfunction(f) and f.__module__ == module.__name__
+    }
 
 
 def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
@@ -25,7 +29,11 @@ def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
     theirs, ours = known.sides(system)
     if name == "ours":
         return ours, f"tinylm preset {theirs.preset} && dvc repro && tinylm record {theirs.preset}"
-    published = {"theirs": theirs, "course_a": known.published.A, "assignment": known.published.assignment}
+    published = {
+        "theirs": theirs,
+        "course_a": known.published.A,
+        "assignment": known.published.assignment,
+    }
     if name in published:
         return published[name], ""
     return known.studies[name], f"tinylm study {name.replace('_', '-')}"
@@ -33,7 +41,10 @@ def _argument(name: str, system: str, known: Library) -> tuple[Figures, str]:
 
 def decide(name: str, claim: Callable[..., Claim], system: str, known: Library) -> Entry:
     """A claim with its status and the available evidence."""
-    read = {parameter: _argument(parameter, system, known) for parameter in inspect.signature(claim).parameters}
+    read = {
+        parameter: _argument(parameter, system, known)
+        for parameter in inspect.signature(claim).parameters
+    }
     texts, status = list[str](), NOT_RUN
     try:
         for text in claim(*(figures for figures, _ in read.values())):

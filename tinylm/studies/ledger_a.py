@@ -2,7 +2,7 @@
 
 from math import exp
 
-from tinylm.reporting.figures import Figures, cache_runs
+from tinylm.report.figures import Figures, cache_runs
 from tinylm.studies.claims import (
     CONTRADICTED,
     DEPENDS,
@@ -96,7 +96,9 @@ def parameters(theirs: Figures, ours: Figures) -> Claim:
     )
     yield f"Our model of this shape trains {ours.train.parameters_trainable:,} with {ours.vocab.size:,} ids."
     adds_up = model.parameters_trainable + words * model.width == model.parameters
-    yield reproduced_if(adds_up and abs(model.parameters_trainable / 1000000 - model.parameters_millions) < 0.01)
+    yield reproduced_if(
+        adds_up and abs(model.parameters_trainable / 1000000 - model.parameters_millions) < 0.01
+    )
 
 
 def embedding_memory(theirs: Figures) -> Claim:
@@ -128,7 +130,9 @@ def sampling_bleu(theirs: Figures, ours: Figures) -> Claim:
     samples = ours.evaluate.samples
     mean = samples.sentence_bleu
     yield f"Sampled continuations have BLEU {said}."
-    yield (f"Its beam table gives {beams[0].bleu} for the same decoder, {beams[0].bleu / said:.1f} times as much.")
+    yield (
+        f"Its beam table gives {beams[0].bleu} for the same decoder, {beams[0].bleu / said:.1f} times as much."
+    )
     yield (
         f"Ours: {mean.value:.4f} ({mean.low:.4f} to {mean.high:.4f}) as mean over {samples.count:,} texts, "
         f"{samples.bleu4.value:.4f} over all text at once; {ours.beam_bench.methods.sampling.bleu4:.4f} in the beam "
@@ -158,7 +162,9 @@ def beam_speed(theirs: Figures, ours: Figures) -> Claim:
         f"Ours, uncached as its beams look: {our_one:.1f} tokens/s against {our_ten:.1f}, {our_one / our_ten:.1f} "
         "times: the rows of a beam are computed together."
     )
-    yield from by_trials(lambda: reproduced_if(our_one / our_ten > 0.5 * said), "tokens_per_s", *rows)
+    yield from by_trials(
+        lambda: reproduced_if(our_one / our_ten > 0.5 * said), "tokens_per_s", *rows
+    )
 
 
 def beam_one_speed(theirs: Figures, ours: Figures) -> Claim:
@@ -201,7 +207,13 @@ def cache_ratio(theirs: Figures, ours: Figures) -> Claim:
         "costs beside its positions."
     )
     yield from by_trials(
-        lambda: REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS,
+        lambda: (
+            REPRODUCED
+            if abs(measured / said.ratio - 1) < 0.25
+            else CONTRADICTED
+            if measured < 1.1
+            else DEPENDS
+        ),
         "tokens_per_s",
         without,
         cached,
@@ -232,7 +244,10 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
     )
     yield f"Ours: {settings[8].epoch_s / settings[1].epoch_s - 1:+.0%} an epoch."
     yield from by_trials(
-        lambda: reproduced_if(settings[8].low_epoch_s > settings[1].high_epoch_s), "epoch_s", settings[1], settings[8]
+        lambda: reproduced_if(settings[8].low_epoch_s > settings[1].high_epoch_s),
+        "epoch_s",
+        settings[1],
+        settings[8],
     )
 
 
@@ -283,4 +298,10 @@ def heads_shown(theirs: Figures) -> Claim:
     heads = theirs.model.layers * theirs.model.heads
     yield "The attention patterns of every head are shown."
     yield f"{theirs.heads_shown} of {heads} are."
-    yield CONTRADICTED if theirs.heads_shown < heads else REPRODUCED if theirs.heads_shown == heads else DEPENDS
+    yield (
+        CONTRADICTED
+        if theirs.heads_shown < heads
+        else REPRODUCED
+        if theirs.heads_shown == heads
+        else DEPENDS
+    )

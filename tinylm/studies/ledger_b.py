@@ -2,7 +2,7 @@
 
 from math import exp
 
-from tinylm.reporting.figures import Figures, cache_runs, checkpoint_runs, count, listing, per_seed
+from tinylm.report.figures import Figures, cache_runs, checkpoint_runs, count, listing, per_seed
 from tinylm.studies.claims import (
     CONTRADICTED,
     DEPENDS,
@@ -143,7 +143,13 @@ def cache_ratio(theirs: Figures, ours: Figures) -> Claim:
         "beside its positions."
     )
     yield from by_trials(
-        lambda: REPRODUCED if abs(measured / said.ratio - 1) < 0.25 else CONTRADICTED if measured < 1.1 else DEPENDS,
+        lambda: (
+            REPRODUCED
+            if abs(measured / said.ratio - 1) < 0.25
+            else CONTRADICTED
+            if measured < 1.1
+            else DEPENDS
+        ),
         "tokens_per_s",
         without,
         cached,
@@ -225,7 +231,9 @@ def cache_complexity(theirs: Figures) -> Claim:
 
 def accumulation_memory(theirs: Figures, ours: Figures) -> Claim:
     first, *_, last = theirs.accumulation.settings
-    one, two, four, eight = (ours.accum_sweep_time.settings[steps].peak_mib for steps in (1, 2, 4, 8))
+    one, two, four, eight = (
+        ours.accum_sweep_time.settings[steps].peak_mib for steps in (1, 2, 4, 8)
+    )
     yield f"Accumulation raises memory from {first.memory_gb} to {last.memory_gb} GB."
     yield (
         f"One mini-batch is in memory at a time. Ours: {one:.0f}, {two:.0f}, {four:.0f} and {eight:.0f} MiB; a second "
@@ -242,7 +250,9 @@ def accumulation_time(theirs: Figures, ours: Figures) -> Claim:
         f"Accumulation over {last.steps} mini-batches makes an epoch {last.epoch_min / first.epoch_min - 1:.0%} longer."
     )
     yield f"Ours: {eight / one - 1:+.0%} an epoch."
-    yield from by_trials(lambda: reproduced_if(rows[1].low_epoch_s > rows[0].high_epoch_s), "epoch_s", *rows)
+    yield from by_trials(
+        lambda: reproduced_if(rows[1].low_epoch_s > rows[0].high_epoch_s), "epoch_s", *rows
+    )
 
 
 def accumulation_loss(theirs: Figures, ours: Figures) -> Claim:
@@ -276,7 +286,9 @@ def memory_of_an_epoch(theirs: Figures) -> Claim:
     plain, other = theirs.accumulation.settings[0], theirs.checkpointing
     yield f"Without accumulation an epoch takes {plain.epoch_min} min and {plain.memory_gb} GB."
     yield f"Its table of checkpointing has the same {other.without_min} min, without it, at {other.without_gb} GB."
-    yield contradicted_if(plain.epoch_min == other.without_min and other.without_gb > 1.5 * plain.memory_gb)
+    yield contradicted_if(
+        plain.epoch_min == other.without_min and other.without_gb > 1.5 * plain.memory_gb
+    )
 
 
 def card_memory(theirs: Figures) -> Claim:
@@ -307,7 +319,9 @@ def recompute_time(theirs: Figures, ours: Figures) -> Claim:
     longer = recomputing.step_s / plain.step_s
     yield f"Gradient checkpointing takes {theirs.checkpointing.slower_share:.0%} longer."
     yield f"A second forward pass of the blocks costs up to a third. Ours: {longer - 1:+.0%} a step."
-    yield from by_trials(lambda: reproduced_if(longer > 1.1 and longer < 1.5), "step_s", plain, recomputing)
+    yield from by_trials(
+        lambda: reproduced_if(longer > 1.1 and longer < 1.5), "step_s", plain, recomputing
+    )
 
 
 def head_roles(theirs: Figures, ours: Figures) -> Claim:

@@ -2,8 +2,16 @@
 
 from math import ceil, log
 
-from tinylm.reporting.figures import Figures, at, lowest
-from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, UNTESTABLE, Claim, contradicted_if, reproduced_if
+from tinylm.report.figures import Figures, at, lowest
+from tinylm.studies.claims import (
+    CONTRADICTED,
+    DEPENDS,
+    REPRODUCED,
+    UNTESTABLE,
+    Claim,
+    contradicted_if,
+    reproduced_if,
+)
 
 
 def parameters(theirs: Figures, ours: Figures) -> Claim:
@@ -22,7 +30,11 @@ def parameters(theirs: Figures, ours: Figures) -> Claim:
 
 
 def embedding(theirs: Figures) -> Claim:
-    words, width, parts = theirs.data.vocabulary, theirs.model.width, theirs.model.parameters_by_part
+    words, width, parts = (
+        theirs.data.vocabulary,
+        theirs.model.width,
+        theirs.model.parameters_by_part,
+    )
     with_bias = words * (width + 1)
     yield f"The embedding has {parts.embedding:,} parameters, the output layer {parts.output:,}."
     yield f"{words:,} x {width} = {words * width:,}, and a bias for each id: {with_bias:,}."
@@ -81,7 +93,9 @@ def best(theirs: Figures) -> Claim:
         f"The lowest of its table; by then it had read its tokens {passes:.1f} times, and the train loss fell on to "
         f"{theirs.losses[-1].train}."
     )
-    yield REPRODUCED if least == said.held_out else CONTRADICTED if least < said.held_out else DEPENDS
+    yield (
+        REPRODUCED if least == said.held_out else CONTRADICTED if least < said.held_out else DEPENDS
+    )
 
 
 def stable(theirs: Figures) -> Claim:

@@ -5,7 +5,18 @@ from functools import partial
 from math import ceil, exp
 from typing import Any
 
-from tinylm.reporting.figures import Figures, best, column, count, highest, listing, lowest, per_seed, spread, values
+from tinylm.report.figures import (
+    Figures,
+    best,
+    column,
+    count,
+    highest,
+    listing,
+    lowest,
+    per_seed,
+    spread,
+    values,
+)
 from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, Claim, reproduced_if
 
 LOSS = "held_out_loss"
@@ -20,7 +31,9 @@ def epoch_1_perplexity(theirs: Figures, epoch_1: Figures) -> Claim:
     said, own = theirs.epochs[0].perplexity, epoch_1["as published"].held_out_perplexity
     low, high = min(values(own), default=own), max(values(own), default=own)
     yield f"Validation perplexity after one epoch is {said:.2f}."
-    yield (f"Ours: {own:.2f} ± {spread(own):.2f} over {len(values(own))} seeds, {low:.2f} to {high:.2f}.")
+    yield (
+        f"Ours: {own:.2f} ± {spread(own):.2f} over {len(values(own))} seeds, {low:.2f} to {high:.2f}."
+    )
     yield _as_near_as_seeds(own, said)
 
 
@@ -86,7 +99,11 @@ def windows(theirs: Figures, ours: Figures) -> Claim:
 
 
 def batches(theirs: Figures) -> Claim:
-    windows, rows, said = theirs.data.train_windows, theirs.train.batch_size, theirs.train.batches_an_epoch
+    windows, rows, said = (
+        theirs.data.train_windows,
+        theirs.train.batch_size,
+        theirs.train.batches_an_epoch,
+    )
     yield f"An epoch has {said:,} batches."
     yield f"{windows:,} / {rows} is {windows / rows:,.1f}, the last batch short."
     yield reproduced_if(ceil(windows / rows) == said)
@@ -106,14 +123,19 @@ def encoding(theirs: Figures) -> Claim:
 def leakage(theirs: Figures) -> Claim:
     context, stride = theirs.model.context, theirs.data.stride
     yield "No text of the validation part leaks into training."
-    yield (f"Windows of {context} at stride {stride} straddle the cut: {context - stride} tokens stand on both sides.")
+    yield (
+        f"Windows of {context} at stride {stride} straddle the cut: {context - stride} tokens stand on both sides."
+    )
     yield CONTRADICTED if context > stride else REPRODUCED if context == stride else DEPENDS
 
 
 def _early(theirs: Figures, setting: Figures) -> tuple[bool, str]:
     """(whether a setting of a study saw less than half of their updates, a sentence that says how many it saw)."""
     updates, theirs_all = setting.updates, theirs.train.batches_an_epoch * theirs.train.epochs
-    return updates < 0.5 * theirs_all, f"Ours is judged after {updates:,.0f} of {theirs_all:,} updates."
+    return (
+        updates < 0.5 * theirs_all,
+        f"Ours is judged after {updates:,.0f} of {theirs_all:,} updates.",
+    )
 
 
 def learning_rate(theirs: Figures, learning_rate: Figures) -> Claim:
@@ -144,7 +166,9 @@ def best_rate(theirs: Figures, learning_rate: Figures) -> Claim:
 
 def context(theirs: Figures, context: Figures) -> Claim:
     tokens = theirs.model.context
-    updates = ", ".join(f"{name}: {value:,.0f}" for name, value in column(context, "updates").items())
+    updates = ", ".join(
+        f"{name}: {value:,.0f}" for name, value in column(context, "updates").items()
+    )
     yield f"Windows of {tokens} tokens are a good context."
     yield (
         f"Held-out loss by context after equal tokens: {listing(context, LOSS)}. Shorter windows make more updates of "
@@ -152,7 +176,11 @@ def context(theirs: Figures, context: Figures) -> Claim:
     )
     early, how_early = _early(theirs, context[tokens])
     yield how_early
-    yield DEPENDS if early else reproduced_if(context[tokens].held_out_loss < lowest(context, LOSS) + 0.05)
+    yield (
+        DEPENDS
+        if early
+        else reproduced_if(context[tokens].held_out_loss < lowest(context, LOSS) + 0.05)
+    )
 
 
 def weight_decay(theirs: Figures, weight_decay: Figures) -> Claim:
@@ -166,7 +194,15 @@ def weight_decay(theirs: Figures, weight_decay: Figures) -> Claim:
     )
     early, how_early = _early(theirs, own)
     yield how_early
-    yield DEPENDS if early else REPRODUCED if difference < -noise else CONTRADICTED if difference > noise else DEPENDS
+    yield (
+        DEPENDS
+        if early
+        else REPRODUCED
+        if difference < -noise
+        else CONTRADICTED
+        if difference > noise
+        else DEPENDS
+    )
 
 
 def evolution(theirs: Figures, ours: Figures) -> Claim:
@@ -188,7 +224,9 @@ def _width(rows: Any, at: Callable[[Iterable[float]], float]) -> float | None:
 
 
 def what_matters(learning_rate: Figures, hidden: Figures) -> Claim:
-    by_rate, by_width = (highest(study, LOSS) - lowest(study, LOSS) for study in (learning_rate, hidden))
+    by_rate, by_width = (
+        highest(study, LOSS) - lowest(study, LOSS) for study in (learning_rate, hidden)
+    )
     yield "The learning rate matters more than the hidden width."
     yield f"The rates differ by {by_rate:.3f} nats per token, the widths by {by_width:.3f}."
     yield REPRODUCED if by_rate > 2 * by_width else CONTRADICTED if by_rate <= by_width else DEPENDS
@@ -200,7 +238,11 @@ def hidden(theirs: Figures, hidden: Figures, hidden_at_1e_3: Figures) -> Claim:
     yield f"At a rate at which more is learned: {listing(hidden_at_1e_3, LOSS)}."
     early, how_early = _early(theirs, hidden["512"])
     yield how_early
-    yield DEPENDS if early else reproduced_if(abs(hidden["512"].held_out_loss - hidden["16"].held_out_loss) <= 0.05)
+    yield (
+        DEPENDS
+        if early
+        else reproduced_if(abs(hidden["512"].held_out_loss - hidden["16"].held_out_loss) <= 0.05)
+    )
 
 
 def positions(theirs: Figures, positions_at_1e_3: Figures, positions: Figures) -> Claim:

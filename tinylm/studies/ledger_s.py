@@ -1,6 +1,6 @@
 """What the assignment itself says, as claims; see claims.py."""
 
-from tinylm.reporting.figures import Figures, cache_runs, checkpoint_runs, listing
+from tinylm.report.figures import Figures, cache_runs, checkpoint_runs, listing
 from tinylm.studies.claims import CONTRADICTED, DEPENDS, REPRODUCED, Claim, by_trials, reproduced_if
 
 
@@ -13,7 +13,9 @@ def head_width(theirs: Figures, ours: Figures) -> Claim:
         f"{model.width} / {heads} is {model.width / heads}; {heads} x {narrow} = {heads * narrow}, {heads} x {wide} = "
         f"{heads * wide}."
     )
-    yield (f"Ours, both widths side by side, trains to perplexity {evaluated.perplexity:.2f} (unigram {unigram:.0f}).")
+    yield (
+        f"Ours, both widths side by side, trains to perplexity {evaluated.perplexity:.2f} (unigram {unigram:.0f})."
+    )
     if evaluated.perplexity >= unigram:
         yield CONTRADICTED
     else:
@@ -28,7 +30,10 @@ def cache(theirs: Figures, ours: Figures) -> Claim:
         "new tokens."
     )
     yield from by_trials(
-        lambda: reproduced_if(cached.low_tokens_per_s > without.high_tokens_per_s), "tokens_per_s", without, cached
+        lambda: reproduced_if(cached.low_tokens_per_s > without.high_tokens_per_s),
+        "tokens_per_s",
+        without,
+        cached,
     )
 
 
@@ -41,7 +46,8 @@ def recompute(theirs: Figures, ours: Figures) -> Claim:
     )
     yield from by_trials(
         lambda: reproduced_if(
-            recomputing.peak_mib < 0.9 * plain.peak_mib and recomputing.low_step_s > plain.high_step_s
+            recomputing.peak_mib < 0.9 * plain.peak_mib
+            and recomputing.low_step_s > plain.high_step_s
         ),
         "step_s",
         plain,

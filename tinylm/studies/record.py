@@ -10,8 +10,8 @@ from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.compare.provenance import revision, stale
 from tinylm.presets.write import Values, differences, flatten, names, preset_values
-from tinylm.reporting.library import RUNS, gather, recorded_runs
-from tinylm.reporting.sources import FILES, Run, read_run
+from tinylm.report.library import RUNS, gather, recorded_runs
+from tinylm.report.sources import FILES, Run, read_run
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 NOT_OF_THE_RUN = ("runtime", "report", "seeds")  # sections that do not change results
@@ -26,10 +26,16 @@ def _nearest(values: Values) -> tuple[str, list[str]]:
 
 def _of_the_run(values: Values) -> Values:
     """The values that decide what a recorded seed shares with the others."""
-    return {key: value for key, value in values.items() if key.split(".")[0] not in NOT_OF_THE_RUN and key != SEED}
+    return {
+        key: value
+        for key, value in values.items()
+        if key.split(".")[0] not in NOT_OF_THE_RUN and key != SEED
+    }
 
 
-def _commands(name: str, preset: str, differs: list[str], seed: int, stages: list[str]) -> list[str]:
+def _commands(
+    name: str, preset: str, differs: list[str], seed: int, stages: list[str]
+) -> list[str]:
     edits = [f"{SEED}={seed}"] if seed != preset_values(preset).get(SEED) else []
     for line in differs:
         key, _, change = line.partition(": ")
@@ -43,7 +49,9 @@ def without_stale(run: Run, folder: str | Path) -> tuple[Run, list[str]]:
     """The run with only what was made with these parameters, and a line for each stage or file left out."""
     stages, files = stale(folder, run.params)
     reasons = {
-        name: f"{stage}: {stages[stage]}; dvc repro {stage}" if stage in stages else f"{files[path]}; dvc repro {stage}"
+        name: f"{stage}: {stages[stage]}; dvc repro {stage}"
+        if stage in stages
+        else f"{files[path]}; dvc repro {stage}"
         for name, (path, stage) in FILES.items()
         if name in run.found and (stage in stages or path in files)
     }
@@ -79,9 +87,15 @@ def make_entry(name: str, folder: str | Path = ".") -> tuple[dict[str, Any], dic
     return shared, entry
 
 
-def merged(old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+def merged(
+    old: dict[str, Any] | None, shared: dict[str, Any], entry: dict[str, Any]
+) -> dict[str, Any]:
     """The record with this seed beside the earlier ones. Raises InputError if those have other settings."""
-    seeds = {} if old is None else {key: value for key, value in old["seeds"].items() if key != str(entry["seed"])}
+    seeds = (
+        {}
+        if old is None
+        else {key: value for key, value in old["seeds"].items() if key != str(entry["seed"])}
+    )
     if old is not None and seeds:
         before, after = (_of_the_run(flatten(record["params"])) for record in (old, shared))
         changed = differences(before, after)
@@ -117,9 +131,14 @@ def record_run(name: str) -> list[str]:
     path = Path(RUNS) / f"{name}.json"
     write_json(path, record)
     count = len(shared["differs"])
-    differs = f", {count} {'value differs' if count == 1 else 'values differ'} from it" if count else ""
+    differs = (
+        f", {count} {'value differs' if count == 1 else 'values differ'} from it" if count else ""
+    )
     left_out = [f"left out: {line}" for line in entry["left_out"]]
-    return [*left_out, f"{path}: preset {shared['preset']}{differs}; seeds {', '.join(record['seeds'])}"]
+    return [
+        *left_out,
+        f"{path}: preset {shared['preset']}{differs}; seeds {', '.join(record['seeds'])}",
+    ]
 
 
 def listed() -> list[str]:
@@ -127,7 +146,9 @@ def listed() -> list[str]:
     lines = []
     for name, record in recorded_runs().items():
         last = list(record["seeds"].values())[-1]
-        stages = ", ".join(stage for stage in last.get("metrics", {}) if not stage.endswith("_time"))
+        stages = ", ".join(
+            stage for stage in last.get("metrics", {}) if not stage.endswith("_time")
+        )
         seeds = ", ".join(record["seeds"])
         lines.append(f"{name}: preset {record['preset']}, seeds {seeds}, {last['date']}: {stages}")
     return lines or ["nothing is recorded; dvc repro, then tinylm record NAME"]

@@ -11,8 +11,8 @@ from tinylm.host.command import CommandFailed
 from tinylm.presets.write import Values, flatten
 from tinylm.studies.study_plan import SECTIONS, Runs, Study, workspace_problems
 from tinylm.sweep import plan
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 NOT_FINITE = "not finite"  # in the line of a training that failed for its loss, gradients or weights: an answer too
 
@@ -53,7 +53,11 @@ def planned(
     here, runs = flatten(params), {}
     for seed in seeds:
         for setting in study.settings:
-            own = {key: value for key, value in study.values(setting).items() if key.partition(".")[0] in SECTIONS}
+            own = {
+                key: value
+                for key, value in study.values(setting).items()
+                if key.partition(".")[0] in SECTIONS
+            }
             own |= {"train.seed": seed} | ({} if threads is None else {"runtime.threads": threads})
             own |= {"embedding.seed": seed} if own["embedding.source"] == "random" else {}
             runs[setting, seed] = {key: value for key, value in own.items() if value != here[key]}
@@ -69,7 +73,9 @@ def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
     if state["state"] != plan.DONE:
         if NOT_FINITE in state["why"]:
             return {"diverged": 1, "error": state["why"]}
-        raise CommandFailed(f"run {number} ({sweep.label(number)}): {state['why']}; the same command tries it again")
+        raise CommandFailed(
+            f"run {number} ({sweep.label(number)}): {state['why']}; the same command tries it again"
+        )
     known = sweep.figures(number)
     trained = known["train"]
     epochs = trained.get("by_epoch") or [{}]
@@ -79,7 +85,14 @@ def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
         "epoch_train_loss": epochs[0].get("train_loss"),
         **{
             key: trained[key]
-            for key in ("held_out_perplexity", "train_loss", "updates", "tokens", "epochs", "parameters")
+            for key in (
+                "held_out_perplexity",
+                "train_loss",
+                "updates",
+                "tokens",
+                "epochs",
+                "parameters",
+            )
         },
         **({"conditions": known["conditions"]} if "conditions" in known else {}),
     }

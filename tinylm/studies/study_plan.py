@@ -15,14 +15,22 @@ from tinylm.compare.provenance import revision
 from tinylm.compare.statistics import NO_CLAIM, claimed, holm, seed_error, shared_seeds
 from tinylm.host.runtime import conditions
 from tinylm.presets.write import flatten, names, preset_values
-from tinylm.reporting.figures import Figures
-from tinylm.reporting.library import STUDIES, published, recorded_studies
+from tinylm.report.figures import Figures
+from tinylm.report.library import STUDIES, published, recorded_studies
 
 FILE = Path(__file__).with_name("studies.yaml")
 NEEDED = ("preset", "question", "seeds")
 ALLOWED = (*NEEDED, "system", "answer", "set", "vary", "settings")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
-FIGURES = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates", "tokens", "diverged")
+FIGURES = (
+    "held_out_loss",
+    "held_out_perplexity",
+    "train_loss",
+    "epoch_train_loss",
+    "updates",
+    "tokens",
+    "diverged",
+)
 
 Values = dict[str, Any]  # "section.key" -> value
 Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> figures of the run
@@ -66,9 +74,13 @@ def _study(name: str, row: Any, source: str) -> Study:
         raise problem(f"{row!r}; allowed: a mapping")
     for key in (*NEEDED, *row):
         if key not in row or key not in ALLOWED:
-            raise problem(f"{key} is {'missing' if key not in row else 'unknown'}; allowed: {', '.join(ALLOWED)}")
+            raise problem(
+                f"{key} is {'missing' if key not in row else 'unknown'}; allowed: {', '.join(ALLOWED)}"
+            )
     if ("vary" in row) == ("settings" in row) or len(row.get("vary", [0])) != 1:
-        raise problem("allowed: either vary, one key with its values, or settings, a mapping of names to values")
+        raise problem(
+            "allowed: either vary, one key with its values, or settings, a mapping of names to values"
+        )
     if row["preset"] not in names():
         raise problem(f"preset {row['preset']!r}; allowed: {' | '.join(names())}")
     study = Study(
@@ -107,7 +119,11 @@ def workspace_problems(study: Study, params: dict[str, Any]) -> list[str]:
     free |= {"data.train_stories", "data.evaluation_stories", "data.repair_quotes"}
     mine, wanted = flatten(params), preset_values(study.preset)
     keys = [key for key in wanted if key.startswith(("data.", "vocab.")) and key not in free]
-    return [f"{key} = {mine.get(key)}, wanted {wanted[key]}" for key in keys if mine.get(key) != wanted[key]]
+    return [
+        f"{key} = {mine.get(key)}, wanted {wanted[key]}"
+        for key in keys
+        if mine.get(key) != wanted[key]
+    ]
 
 
 def listed() -> str:
@@ -126,12 +142,17 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for setting, by_seed in runs.items():
         columns = {
-            name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)] for name in FIGURES
+            name: [run[name] for run in by_seed.values() if isinstance(run.get(name), int | float)]
+            for name in FIGURES
         }
         rows[setting] = {
             "values": study.settings[setting],
             "mean": {name: statistics.fmean(column) for name, column in columns.items() if column},
-            "spread": {name: statistics.stdev(column) for name, column in columns.items() if len(column) > 1},
+            "spread": {
+                name: statistics.stdev(column)
+                for name, column in columns.items()
+                if len(column) > 1
+            },
             "runs": by_seed,
         }
     for setting, found in beside_the_first(rows).items():
@@ -142,8 +163,16 @@ def summed_up(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
 def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, dict[str, Any]]:
     """Write docs/studies/NAME.json; returns the file and its content."""
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed}, key=int)
-    measured = [run["conditions"] for by_seed in runs.values() for run in by_seed.values() if "conditions" in run]
-    before, threads = recorded_studies().get(study.name, {}), load_params()["runtime"]["threads"]  # if DVC had them all
+    measured = [
+        run["conditions"]
+        for by_seed in runs.values()
+        for run in by_seed.values()
+        if "conditions" in run
+    ]
+    before, threads = (
+        recorded_studies().get(study.name, {}),
+        load_params()["runtime"]["threads"],
+    )  # if DVC had them all
     record = {
         "name": study.name,
         "question": study.question,
@@ -159,7 +188,9 @@ def write_record(study: Study, data: dict[str, Any], runs: Runs) -> tuple[Path, 
         ],
         "date": time.strftime("%Y-%m-%d"),
         "revision": revision(),
-        "conditions": measured[0] if measured else before.get("conditions") or conditions(None, threads),
+        "conditions": measured[0]
+        if measured
+        else before.get("conditions") or conditions(None, threads),
         "data": data,
         "settings": summed_up(study, runs),
     }
@@ -172,7 +203,9 @@ def recorded(study: Study) -> dict[str, Any]:
     """What docs/studies has on a study. Raises InputError if it was not run."""
     known = recorded_studies()
     if study.name not in known:
-        raise InputError(f"study {study.name} is not in {STUDIES}; allowed: {' | '.join(known) or 'none yet'}")
+        raise InputError(
+            f"study {study.name} is not in {STUDIES}; allowed: {' | '.join(known) or 'none yet'}"
+        )
     return known[study.name]
 
 
@@ -185,7 +218,11 @@ def _cell(row: dict[str, Any], name: str, form: str) -> str:
 
 def _losses(row: dict[str, Any]) -> dict[int, float]:
     """Held-out loss by seed, of the runs that have one."""
-    return {int(seed): run["held_out_loss"] for seed, run in row["runs"].items() if "held_out_loss" in run}
+    return {
+        int(seed): run["held_out_loss"]
+        for seed, run in row["runs"].items()
+        if "held_out_loss" in run
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,11 +249,15 @@ def beside_the_first(settings: dict[str, dict[str, Any]]) -> dict[str, Beside]:
     for name in others:
         if one and (other := _losses(settings[name])):
             shared = shared_seeds(one, other)
-            means = [statistics.fmean(side[seed] for seed in shared or side) for side in (one, other)]
+            means = [
+                statistics.fmean(side[seed] for seed in shared or side) for side in (one, other)
+            ]
             apart[name] = means[1] - means[0], len(shared or other), bool(shared)
             if (by_seeds := seed_error(one, other)) is not None:
                 known[name] = by_seeds
-    corrected = dict(zip(known, holm([by.p(apart[name][0]) for name, by in known.items()]), strict=True))
+    corrected = dict(
+        zip(known, holm([by.p(apart[name][0]) for name, by in known.items()]), strict=True)
+    )
     return {
         name: Beside(
             difference,
@@ -255,11 +296,16 @@ def table(settings: dict[str, dict[str, Any]]) -> str:
             _cell(row, "train_loss", ".4f"),
             f"{row['mean'].get('updates', 0):,.0f}",
             f"{row['mean'].get('tokens', 0):,.0f}",
-            "diverged" if row["mean"].get("diverged") else beside[name].says if name in beside else "",
+            "diverged"
+            if row["mean"].get("diverged")
+            else beside[name].says
+            if name in beside
+            else "",
         ]
         for name, row in settings.items()
     ]
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows]
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        for row in [heads, *rows]
     )

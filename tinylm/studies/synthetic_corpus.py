@@ -19,15 +19,28 @@ import numpy as np
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
+from tinylm.download.in_order import map_in_order
+from tinylm.download.readers import END_OF_TEXT
 from tinylm.host.runtime import Progress
 from tinylm.host.workers import cores
-from tinylm.text.corpus.readers import END_OF_TEXT
-from tinylm.text.in_order import map_in_order
 
 TRAIN_STORIES, VALIDATION_STORIES = 2_119_719, 21_990  # of TinyStories
 VOCABULARY = 48_000
 RANKS = (1, 2, 5, 10, 50, 100, 500, 1000, 2000, 5000, 9000, VOCABULARY)
-SHARES = (0.060, 0.046, 0.0246, 0.0105, 0.0033, 0.0018, 2.2e-4, 7.7e-5, 2.9e-5, 2e-6, 2.2e-7, 5e-10)  # of running words
+SHARES = (
+    0.060,
+    0.046,
+    0.0246,
+    0.0105,
+    0.0033,
+    0.0018,
+    2.2e-4,
+    7.7e-5,
+    2.9e-5,
+    2e-6,
+    2.2e-7,
+    5e-10,
+)  # of running words
 MEDIAN_WORDS, SPREAD = 153, 0.42  # words per story
 SENTENCE_WORDS = 9
 DIALOGUE, EXCLAMATION, COMMA, PARAGRAPH = 0.12, 0.1, 0.053, 0.1  # of sentences; commas: of words
@@ -60,7 +73,11 @@ class Block:
 def made_up_words(count: int) -> list[str]:
     """The function words, then words of two syllables and more, shortest first."""
     syllables = [consonant + vowel for vowel in VOWELS for consonant in CONSONANTS]
-    longer = ("".join(parts) for length in itertools.count(2) for parts in itertools.product(syllables, repeat=length))
+    longer = (
+        "".join(parts)
+        for length in itertools.count(2)
+        for parts in itertools.product(syllables, repeat=length)
+    )
     ended = (word + ending for word, ending in zip(longer, itertools.cycle(ENDINGS)))
     return list(itertools.islice(itertools.chain(FUNCTION_WORDS, ended), count))
 
@@ -91,7 +108,11 @@ def _places(rng: np.random.Generator, ends: np.ndarray) -> np.ndarray:
     quoted = rng.random(sentences) < DIALOGUE
     tail_of = np.where(rng.random(sentences) < EXCLAMATION, 3, 2)
     tail_of = np.where(rng.random(sentences) < PARAGRAPH, 6, tail_of)
-    tail_of = np.where(quoted, np.array([QUOTED_TAILS.get(tail, tail) for tail in range(len(TAILS))])[tail_of], tail_of)
+    tail_of = np.where(
+        quoted,
+        np.array([QUOTED_TAILS.get(tail, tail) for tail in range(len(TAILS))])[tail_of],
+        tail_of,
+    )
     tails = np.where(rng.random(total) < COMMA, 1, 0)
     tails = np.where(stops, tail_of[sentence], tails)
     heads = np.where(starts, 1 + quoted[sentence], 0)
@@ -122,7 +143,9 @@ def block_of_stories(block: Block) -> bytes:
     """The stories of a block, each followed by a line `<|endoftext|>`."""
     rng = np.random.default_rng([block.seed, block.split, block.first])
     forms = _forms()
-    lengths = np.maximum(rng.lognormal(np.log(MEDIAN_WORDS), SPREAD, block.last - block.first).astype(np.int64), 3)
+    lengths = np.maximum(
+        rng.lognormal(np.log(MEDIAN_WORDS), SPREAD, block.last - block.first).astype(np.int64), 3
+    )
     borders = np.cumsum(lengths)
     ends = np.zeros(int(borders[-1]), dtype=bool)
     ends[borders - 1] = True
@@ -133,10 +156,14 @@ def block_of_stories(block: Block) -> bytes:
         for place in np.flatnonzero(rng.random(len(ends)) < block.new_words).tolist():
             old = parts[place]
             parts[place] = old.replace(old.strip('", .!\n'), _new_word(first + place), 1)
-    stories = ("".join(parts[start:end]) for start, end in itertools.pairwise([0, *borders.tolist()]))
+    stories = (
+        "".join(parts[start:end]) for start, end in itertools.pairwise([0, *borders.tolist()])
+    )
     draws = rng.random(len(lengths)).tolist()
     mark = f"\n{END_OF_TEXT.decode()}\n"
-    return "".join(_with_quotes(text.strip(), draw) + mark for text, draw in zip(stories, draws, strict=True)).encode()
+    return "".join(
+        _with_quotes(text.strip(), draw) + mark for text, draw in zip(stories, draws, strict=True)
+    ).encode()
 
 
 def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[Block]:
@@ -145,7 +172,13 @@ def _blocks(seed: int, split: int, stories: int, new_words: float) -> Iterator[B
 
 
 def write_corpus(
-    folder: str | Path, train: int, validation: int, new_words: float, seed: int, workers: int, every_s: float = 5.0
+    folder: str | Path,
+    train: int,
+    validation: int,
+    new_words: float,
+    seed: int,
+    workers: int,
+    every_s: float = 5.0,
 ) -> dict[str, int]:
     """Write train.txt and validation.txt, in the layout of TinyStories; returns the bytes of each."""
     sizes = {}
@@ -161,7 +194,9 @@ def write_corpus(
     return sizes
 
 
-def write_checked(folder: str, stories: int | None, new_words: float, seed: int, workers: int | None) -> dict[str, int]:
+def write_checked(
+    folder: str, stories: int | None, new_words: float, seed: int, workers: int | None
+) -> dict[str, int]:
     """`write_corpus` with validation in TinyStories' proportion. InputError for bad values or if a corpus exists."""
     train = TRAIN_STORIES if stories is None else stories
     validation = max(1, train * VALIDATION_STORIES // TRAIN_STORIES)
@@ -172,8 +207,12 @@ def write_checked(folder: str, stories: int | None, new_words: float, seed: int,
     if not 0 <= new_words <= 1:
         raise InputError(f"--new-words {new_words:g}; allowed: a share from 0 to 1")
     if not folder or (os.path.lexists(folder) and not os.path.isdir(folder)):
-        raise InputError(f"{folder!r}: no folder; allowed: the name of a folder or of one to be made")
+        raise InputError(
+            f"{folder!r}: no folder; allowed: the name of a folder or of one to be made"
+        )
     for path in (f"{folder}/{name}.txt" for name in ("train", "validation")):
         if os.path.lexists(path):
-            raise InputError(f"{path} is there already; allowed: a folder without it, so that no corpus is lost")
+            raise InputError(
+                f"{path} is there already; allowed: a folder without it, so that no corpus is lost"
+            )
     return write_corpus(folder, train, validation, new_words, seed, processes)

@@ -19,14 +19,22 @@ from tinylm.sweep.recording import expanded, freeze, git
 def seeds_of(text: str | None) -> list[int]:
     """The seeds of `--seeds 1,2,3`; [] without any. Raises InputError."""
     words = text.split(",") if text is not None else []
-    if not all(word.strip().isdecimal() for word in words) or len({int(word) for word in words}) != len(words):
-        raise InputError(f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3")
+    if not all(word.strip().isdecimal() for word in words) or len(
+        {int(word) for word in words}
+    ) != len(words):
+        raise InputError(
+            f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3"
+        )
     return [int(word) for word in words]
 
 
 def targets_of(stage: str, workers: int, on: str) -> list[str]:
     """The stages that `--to STAGE` stands for: itself, or one for each of `seeds.more`. Raises InputError."""
-    stages = {name: how for name, how in load_params(PIPELINE)["stages"].items() if name not in ("download", "vocab")}
+    stages = {
+        name: how
+        for name, how in load_params(PIPELINE)["stages"].items()
+        if name not in ("download", "vocab")
+    }
     if stage not in stages:
         raise InputError(f"--to {stage}; allowed: {' | '.join(stages)}")
     if stage in plan.TIMED and (workers > 1 or on != "local"):
@@ -39,7 +47,9 @@ def targets_of(stage: str, workers: int, on: str) -> list[str]:
     section, _, key = str(over[0]).strip("${}").partition(".")
     more = load_params()[section][key]
     if not more:
-        raise InputError(f"--to {stage} is for the seeds of {section}.{key}, and there are none; allowed: such as [2]")
+        raise InputError(
+            f"--to {stage} is for the seeds of {section}.{key}, and there are none; allowed: such as [2]"
+        )
     return [f"{stage}@{member}" for member in more]
 
 
@@ -72,7 +82,11 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
     minutes = more.pop("time", "60")
     if not minutes.isdecimal():
         raise InputError(f"--slurm time={minutes}; allowed: whole minutes")
-    return {"cpus_per_task": threads, "timeout_min": int(minutes), "slurm_additional_parameters": more}
+    return {
+        "cpus_per_task": threads,
+        "timeout_min": int(minutes),
+        "slurm_additional_parameters": more,
+    }
 
 
 def begin(
@@ -86,7 +100,9 @@ def begin(
 ) -> Sweep:
     """Write a new sweep into its folder. Raises InputError, and writes nothing, if none of its runs could begin."""
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
-        raise InputError(f"{Path.cwd()}: not the folder of a git repository, whose root a sweep needs; cd there")
+        raise InputError(
+            f"{Path.cwd()}: not the folder of a git repository, whose root a sweep needs; cd there"
+        )
     base, runs = Path(PARAMS_FILE).read_text(encoding="utf-8"), [run for run, _ in planned]
     _check_number(len(runs))
     problems = {str(n): said for n, run in enumerate(runs, 1) if (said := plan.problem(base, run))}
@@ -101,10 +117,14 @@ def begin(
         rule = [min(run.get("train.validate_every", every) for run in runs), factor]
         trials = halving.trials(folder, len(runs), *rule)
     if memory_gib is None and on == "local":
-        memory_gib = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 / workers, 1)
+        memory_gib = round(
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 / workers, 1
+        )
     baseline, commit = freeze(chosen, folder.absolute() / "index")
     targets = [target for _, target in planned]
-    sweep = Sweep(chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials, timed)
+    sweep = Sweep(
+        chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials, timed
+    )
     for number, said in problems.items():
         sweep.end(int(number), state=plan.FAILED, why=said)
         print(f"run {number} ({sweep.label(int(number))}): {said}", flush=True)

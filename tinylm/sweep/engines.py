@@ -26,7 +26,10 @@ from tinylm.sweep.recording import make_slot
 LOOK_S, LOOK_SLURM_S = 0.25, 2.0  # between two looks at what has ended
 GRACE_S = 60.0  # for the stages to write their snapshots after Ctrl-C
 LAST_S = 600.0  # at most between the signals that end a job of the cluster
-SLOW, SLOW_S = 3.0, 30.0  # a run is said to be slow that takes so many times as long as the others, and so much longer
+SLOW, SLOW_S = (
+    3.0,
+    30.0,
+)  # a run is said to be slow that takes so many times as long as the others, and so much longer
 MOST_TIMEOUTS = 1000  # of a job, before submitit gives it up
 DEATHS = 3  # of workers in a row before any run ends
 
@@ -48,9 +51,17 @@ class _Watch:
             self.left.remove(number)
             self.times.append(state.get("seconds", 0.0))
             loss = state.get("held_out")
-            what = f", held-out loss {loss:.4f}" if loss is not None else f": {state['why']}" if "why" in state else ""
+            what = (
+                f", held-out loss {loss:.4f}"
+                if loss is not None
+                else f": {state['why']}"
+                if "why" in state
+                else ""
+            )
             took = f" in {state['seconds']:.1f} s" if "seconds" in state else ""
-            self.progress.write(f"run {number} ({self.sweep.label(number)}) {state['state']}{took}{what}")
+            self.progress.write(
+                f"run {number} ({self.sweep.label(number)}) {state['state']}{took}{what}"
+            )
             self.progress.advance(1)
         return bool(ended)
 
@@ -76,11 +87,15 @@ def _watch(sweep: Sweep, every_s: float) -> Iterator[_Watch]:
         yield _Watch(sweep, progress)
 
 
-def _start(sweep: Sweep, slot: Path, numbers: list[int], log: IO[Any] | None) -> "subprocess.Popen[bytes]":
+def _start(
+    sweep: Sweep, slot: Path, numbers: list[int], log: IO[Any] | None
+) -> "subprocess.Popen[bytes]":
     make_slot(sweep, slot)
     words = [sys.executable, "-m", "tinylm.sweep.worker", sweep.name, *map(str, numbers)]
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSAFEPATH")}
-    return subprocess.Popen(words, cwd=slot, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return subprocess.Popen(
+        words, cwd=slot, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+    )
 
 
 class _Local:
@@ -117,18 +132,24 @@ class _Local:
 
     def _died(self, n: int, code: int, watch: _Watch) -> None:
         how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
-        lines = Path(f"{self.slots[n]}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (
+            Path(f"{self.slots[n]}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        )
         said = next((line for line in reversed(lines) if line.startswith("error: ")), "")
         watch.progress.write(
             f"worker {n + 1} {how}{said and ': ' + said.removeprefix('error: ')}; another takes its place"
         )
         self.deaths += 1
         if code > 0 and self.deaths >= DEATHS:
-            raise CommandFailed(f"{DEATHS} workers ended before a run did: {said.removeprefix('error: ') or how}")
+            raise CommandFailed(
+                f"{DEATHS} workers ended before a run did: {said.removeprefix('error: ') or how}"
+            )
 
     def end(self) -> None:
         """Ask the workers to end: their stages write snapshots; kill those that take too long."""
-        alive = [process for process in self.running if process is not None and process.poll() is None]
+        alive = [
+            process for process in self.running if process is not None and process.poll() is None
+        ]
         for process in alive:
             process.terminate()
         deadline = time.monotonic() + GRACE_S
@@ -157,7 +178,9 @@ def run_local(sweep: Sweep, workers: int, every_s: float) -> None:
         except (KeyboardInterrupt, Interrupted) as error:
             local.end()
             number = error.number if isinstance(error, Interrupted) else signal.SIGINT
-            raise Interrupted(number, f"{plan.summary(sweep)}; tinylm sweep --resume {sweep.name} goes on") from None
+            raise Interrupted(
+                number, f"{plan.summary(sweep)}; tinylm sweep --resume {sweep.name} goes on"
+            ) from None
         finally:
             local.end()
 
@@ -179,7 +202,9 @@ class Task:
                     self.process = _start(sweep, slot, [number], None)
                     code = self.process.wait()
                     break
-        if code == 128 + signal.SIGTERM:  # SLURM is about to end the job, and to queue it again if it was preempted
+        if (
+            code == 128 + signal.SIGTERM
+        ):  # SLURM is about to end the job, and to queue it again if it was preempted
             time.sleep(LAST_S)
         if not sweep.state(number):
             raise CommandFailed(f"run {number} has not ended (exit code {code})")
@@ -190,7 +215,9 @@ class Task:
 
         if self.process is not None:
             self.process.terminate()
-            with contextlib.suppress(ChildProcessError):  # wait() takes a lock that the call interrupted here holds
+            with contextlib.suppress(
+                ChildProcessError
+            ):  # wait() takes a lock that the call interrupted here holds
                 os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         return submitit.helpers.DelayedSubmission(Task(self.folder), number)
 
@@ -204,7 +231,9 @@ def _queued(jobs: dict[str, str]) -> dict[str, str]:
     return {run: states[job] for run, job in jobs.items() if job in states}
 
 
-def _submit(sweep: Sweep, numbers: list[int], workers: int, options: dict[str, Any]) -> dict[str, str]:
+def _submit(
+    sweep: Sweep, numbers: list[int], workers: int, options: dict[str, Any]
+) -> dict[str, str]:
     try:
         import submitit
     except ModuleNotFoundError:
@@ -214,7 +243,9 @@ def _submit(sweep: Sweep, numbers: list[int], workers: int, options: dict[str, A
             folder=sweep.folder / "slurm", cluster="slurm", slurm_max_num_timeout=MOST_TIMEOUTS
         )
         memory = {"mem_gb": sweep.memory_gib} if sweep.memory_gib else {}
-        executor.update_parameters(name=sweep.name, slurm_array_parallelism=workers, **memory, **options)
+        executor.update_parameters(
+            name=sweep.name, slurm_array_parallelism=workers, **memory, **options
+        )
         jobs = executor.map_array(Task(str(sweep.folder)), numbers)
     except (
         RuntimeError,
@@ -243,7 +274,9 @@ def run_slurm(sweep: Sweep, workers: int, every_s: float, options: dict[str, Any
                 queued = _queued(jobs)
                 watch.look()
                 absent = {number for number in watch.left if str(number) not in queued}
-                for number in absent & gone:  # twice: a shared folder may be slow to show how the run ended
+                for number in (
+                    absent & gone
+                ):  # twice: a shared folder may be slow to show how the run ended
                     sweep.end(number, state=plan.FAILED, why=_why(sweep, jobs[str(number)]))
                 gone = absent
                 watch.name_slow()

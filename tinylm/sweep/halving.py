@@ -24,7 +24,9 @@ def _study(folder: Path, first: int, factor: int) -> Any:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
-    return optuna.create_study(storage=storage, pruner=pruner, study_name=SETTINGS, load_if_exists=True)
+    return optuna.create_study(
+        storage=storage, pruner=pruner, study_name=SETTINGS, load_if_exists=True
+    )
 
 
 def trials(folder: Path, runs: int, first: int, factor: int) -> list[int]:

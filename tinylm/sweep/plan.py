@@ -24,8 +24,17 @@ from tinylm.presets.write import Values, flatten, merge
 
 FOLDER = Path("runs/sweeps")
 DONE, FAILED, STOPPED, RUNNING, WAITING = "done", "failed", "stopped", "running", "waiting"
-SHARED = ("vocab", ("data", "vocab", "embedding"))  # the last stage that runs share, and the sections that decide it
-TIMED = ("beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "report")  # stages whose times others would disturb
+SHARED = (
+    "vocab",
+    ("data", "vocab", "embedding"),
+)  # the last stage that runs share, and the sections that decide it
+TIMED = (
+    "beam_bench",
+    "kv_bench",
+    "accum_sweep",
+    "ckpt_bench",
+    "report",
+)  # stages whose times others would disturb
 MOST = 9999  # runs of a sweep
 SHOWN = 40  # runs that are listed when a sweep has ended
 _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,60}")
@@ -43,7 +52,9 @@ class Sweep:
     runs: list[Values]
     refused: dict[str, str]  # number of a run whose values are not allowed -> why
     memory_gib: float | None = None  # of a run
-    halving: list[int] | None = None  # updates until a run can be stopped, and the factor; None: all go to their end
+    halving: list[int] | None = (
+        None  # updates until a run can be stopped, and the factor; None: all go to their end
+    )
     trials: list[int] = dataclasses.field(default_factory=list)  # each run's in Optuna's journal
     timed: bool = False  # a run's stages really run, in one piece: its times are wanted
 
@@ -99,7 +110,9 @@ class Sweep:
 def _root() -> Path:
     """The pipeline's folder; a worker is in a folder of the sweep below it."""
     here = Path.cwd()
-    return next((above.parents[1] for above in here.parents if above.parts[-2:] == FOLDER.parts), here)
+    return next(
+        (above.parents[1] for above in here.parents if above.parts[-2:] == FOLDER.parts), here
+    )
 
 
 def _read(path: Path) -> State:
@@ -115,7 +128,9 @@ def open_sweep(name: str | None) -> Sweep:
     if not found or name not in (None, *names):
         begin = "begin one with tinylm sweep -S KEY=VALUE,VALUE"
         raise InputError(
-            f"{FOLDER}: no sweep {name}; allowed: {' | '.join(names)}" if names else f"no sweep yet; {begin}"
+            f"{FOLDER}: no sweep {name}; allowed: {' | '.join(names)}"
+            if names
+            else f"no sweep yet; {begin}"
         )
     return Sweep(**read_json(found[names.index(name) if name else -1].parent / "sweep.json"))
 
@@ -123,11 +138,15 @@ def open_sweep(name: str | None) -> Sweep:
 def new_name(wanted: str | None) -> str:
     """The name of a new sweep: as wanted, or sweep-1, sweep-2 and so on. Raises InputError."""
     if wanted is None:
-        return next(name for n in itertools.count(1) if not (FOLDER / (name := f"sweep-{n}")).exists())
+        return next(
+            name for n in itertools.count(1) if not (FOLDER / (name := f"sweep-{n}")).exists()
+        )
     if not _NAME.fullmatch(wanted):
         raise InputError(f"--name {wanted}; allowed: letters, digits, - and _, at most 61")
     if (FOLDER / wanted).exists():
-        raise InputError(f"--name {wanted}: {FOLDER / wanted} is there; --resume {wanted} goes on with it")
+        raise InputError(
+            f"--name {wanted}: {FOLDER / wanted} is there; --resume {wanted} goes on with it"
+        )
     return wanted
 
 
@@ -151,7 +170,11 @@ def problem(base: str, values: Values) -> str:
     """Why a run of these values cannot begin, in one line; "" if it can."""
     params = parse_yaml(params_text(base, values), PARAMS_FILE)
     read, findings = read_sections(params)
-    said = [finding.problem for finding in [*findings, *check_rules(read, vocab_limit(read))] if finding.problem]
+    said = [
+        finding.problem
+        for finding in [*findings, *check_rules(read, vocab_limit(read))]
+        if finding.problem
+    ]
     return f"{said[0]}{f' (and {len(said) - 1} more)' if said[1:] else ''}" if said else ""
 
 
@@ -175,7 +198,9 @@ def _cells(sweep: Sweep, number: int) -> list[str]:
     state, progress = sweep.state(number), sweep.progress(number)
     loss = state.get("held_out", progress.get("held_out"))
     seconds = state.get("seconds")
-    why = state.get("why", "" if not progress.get("update") or state else f"update {progress['update']:,}")
+    why = state.get(
+        "why", "" if not progress.get("update") or state else f"update {progress['update']:,}"
+    )
     shown = "-" if loss is None else f"{loss:.4f}"
     return [
         str(number),
@@ -189,7 +214,10 @@ def _cells(sweep: Sweep, number: int) -> list[str]:
 
 def table(sweep: Sweep, numbers: Sequence[int]) -> str:
     """The runs in aligned columns: values, state, held-out loss in nats per token, time, and why one failed."""
-    rows = [["run", "values", "state", "held-out loss", "time", ""], *(_cells(sweep, number) for number in numbers)]
+    rows = [
+        ["run", "values", "state", "held-out loss", "time", ""],
+        *(_cells(sweep, number) for number in numbers),
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
@@ -198,10 +226,16 @@ def summary(sweep: Sweep, workers: int = 1) -> str:
     """How many runs are in which state, and about how long the rest takes so many workers."""
     states = [now(sweep, number) for number in sweep.numbers]
     counts = [
-        f"{states.count(state)} {state}" for state in (DONE, STOPPED, FAILED, RUNNING, WAITING) if state in states
+        f"{states.count(state)} {state}"
+        for state in (DONE, STOPPED, FAILED, RUNNING, WAITING)
+        if state in states
     ]
     ended = [sweep.state(number).get("seconds") for number in sweep.numbers]
     times = [seconds for seconds in ended if seconds]
     left = states.count(RUNNING) + states.count(WAITING)
-    time_left = f", about {duration(statistics.fmean(times) * left / workers)} left" if left and times else ""
+    time_left = (
+        f", about {duration(statistics.fmean(times) * left / workers)} left"
+        if left and times
+        else ""
+    )
     return f"{sweep.name}: {', '.join(counts)} of {len(states)} runs{time_left}"

@@ -29,7 +29,9 @@ _RECORDED = ("metrics", "plots", PARAMS_FILE, "dvc.lock")
 def git(*words: str, index: Path | None = None) -> str:
     """What git prints; CommandFailed with git's own line if it fails. index: the index file, if not the folder's."""
     where = {**os.environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
-    done = subprocess.run(["git", *words], env=where, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(
+        ["git", *words], env=where, capture_output=True, text=True, encoding="utf-8"
+    )
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["failed"]
         raise CommandFailed(f"git: {said[-1]}")
@@ -59,7 +61,9 @@ def expanded(overrides: list[str]) -> dict[str, list[Any]]:
             values = [each.value() for each in to_hydra_overrides(one)]
         except (HydraException, DvcException) as error:
             said = str(error).strip().splitlines()[0]
-            raise InputError(f"-S {text}: {said}; allowed: KEY=VALUE,VALUE as in dvc exp run -S") from None
+            raise InputError(
+                f"-S {text}: {said}; allowed: KEY=VALUE,VALUE as in dvc exp run -S"
+            ) from None
         if override.type.name != "CHANGE" or override.key_or_group in axes:
             raise InputError(f"-S {text}; allowed: KEY=VALUE,VALUE, each key once")
         axes[override.key_or_group] = values
@@ -71,7 +75,9 @@ def freeze(name: str, index: Path) -> tuple[str, str]:
     baseline = git("rev-parse", "HEAD")
     git("read-tree", baseline, index=index)
     git("add", "-u", index=index)
-    commit = git("commit-tree", git("write-tree", index=index), "-p", baseline, "-m", f"tinylm sweep {name}")
+    commit = git(
+        "commit-tree", git("write-tree", index=index), "-p", baseline, "-m", f"tinylm sweep {name}"
+    )
     git("update-ref", f"{REFS}/{name}", commit)
     discard(index)
     return baseline, commit
@@ -104,7 +110,9 @@ def _only_once() -> None:
 
     parse, for_update, dump = dvc_yaml.parse_yaml, dvc_yaml.parse_yaml_for_update, dvc_yaml._dump
     parsed = functools.lru_cache(maxsize=64)(parse)
-    written: dict[str, Any] = {}  # the newest text: its data, which only the next change of the file reads
+    written: dict[
+        str, Any
+    ] = {}  # the newest text: its data, which only the next change of the file reads
 
     def dumped(data: Any, stream: TextIO) -> None:
         whole = io.StringIO()
@@ -114,7 +122,9 @@ def _only_once() -> None:
         written[whole.getvalue()] = data
 
     dvc_yaml.parse_yaml = lambda text, path, typ="safe": copy.deepcopy(parsed(text, path, typ))
-    dvc_yaml.parse_yaml_for_update = lambda text, path: written.pop(text, None) or for_update(text, path)
+    dvc_yaml.parse_yaml_for_update = lambda text, path: (
+        written.pop(text, None) or for_update(text, path)
+    )
     dvc_yaml._dump = dumped
 
     can_hash, known = dvc_cache._can_hash, dict[str, bool]()

@@ -69,7 +69,9 @@ class Worker:
     def refuse_if_stopping(self) -> None:
         """Raise Interrupted if the worker was asked to end."""
         if self.stopping:
-            raise Interrupted(self.stopping, f"{self.sweep.name}: stopped; tinylm sweep --resume goes on")
+            raise Interrupted(
+                self.stopping, f"{self.sweep.name}: stopped; tinylm sweep --resume goes on"
+            )
 
     def run_stage(self, stage: Any) -> None:
         """What DVC calls for `python -m stages.NAME`: fork, and call its main(). Raises CommandFailed or Killed."""
@@ -92,7 +94,9 @@ class Worker:
             )
         if code:
             self.log.seek(since)
-            said = [line for line in self.log if line.startswith("error: ")] or [f"exit code {code}"]
+            said = [line for line in self.log if line.startswith("error: ")] or [
+                f"exit code {code}"
+            ]
             raise CommandFailed(said[0].removeprefix("error: ").strip())
 
     def _stage(self, module: str, arguments: list[str]) -> None:
@@ -158,7 +162,9 @@ class Worker:
         """One run, from where an earlier process left it to its experiment, and how it ended."""
         sweep, run, began = self.sweep, self.sweep.run(number), time.monotonic()
         progress = sweep.progress(number)
-        reached = max((path.stem for path in run.glob("runs/**/[0-9]*.safetensors")), default="")  # its newest snapshot
+        reached = max(
+            (path.stem for path in run.glob("runs/**/[0-9]*.safetensors")), default=""
+        )  # its newest snapshot
         tries = progress.get("tries", 0) + 1 if progress.get("reached") == reached else 1
         write_json(run / "progress.json", progress | {"tries": tries, "reached": reached})
         end: dict[str, Any]
@@ -180,7 +186,11 @@ class Worker:
             end = {"state": plan.FAILED, "why": f"{killed}, {tries} times at the same place"}
         except Exception as error:
             why = sweep.progress(number).get("stopped")
-            end = {"state": plan.STOPPED, "why": why} if why else {"state": plan.FAILED, "why": one_line(error)}
+            end = (
+                {"state": plan.STOPPED, "why": why}
+                if why
+                else {"state": plan.FAILED, "why": one_line(error)}
+            )
         except Interrupted:  # asked to, which is no failure
             write_json(run / "progress.json", sweep.progress(number) | {"tries": 0})
             raise
@@ -205,11 +215,19 @@ class Worker:
     def figures(self) -> dict[str, Any]:
         """Keep the run's figures; the held-out loss and, if it was scored, the perplexity on the evaluation stories."""
         run = self.sweep.run(self.number)
-        known = {name: read_json(paths.figures(name)) for name in ("train", "evaluate") if exists(paths.figures(name))}
-        for timed in run.glob(f"{paths.TIMES}/train/*.json"):  # none if DVC had the model of an earlier run
+        known = {
+            name: read_json(paths.figures(name))
+            for name in ("train", "evaluate")
+            if exists(paths.figures(name))
+        }
+        for timed in run.glob(
+            f"{paths.TIMES}/train/*.json"
+        ):  # none if DVC had the model of an earlier run
             known |= {key: read_json(timed)[key] for key in ("seconds", "conditions")}
         if self.sweep.timed:
-            known["seconds"] += sum(read_json(made)["seconds"] for made in run.glob(f"{paths.TIMES}/vocab/*.json"))
+            known["seconds"] += sum(
+                read_json(made)["seconds"] for made in run.glob(f"{paths.TIMES}/vocab/*.json")
+            )
         write_json(run / "figures.json", known)
         held_out = known.get("train", {}).get("held_out_perplexity")
         loss = math.log(held_out) if held_out else None
@@ -218,7 +236,10 @@ class Worker:
 
 def main() -> None:
     _die_with_parent(signal.SIGTERM)  # so that a stage writes its snapshot
-    for number in (signal.SIGINT, signal.SIGUSR2):  # from the terminal, from SLURM before a time limit: for the parent
+    for number in (
+        signal.SIGINT,
+        signal.SIGUSR2,
+    ):  # from the terminal, from SLURM before a time limit: for the parent
         signal.signal(number, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
     importlib.import_module("stages")  # sets what torch reads when it is imported

@@ -26,8 +26,12 @@ class Hub:
         self.repos: dict[str, list[dict[str, bytes]]] = {}  # name: the files of each commit
         self.private: set[str] = set()
         self.large: dict[str, bytes] = {}  # by SHA-256
-        self.requests: list[tuple[str, str, str | None, bytes]] = []  # method, path, authorization, body
-        self.faults: list[tuple[str, str, int | str]] = []  # method, pattern of the path, status or "stall"
+        self.requests: list[
+            tuple[str, str, str | None, bytes]
+        ] = []  # method, path, authorization, body
+        self.faults: list[
+            tuple[str, str, int | str]
+        ] = []  # method, pattern of the path, status or "stall"
         self.stalled = threading.Event()
         self.released = threading.Event()
         self.url = ""
@@ -37,7 +41,9 @@ class Hub:
         return hashlib.sha1(f"{repo} {len(self.repos[repo])}".encode()).hexdigest()
 
     def asked(self, method: str, pattern: str) -> int:
-        return sum(method == m and re.search(pattern, path) is not None for m, path, _, _ in self.requests)
+        return sum(
+            method == m and re.search(pattern, path) is not None for m, path, _, _ in self.requests
+        )
 
     def make(self, repo: str, files: dict[str, bytes], private: bool = False) -> None:
         """A repository that is there already."""
@@ -52,8 +58,14 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def _answer(self, status: int, value: Any = None, headers: dict[str, str] | None = None) -> None:
-        body = value if isinstance(value, bytes) else json.dumps(value if value is not None else {}).encode()
+    def _answer(
+        self, status: int, value: Any = None, headers: dict[str, str] | None = None
+    ) -> None:
+        body = (
+            value
+            if isinstance(value, bytes)
+            else json.dumps(value if value is not None else {}).encode()
+        )
         self.send_response(status)
         for key, text in ({"Content-Length": str(len(body))} | (headers or {})).items():
             self.send_header(key, text)
@@ -93,7 +105,11 @@ class _Handler(BaseHTTPRequestHandler):
         repo = f"{asked['organization'] or 'me'}/{asked['name']}"
         known = repo in self.hub.repos
         if not known:
-            self.hub.make(repo, {".gitattributes": b"*.safetensors filter=lfs\n"}, asked.get("visibility") == "private")
+            self.hub.make(
+                repo,
+                {".gitattributes": b"*.safetensors filter=lfs\n"},
+                asked.get("visibility") == "private",
+            )
         self._answer(409 if known else 200, {"url": f"{self.hub.url}/{repo}"})
 
     def _info(self, _: bytes, repo: str) -> None:
@@ -102,7 +118,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         rows = [{"rfilename": name} for name in self.hub.repos[repo][-1]]
         private = repo in self.hub.private
-        self._answer(200, {"id": repo, "sha": self.hub.head(repo), "private": private, "siblings": rows})
+        self._answer(
+            200, {"id": repo, "sha": self.hub.head(repo), "private": private, "siblings": rows}
+        )
 
     def _validate(self, body: bytes) -> None:
         front = json.loads(body)["content"].split("---\n")[1]
@@ -118,7 +136,9 @@ class _Handler(BaseHTTPRequestHandler):
             if held is not None:
                 git = hashlib.sha1(f"blob {len(held)}\0".encode() + held).hexdigest()
                 oid = hashlib.sha256(held).hexdigest() if mode == "lfs" else git
-            rows.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid})
+            rows.append(
+                {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+            )
         self._answer(200, {"files": rows})
 
     def _batch(self, body: bytes, _: str) -> None:
@@ -136,7 +156,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200)
 
     def _commit(self, body: bytes, repo: str) -> None:
-        files, lines = dict(self.hub.repos[repo][-1]), [json.loads(line) for line in body.splitlines()]
+        files, lines = (
+            dict(self.hub.repos[repo][-1]),
+            [json.loads(line) for line in body.splitlines()],
+        )
         if lines[0]["value"].get("parentCommit") != self.hub.head(repo):
             self._answer(412, {"error": "A commit has happened since."})
             return
@@ -150,7 +173,9 @@ class _Handler(BaseHTTPRequestHandler):
                 assert line["key"] == "deletedFile"
                 del files[name]
         self.hub.repos[repo].append(files)
-        self._answer(200, {"commitUrl": f"{self.hub.url}/{repo}/commit/x", "commitOid": self.hub.head(repo)})
+        self._answer(
+            200, {"commitUrl": f"{self.hub.url}/{repo}/commit/x", "commitOid": self.hub.head(repo)}
+        )
 
     ROUTES = (
         ("POST", "/api/repos/create", True, _create),
@@ -172,7 +197,9 @@ def hub(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": held}))
     server.daemon_threads = True
     held.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     monkeypatch.setattr(constants, "ENDPOINT", held.url)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)

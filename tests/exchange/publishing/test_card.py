@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from tinylm.exchange.card import write_card
 from tinylm.exchange.publication import Origin, Publication, data_licence
-from tinylm.reporting.sources import Run
+from tinylm.report.sources import Run
 
 PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}
 
@@ -17,11 +17,18 @@ PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}
 @pytest.fixture
 def run(params) -> Run:
     """A run with figures that no other place of the code holds."""
-    splits = {name: {"stories": 1117 + n, "words": 5003, "bytes": 9001} for n, name in enumerate(["train", "held_out"])}
+    splits = {
+        name: {"stories": 1117 + n, "words": 5003, "bytes": 9001}
+        for n, name in enumerate(["train", "held_out"])
+    }
     interval = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
     found = {
         "download": {"source": "storybook", "splits": splits},
-        "vocab": {"size": 4231, "unknown_share": {"evaluation": 0.0123}, "embedding": {"width": 128}},
+        "vocab": {
+            "size": 4231,
+            "unknown_share": {"evaluation": 0.0123},
+            "embedding": {"width": 128},
+        },
         "train": {"parameters": 1234567, "tokens": 2718281, "held_out_perplexity": 6.173},
         "evaluate": {
             "perplexity": 5.813,
@@ -30,9 +37,15 @@ def run(params) -> Run:
             "bits_per_byte": 0.4441,
             "raw_bits_per_byte": 0.512,
             "baselines": {"unigram": {"perplexity": 601.9, "nats_per_token": 6.4}},
-            "samples": {"bleu4": interval, "continuation_perplexity": {"value": 5.5, "low": 5.1, "high": 5.9}},
+            "samples": {
+                "bleu4": interval,
+                "continuation_perplexity": {"value": 5.5, "low": 5.1, "high": 5.9},
+            },
         },
-        "stories": [{"tokens": 1000, "text": "early"}, {"tokens": 2700000, "text": "the *last* | <b>one</b>"}],
+        "stories": [
+            {"tokens": 1000, "text": "early"},
+            {"tokens": 2700000, "text": "the *last* | <b>one</b>"},
+        ],
     }
     return Run(params, found, {})
 
@@ -40,7 +53,16 @@ def run(params) -> Run:
 @pytest.fixture
 def publication(params) -> Publication:
     origin = Origin("0123456789ab", "c0ffee.dir", ())
-    return Publication("me/stories", "transformers", "mit", data_licence(params["data"], None), origin, True, (), ())
+    return Publication(
+        "me/stories",
+        "transformers",
+        "mit",
+        data_licence(params["data"], None),
+        origin,
+        True,
+        (),
+        (),
+    )
 
 
 def parts(card: str) -> tuple[dict, dict[str, str]]:
@@ -89,7 +111,16 @@ def test_figures_and_intervals_are_those_of_the_files(run, publication):
 
 def test_sections_that_a_reader_looks_for(run, publication):
     _, text = parts(write_card(run, publication, PICTURES))
-    wanted = {"How to use it", "Data", "Model", "Training", "Metrics", "Limits", "Where it comes from", "Parameters"}
+    wanted = {
+        "How to use it",
+        "Data",
+        "Model",
+        "Training",
+        "Metrics",
+        "Limits",
+        "Where it comes from",
+        "Parameters",
+    }
     assert wanted <= set(text)
     assert "![Loss from 8 to 1](pictures/loss.png)" in text["Training"]
     assert "mit (tinylm's own licence)" in text["Data"]
@@ -148,7 +179,10 @@ def test_what_no_commit_holds_is_said_and_no_checkout_promised(run, publication,
 def test_what_is_missing_is_said(run, publication):
     del run.found["evaluate"]
     changed = Publication(
-        **(vars(publication) | {"left_out": ("evaluate: data/tokens was another",), "report": False, "licence": None})
+        **(
+            vars(publication)
+            | {"left_out": ("evaluate: data/tokens was another",), "report": False, "licence": None}
+        )
     )
     head, text = parts(write_card(run, changed, PICTURES))
     assert "Not here: evaluate: data/tokens was another." in text["Metrics"]
@@ -158,8 +192,13 @@ def test_what_is_missing_is_said(run, publication):
 
 
 def test_what_generate_lacks_is_said(run, publication):
-    changed = Publication(**(vars(publication) | {"lacks": ("decode.fallback_mass = 0.5: top-k 50 alone",)}))
-    assert "decode.fallback_mass = 0.5: top-k 50 alone" in parts(write_card(run, changed, PICTURES))[1]["Limits"]
+    changed = Publication(
+        **(vars(publication) | {"lacks": ("decode.fallback_mass = 0.5: top-k 50 alone",)})
+    )
+    assert (
+        "decode.fallback_mass = 0.5: top-k 50 alone"
+        in parts(write_card(run, changed, PICTURES))[1]["Limits"]
+    )
 
 
 def test_sense_stands_where_somebody_can_tell(run, publication):
@@ -170,7 +209,11 @@ def test_sense_stands_where_somebody_can_tell(run, publication):
         "possible": {"value": 0.2, "low": 0.1, "high": 0.3},
         "words": {"value": 38.4, "low": 33, "high": 44},
     }
-    run.found["evaluate"]["sense"] = {"protocol": "read", "kinds": {}, "methods": {"decode": own | {"kinds": {}}}}
+    run.found["evaluate"]["sense"] = {
+        "protocol": "read",
+        "kinds": {},
+        "methods": {"decode": own | {"kinds": {}}},
+    }
     _, text = parts(write_card(run, publication, PICTURES))
     assert "38.4 (33.0 to 44.0)" in text["Does it make sense?"]
 
@@ -179,8 +222,17 @@ def test_seeds_and_memorised_stand_where_they_were_measured(run, publication):
     _, text = parts(write_card(run, publication, PICTURES))
     assert not {"Seeds", "Is it memorised?"} & set(text)
     run.found["seeds"] = {"n": 3, "perplexity": {"mean": 5.9, "sd": 0.1234, "difference": 0.5}}
-    side = {"count": 20, "words": 900, "longest_run": {"value": 7.7, "low": 6, "high": 9}, "new": {"3": 0.4}}
-    run.found["evaluate"]["memorised"] = {"continuations": side, "references": side, "protocol": "words"}
+    side = {
+        "count": 20,
+        "words": 900,
+        "longest_run": {"value": 7.7, "low": 6, "high": 9},
+        "new": {"3": 0.4},
+    }
+    run.found["evaluate"]["memorised"] = {
+        "continuations": side,
+        "references": side,
+        "protocol": "words",
+    }
     _, text = parts(write_card(run, publication, PICTURES))
     assert "0.1234" in text["Seeds"]
     assert "7.70 (6.00 to 9.00)" in text["Is it memorised?"]

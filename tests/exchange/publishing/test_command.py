@@ -12,9 +12,9 @@ from tests.support.small import model_settings
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.reporting.current import mark_current
-from tinylm.text.tokens.settings import VocabSettings
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.report.current import mark_current
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import build_tokenizer, count_words
 
 TOKEN = "hf_" + "Secret" * 6
 REPO = "me/stories"
@@ -23,7 +23,9 @@ TEXT = "once upon a time the cat said hello to the dog and the dog sat down near
 
 def _write(folder, name, value):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    (folder / name).write_text(
+        value if isinstance(value, str) else json.dumps(value), encoding="utf-8"
+    )
 
 
 def _md5(path):
@@ -62,8 +64,16 @@ def here(tmp_path, monkeypatch, params):
     params["model"] |= {"layers": 2, "context": 32}
     _write(tmp_path, "params.yaml", yaml.safe_dump(params))
     _write(tmp_path, "data/figures/train.json", {"parameters": 4711, "tokens": 999})
-    _write(tmp_path, "data/figures/evaluate.json", {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]})
-    _write(tmp_path, "plots/loss.csv", "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n")
+    _write(
+        tmp_path,
+        "data/figures/evaluate.json",
+        {"perplexity": 5.813, "perplexity_interval": [5.7, 5.9]},
+    )
+    _write(
+        tmp_path,
+        "plots/loss.csv",
+        "step,tokens,series,value\n1,100,train,8\n2,200,train,6\n3,300,train,5\n",
+    )
     _write(tmp_path, "report/index.html", "<p>the report")
     _write(tmp_path, "report/report.pdf", "%PDF")
     _lock(tmp_path, params)
@@ -80,7 +90,11 @@ def edit(folder, section, **values):
 
 
 def files(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_dry_run_writes_the_folder_and_asks_nobody(here, hub, monkeypatch, capsys):
@@ -88,7 +102,13 @@ def test_a_dry_run_writes_the_folder_and_asks_nobody(here, hub, monkeypatch, cap
     assert main(["publish", REPO, "--dry-run", "--license", "mit"]) == 0
     out = capsys.readouterr().out
     made = files(here / "exports" / REPO)
-    assert {"README.md", "model.safetensors", "tokenizer.json", "report/index.html", "tinylm/sha256.json"} <= set(made)
+    assert {
+        "README.md",
+        "model.safetensors",
+        "tokenizer.json",
+        "report/index.html",
+        "tinylm/sha256.json",
+    } <= set(made)
     assert made["tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
     assert made["report/report.pdf"] == b"%PDF"
     assert b"5.70 to 5.90" in made["README.md"]
@@ -184,7 +204,9 @@ def test_data_of_an_unknown_licence(here, hub, capsys):
     assert b"cc-by-4.0 (whoever published this model)" in hub.repos[REPO][-1]["README.md"]
 
 
-@pytest.mark.parametrize("words", [["stories"], [REPO, "--license", "a: b"], [REPO, "--data-license", "\n"]])
+@pytest.mark.parametrize(
+    "words", [["stories"], [REPO, "--license", "a: b"], [REPO, "--data-license", "\n"]]
+)
 def test_what_cannot_be_is_refused_in_one_line(here, hub, capsys, words):
     assert main(["publish", *words, "--dry-run"]) == 2
     error = capsys.readouterr().err
@@ -196,9 +218,15 @@ def test_the_commit_that_made_it(here, hub, monkeypatch):
     for key in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{key}_NAME", "test")
         monkeypatch.setenv(f"GIT_{key}_EMAIL", "test@localhost")
-    for words in (["init", "-q"], ["add", "params.yaml", "dvc.lock"], ["commit", "-q", "-m", "a run"]):
+    for words in (
+        ["init", "-q"],
+        ["add", "params.yaml", "dvc.lock"],
+        ["commit", "-q", "-m", "a run"],
+    ):
         subprocess.run(["git", *words], cwd=here, check=True)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, check=True, capture_output=True, text=True).stdout
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=here, check=True, capture_output=True, text=True
+    ).stdout
     assert main(["publish", REPO, "--dry-run"]) == 0
     card = (here / "exports" / REPO / "README.md").read_text("utf-8")
     assert f"“git checkout {head[:12]}”" in card

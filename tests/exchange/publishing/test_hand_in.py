@@ -9,17 +9,22 @@ import zipfile
 import pytest
 import yaml
 
-from tests.reporting.conftest import times_of_any_result, write_run
+from tests.report.conftest import times_of_any_result, write_run
 from tests.support.random_run import make_run
 from tinylm.base.config import InputError
 from tinylm.cli import main
-from tinylm.reporting import pictures
-from tinylm.reporting.current import OWN_TEXTS, mark_current
-from tinylm.reporting.page import TO_THE_LAB
-from tinylm.reporting.sources import FILES, STAGES
+from tinylm.report import pictures
+from tinylm.report.current import OWN_TEXTS, mark_current
+from tinylm.report.page import TO_THE_LAB
+from tinylm.report.sources import FILES, STAGES
 
 ENTRY = "2026-12345"
-CODE = {"README.md": "# mine\n", "stages/train.py": "print(1)\n", "tinylm/model/ops.py": "x = 1\n", "tinylm/a.py": ""}
+CODE = {
+    "README.md": "# mine\n",
+    "stages/train.py": "print(1)\n",
+    "tinylm/model/ops.py": "x = 1\n",
+    "tinylm/a.py": "",
+}
 
 
 def _write(folder, name, text):
@@ -41,7 +46,11 @@ def _lock(folder, params):
     for stage in STAGES:
         outs = {path for path, maker in FILES.values() if maker == stage and "_time" not in path}
         deps = ["stages/train.py", "tinylm/model"] if stage == "train" else []
-        outs = {"models", *(path for path in outs if not path.startswith("models"))} if stage == "train" else outs
+        outs = (
+            {"models", *(path for path in outs if not path.startswith("models"))}
+            if stage == "train"
+            else outs
+        )
         held[stage] = {
             "params": {"params.yaml": {stage: params[stage]} if stage in params else {}},
             "deps": [{"path": path, "md5": _md5(folder / path)} for path in deps],
@@ -56,7 +65,13 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "run"
     write_run(folder, updates=100, layers=2, heads=2, sentences=["the fox ran home"])
     make_run(folder, "drop")
-    drawn = ("report/index.html", "report/report.pdf", OWN_TEXTS, "plots/pictures/loss.png", "plots/pictures/old.png")
+    drawn = (
+        "report/index.html",
+        "report/report.pdf",
+        OWN_TEXTS,
+        "plots/pictures/loss.png",
+        "plots/pictures/old.png",
+    )
     ignored = {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n"}
     for name, text in (CODE | ignored | {name: name for name in drawn}).items():
         _write(folder, name, text)
@@ -109,7 +124,9 @@ def test_the_zip_holds_all_that_is_asked_for(here, capsys):
     for name, source in copies.items():
         assert held[name] == (here / source).read_bytes(), name
     assert "plots/old.png" not in held  # of another report
-    assert not [name for name in held if name.endswith(".safetensors") or name.startswith("code/data")]
+    assert not [
+        name for name in held if name.endswith(".safetensors") or name.startswith("code/data")
+    ]
     card, readme = (held[name].decode() for name in ("model/README.md", "README.md"))
     assert "7.10" in card
     assert "byte by byte" not in card  # what it says of weights that are not there
@@ -131,7 +148,9 @@ def test_equal_files_give_equal_bytes(here):
 def test_weights_are_there_on_request(here):
     assert main(["handin", ENTRY, "--weights"]) == 0
     held = _zip(here)
-    assert held["model/tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
+    assert (
+        held["model/tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
+    )
     assert b"byte by byte" in held["model/README.md"]
     assert b'tinylm generate "once upon a time" --models ../model' in held["README.md"]
 
@@ -158,9 +177,15 @@ def test_who_it_is_of_and_where_the_model_is(here, capsys):
     _report(here, author="Ada Lovelace", hub_path="me/small-stories")
     assert main(["handin", "other"]) == 0
     held = _zip(here, "other")
-    assert b"Author: Ada Lovelace\n\nThe model on the Hugging Face hub: me/small-stories" in held["README.md"]
+    assert (
+        b"Author: Ada Lovelace\n\nThe model on the Hugging Face hub: me/small-stories"
+        in held["README.md"]
+    )
     assert b'from_pretrained("me/small-stories")' in held["model/README.md"]
-    for author, said in (("Charles Babbage", "the report names 'Ada Lovelace'"), ("a\nb", "a name in one line")):
+    for author, said in (
+        ("Charles Babbage", "the report names 'Ada Lovelace'"),
+        ("a\nb", "a name in one line"),
+    ):
         assert main(["handin", ENTRY, "--author", author]) == 2
         assert said in capsys.readouterr().err
 
@@ -172,17 +197,35 @@ def _edit(folder, section, key, value):
 
 
 MISSING = {
-    "no paper": (lambda f: (f / "report/report.pdf").unlink(), "report/report.pdf is missing; dvc repro"),
-    "an old paper": (lambda f: _edit(f, "report", "title", "x"), "report/report.pdf does not show this run"),
-    "another paper": (lambda f: _write(f, "report/report.pdf", "x"), "report/report.pdf does not show this run"),
-    "stale": (lambda f: _edit(f, "train", "lr", 0.5), "train: section train of params.yaml was another"),
-    "not run": (lambda f: (f / FILES["kv_bench"][0]).unlink(), "data/figures/kv_bench.json is missing"),
+    "no paper": (
+        lambda f: (f / "report/report.pdf").unlink(),
+        "report/report.pdf is missing; dvc repro",
+    ),
+    "an old paper": (
+        lambda f: _edit(f, "report", "title", "x"),
+        "report/report.pdf does not show this run",
+    ),
+    "another paper": (
+        lambda f: _write(f, "report/report.pdf", "x"),
+        "report/report.pdf does not show this run",
+    ),
+    "stale": (
+        lambda f: _edit(f, "train", "lr", 0.5),
+        "train: section train of params.yaml was another",
+    ),
+    "not run": (
+        lambda f: (f / FILES["kv_bench"][0]).unlink(),
+        "data/figures/kv_bench.json is missing",
+    ),
     "edited code": (
         lambda f: _write(f, "tinylm/model/ops.py", "x = 2\n"),
         "stage train ran with other code: tinylm/mo",
     ),
     "new code": (lambda f: _write(f, "tinylm/b.py", ""), "tinylm/b.py: not tracked by git"),
-    "code that is gone": (lambda f: (f / "tinylm/a.py").unlink(), "tinylm/a.py: tracked by git, but no plain file"),
+    "code that is gone": (
+        lambda f: (f / "tinylm/a.py").unlink(),
+        "tinylm/a.py: tracked by git, but no plain file",
+    ),
     "a link": (
         lambda f: ((f / "README.md").unlink(), (f / "README.md").symlink_to("/etc/passwd")),
         "README.md: tracked",
@@ -204,7 +247,9 @@ def test_what_is_missing_is_said_in_one_line(here, capsys, case):
     assert not (here / "exports").exists()
 
 
-@pytest.mark.parametrize("entry", ["", "a/b", "..", ".hidden", "a b", "é", "con", "LPT1.zip", "x.", "a" * 65, "a\n"])
+@pytest.mark.parametrize(
+    "entry", ["", "a/b", "..", ".hidden", "a b", "é", "con", "LPT1.zip", "x.", "a" * 65, "a\n"]
+)
 def test_an_entry_is_a_file_name(here, capsys, entry):
     assert main(["handin", "--", entry]) == 2
     assert "allowed: a file name" in capsys.readouterr().err

@@ -20,11 +20,17 @@ REPO = "me/stories"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def published(hub, number: int = -1) -> dict[str, bytes]:
-    return {name: held for name, held in hub.repos[REPO][number].items() if name != ".gitattributes"}
+    return {
+        name: held for name, held in hub.repos[REPO][number].items() if name != ".gitattributes"
+    }
 
 
 def test_all_files_in_one_commit(hub, folder):
@@ -67,7 +73,9 @@ def test_private_is_refused_where_a_public_repository_stands(hub, folder):
 
 
 def test_somebody_elses_model_is_not_overwritten(hub, folder):
-    hub.make(REPO, {".gitattributes": b"", "config.json": b"theirs", "pytorch_model.bin": b"theirs"})
+    hub.make(
+        REPO, {".gitattributes": b"", "config.json": b"theirs", "pytorch_model.bin": b"theirs"}
+    )
     with pytest.raises(InputError, match=r"config\.json, pytorch_model\.bin"):
         upload(folder, REPO, False, "tinylm abc", TOKEN)
     assert hub.asked("PUT", "") == hub.asked("POST", "/commit/") == 0
@@ -104,15 +112,21 @@ def test_a_refusal_leaves_the_old_revision(hub, folder, method, path, status, ki
     assert len(hub.repos[REPO]) == 2
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/preupload/"), ("PUT", "/storage/"), ("POST", "/batch")])
-def test_a_server_that_fails_for_a_moment_is_asked_again(hub, folder, monkeypatch, capfd, method, path):
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/preupload/"), ("PUT", "/storage/"), ("POST", "/batch")]
+)
+def test_a_server_that_fails_for_a_moment_is_asked_again(
+    hub, folder, monkeypatch, capfd, method, path
+):
     monkeypatch.setattr("time.sleep", lambda _: None)
     logging.set_verbosity_warning()  # as it is before anybody says otherwise
     hub.faults = [(method, path, 500), (method, path, 503)]
     upload(folder, REPO, False, "tinylm abc", TOKEN)
     assert hub.faults == []
     assert published(hub) == contents(folder)
-    assert "signature=" not in capfd.readouterr().err  # whoever knows the address of a file may write it
+    assert (
+        "signature=" not in capfd.readouterr().err
+    )  # whoever knows the address of a file may write it
 
 
 def test_no_server(hub, folder, monkeypatch):
@@ -144,8 +158,14 @@ UPLOAD = "from pathlib import Path; from tinylm.exchange.hub import find_token, 
 
 def process(hub, folder: Path, **more: str) -> subprocess.Popen[str]:
     """The upload in a process of its own, as a user's environment has it."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
-    environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder.parents[2] / "home"), "HF_HUB_DISABLE_XET": "1"}
+    inherited = {
+        key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))
+    }
+    environment = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(folder.parents[2] / "home"),
+        "HF_HUB_DISABLE_XET": "1",
+    }
     return subprocess.Popen(
         [sys.executable, "-c", UPLOAD.format(folder=str(folder))],
         cwd=ROOT,
@@ -156,7 +176,9 @@ def process(hub, folder: Path, **more: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize(("method", "path", "sent_again"), [("PUT", "/storage/", 2), ("POST", "/commit/", 0)])
+@pytest.mark.parametrize(
+    ("method", "path", "sent_again"), [("PUT", "/storage/", 2), ("POST", "/commit/", 0)]
+)
 def test_a_killed_upload_leaves_the_old_revision_and_goes_on(hub, folder, method, path, sent_again):
     old = {"pipeline/params.yaml": b"old", "config.json": b"old"}
     hub.make(REPO, dict(old))
@@ -177,7 +199,9 @@ def test_a_killed_upload_leaves_the_old_revision_and_goes_on(hub, folder, method
     assert hub.asked("PUT", "/storage/") - before == sent_again
     assert TOKEN not in out + error
     assert [
-        path for path in folder.parents[2].rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()
+        path
+        for path in folder.parents[2].rglob("*")
+        if path.is_file() and TOKEN.encode() in path.read_bytes()
     ] == []
 
 
@@ -217,7 +241,8 @@ def test_the_address_of_the_hub_is_shown_without_a_password(monkeypatch, address
 
 
 @pytest.mark.parametrize(
-    "address", ["http://[::1", "ftp://hub", "hub.example.org", "http://", "http://hub:port", "http://:0"]
+    "address",
+    ["http://[::1", "ftp://hub", "hub.example.org", "http://", "http://hub:port", "http://:0"],
 )
 def test_what_is_no_address_of_a_hub(monkeypatch, address):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
@@ -230,5 +255,7 @@ def test_a_hub_that_never_answers_is_named(hub, folder, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setattr(hub_module, "ANSWER_S", 0.3)
-        with pytest.raises(CommandFailed, match=r"http://127.0.0.1:\d+: ReadTimeout: .* is as it was"):
+        with pytest.raises(
+            CommandFailed, match=r"http://127.0.0.1:\d+: ReadTimeout: .* is as it was"
+        ):
             upload(folder, REPO, False, "a", TOKEN)

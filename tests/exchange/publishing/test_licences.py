@@ -27,7 +27,9 @@ def test_another_data_set_of_the_hub_is_not_known():
 
 def test_a_local_data_set_says_it_in_its_readme(tmp_path):
     (tmp_path / "stories").mkdir()
-    (tmp_path / "stories/README.md").write_text("---\nlicense: cc-by-4.0\ntags: [a]\n---\n# Stories\n")
+    (tmp_path / "stories/README.md").write_text(
+        "---\nlicense: cc-by-4.0\ntags: [a]\n---\n# Stories\n"
+    )
     found = data_licence(LOCAL, None, tmp_path)
     assert (found.name, found.said_by) == ("cc-by-4.0", "README.md of the data")
     assert str(tmp_path) not in found.data

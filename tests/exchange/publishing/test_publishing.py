@@ -6,9 +6,12 @@ from tinylm.base.config import InputError
 from tinylm.exchange.hub import check_repo, files_of, foreign, outdated
 from tinylm.exchange.publication import Origin, Publication, data_licence
 from tinylm.exchange.publishing import build
-from tinylm.reporting.sources import Run
+from tinylm.report.sources import Run
 
-LOSS = [{"step": str(n), "tokens": str(100 * n), "series": "train", "value": str(9 - n)} for n in range(1, 5)]
+LOSS = [
+    {"step": str(n), "tokens": str(100 * n), "series": "train", "value": str(9 - n)}
+    for n in range(1, 5)
+]
 
 
 @pytest.fixture
@@ -28,13 +31,19 @@ def root(tmp_path):
 
 @pytest.fixture
 def run(params) -> Run:
-    return Run(params, {"train": {"parameters": 1234, "tokens": 400}, "train_time": {"seconds": 3}, "loss": LOSS}, {})
+    return Run(
+        params,
+        {"train": {"parameters": 1234, "tokens": 400}, "train_time": {"seconds": 3}, "loss": LOSS},
+        {},
+    )
 
 
 @pytest.fixture
 def publication(params) -> Publication:
     origin = Origin("0123456789ab", "c0ffee.dir", ())
-    return Publication("me/stories", "transformers", None, data_licence(params["data"], None), origin, True, (), ())
+    return Publication(
+        "me/stories", "transformers", None, data_licence(params["data"], None), origin, True, (), ()
+    )
 
 
 def export(folder):
@@ -71,14 +80,18 @@ def test_twice_the_same_bytes(tmp_path, root, run, publication):
 
 def test_without_a_report_and_without_a_curve(tmp_path, root, run, publication):
     del run.found["loss"]
-    files = build(tmp_path / "a", run, Publication(**(vars(publication) | {"report": False})), export, root)
+    files = build(
+        tmp_path / "a", run, Publication(**(vars(publication) | {"report": False})), export, root
+    )
     assert not [name for name in files if name.startswith(("report/", "pictures/"))]
     assert "![" not in (tmp_path / "a/README.md").read_text("utf-8")
 
 
 def test_an_earlier_publication_is_replaced_whole(tmp_path, root, run, publication):
     folder = tmp_path / "a"
-    build(folder, run, publication, lambda new: (new / "modeling_tinylm.py").write_text("old"), root)
+    build(
+        folder, run, publication, lambda new: (new / "modeling_tinylm.py").write_text("old"), root
+    )
     files = build(folder, run, publication, export, root)
     assert "modeling_tinylm.py" not in files
     assert [path.name for path in tmp_path.iterdir() if path.name != "run"] == ["a"]
@@ -119,7 +132,20 @@ def test_names_of_repositories(repo):
     validate_repo_id(repo)
 
 
-NO_NAMES = ["stories", "", "a/b/c", "../x", "me/..", "me/../x", "me/a--b", "me/a.git", "me/a b", "/x", "me/", "me/x."]
+NO_NAMES = [
+    "stories",
+    "",
+    "a/b/c",
+    "../x",
+    "me/..",
+    "me/../x",
+    "me/a--b",
+    "me/a.git",
+    "me/a b",
+    "/x",
+    "me/",
+    "me/x.",
+]
 ODD_NAMES = [
     "https://huggingface.co/me/x", "me/ä", "me/" + "x" * 97, "me\n/x", "me/x\n", "-me/x", ".me/x", "me/.x", "me/-x"
 ]  # fmt: skip

@@ -13,8 +13,8 @@ from typing import Any
 from tinylm.base.config import read_section
 from tinylm.base.files import atomic_folder
 from tinylm.base.seeding import seed_everything
-from tinylm.beam.search import beam_search
 from tinylm.benchmarks.serve import Step, seconds
+from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Decoder
 from tinylm.decoding.settings import DecodeSettings
@@ -25,8 +25,19 @@ from tinylm.model.transformer import TinyLM
 
 Prompts = list[list[int]]
 Decode = Callable[[Prompts, str | int], Prompts]
-OWN_DISTRIBUTION = {"temperature": 1.0, "temperature_end": None, "top_k": 0, "top_p": 1.0, "repetition_penalty": 1.0}
-MODES = ("fp32", "bf16", "int8", "plain")  # plain: the readable path in fp32, the others the native kernels
+OWN_DISTRIBUTION = {
+    "temperature": 1.0,
+    "temperature_end": None,
+    "top_k": 0,
+    "top_p": 1.0,
+    "repetition_penalty": 1.0,
+}
+MODES = (
+    "fp32",
+    "bf16",
+    "int8",
+    "plain",
+)  # plain: the readable path in fp32, the others the native kernels
 
 
 def own_step(setup: Mapping[str, Any], decode: Decode) -> Step:
@@ -37,7 +48,11 @@ def own_step(setup: Mapping[str, Any], decode: Decode) -> Step:
         ids: Prompts = []
         groups = [prompts] if alone is None else [[prompt] for prompt in prompts[:alone]]
         time = seconds(lambda: ids.extend(row for group in groups for row in decode(group, method)))
-        return {"seconds": time, "tokens": sum(map(len, ids)), "ids": ids if method == "greedy" else []}
+        return {
+            "seconds": time,
+            "tokens": sum(map(len, ids)),
+            "ids": ids if method == "greedy" else [],
+        }
 
     return step
 
@@ -47,13 +62,20 @@ def our_decode(model: TinyLM, decoder: Decoder | None, new_tokens: int) -> Decod
 
     The other settings are those of section `decode`; samples are drawn from the model's own distribution.
     """
-    drawn = read_section({"decode": read_params()["decode"] | OWN_DISTRIBUTION}, "decode", DecodeSettings)
+    drawn = read_section(
+        {"decode": read_params()["decode"] | OWN_DISTRIBUTION}, "decode", DecodeSettings
+    )
     fixed: dict[str, Any] = {"eos_id": None, "banned": [], "stop_at_eos": False, "decoder": decoder}
     fixed["max_new_tokens"] = new_tokens
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         if isinstance(method, int):
-            return [best.ids for best, *_ in beam_search(model, prompts, width=method, length_penalty=0.0, **fixed)]
+            return [
+                best.ids
+                for best, *_ in beam_search(
+                    model, prompts, width=method, length_penalty=0.0, **fixed
+                )
+            ]
         settings = drawn.greedy() if method == "greedy" else drawn
         return [row.ids for row in generate(model, prompts, settings=settings, **fixed)]
 
@@ -78,11 +100,20 @@ def transformers(setup: Mapping[str, Any]) -> Step:
     model: Any = AutoModelForCausalLM.from_pretrained(setup["export"]).eval()
     new, own = setup["new_tokens"], model.generation_config
     own.eos_token_id = own.bos_token_id = own.suppress_tokens = None
-    fixed = {"max_new_tokens": new, "min_new_tokens": new, "eos_token_id": None, "pad_token_id": 0, "use_cache": True}
+    fixed = {
+        "max_new_tokens": new,
+        "min_new_tokens": new,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+        "use_cache": True,
+    }
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         ids = torch.tensor(prompts)
-        how: dict[str, Any] = {"do_sample": method == "sample", "num_beams": method if isinstance(method, int) else 1}
+        how: dict[str, Any] = {
+            "do_sample": method == "sample",
+            "num_beams": method if isinstance(method, int) else 1,
+        }
         if method == "sample":
             how |= {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
         with torch.inference_mode():
@@ -103,11 +134,17 @@ def ctranslate2(setup: Mapping[str, Any]) -> Step:
             converter.convert(str(new), quantization=setup["quantization"], force=True)
     workers, length = setup["workers"], setup["new_tokens"]
     threads = max(1, setup["threads"] // workers)
-    generator = ctranslate2.Generator(str(target), device="cpu", inter_threads=workers, intra_threads=threads)
+    generator = ctranslate2.Generator(
+        str(target), device="cpu", inter_threads=workers, intra_threads=threads
+    )
     tokens = json.loads((target / "vocabulary.json").read_text(encoding="utf-8"))
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
-        how: dict[str, Any] = {"beam_size": method} if isinstance(method, int) else {"beam_size": 1, "sampling_topk": 1}
+        how: dict[str, Any] = (
+            {"beam_size": method}
+            if isinstance(method, int)
+            else {"beam_size": 1, "sampling_topk": 1}
+        )
         if method == "sample":
             how["sampling_topk"] = 0
         made = generator.generate_batch(

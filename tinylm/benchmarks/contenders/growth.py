@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
+from tinylm.bench.describe import summary
 from tinylm.benchmarks.checkpoint import WORDS
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import Step, seconds
 from tinylm.benchmarks.shape import ADAMW_BF16, Shape, new_trainer, train_settings, untrained
-from tinylm.cost.describe import summary
 from tinylm.kernels.decoding.decoder import prepare
-from tinylm.text.storybook import corpus
-from tinylm.text.tokens.words import build_tokenizer, count_words
+from tinylm.storybook import corpus
+from tinylm.vocab.words import build_tokenizer, count_words
 
 
 def flop_per_s(tiny: bool, bf16: bool) -> float:
@@ -44,7 +44,11 @@ def train(setup: Mapping[str, Any]) -> Step:
 
     def limit() -> dict[str, float]:
         flop = summary(trainer.model)["training_flop_per_token"] * shape.step_tokens
-        return {"flop": flop, "threads": setup["threads"], "flop_per_s": flop_per_s(setup["tiny"], bf16=True)}
+        return {
+            "flop": flop,
+            "threads": setup["threads"],
+            "flop_per_s": flop_per_s(setup["tiny"], bf16=True),
+        }
 
     return _step(lambda: trainer.update(trainer.next_batches()), limit)
 
@@ -62,7 +66,10 @@ def decode(setup: Mapping[str, Any]) -> Step:
         costs, rows, bf16 = summary(model), len(prompts) * (beams or 1), decoder.precision == "bf16"
         weights = costs["weight_bytes"] / (2 if bf16 else 1)
         work = {"flop": costs["forward_flop_per_token"] * rows * new, "bytes": weights * new}
-        return work | {"flop_per_s": flop_per_s(setup["tiny"], bf16), "bytes_per_s": bytes_per_s(weights)}
+        return work | {
+            "flop_per_s": flop_per_s(setup["tiny"], bf16),
+            "bytes_per_s": bytes_per_s(weights),
+        }
 
     return _step(lambda: run(prompts, beams or "greedy"), limit)
 
@@ -74,7 +81,9 @@ def data(setup: Mapping[str, Any]) -> Step:
     repeats = max(1, round(size / sum(map(len, stories))))
 
     def run() -> None:
-        words = build_tokenizer(count_words(itertools.chain.from_iterable([stories] * repeats), WORDS), WORDS)
+        words = build_tokenizer(
+            count_words(itertools.chain.from_iterable([stories] * repeats), WORDS), WORDS
+        )
         for text in itertools.chain.from_iterable([stories] * repeats):
             words.encode_story(text)
 

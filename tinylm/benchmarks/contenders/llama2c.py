@@ -38,7 +38,10 @@ def _weights(clone: Path, folder: Path, setup: Mapping[str, Any]) -> None:
     )  # fmt: skip
     model = theirs.Transformer(arguments)
     with contextlib.redirect_stdout(io.StringIO()):
-        for name, write in (("fp32.bin", export.legacy_export), ("int8.bin", export.version2_export)):
+        for name, write in (
+            ("fp32.bin", export.legacy_export),
+            ("int8.bin", export.version2_export),
+        ):
             with atomic_path(folder / name) as temporary:
                 write(model, str(temporary))
 
@@ -64,7 +67,11 @@ def make(setup: Mapping[str, Any]) -> Step:
     program, steps = folder / PROGRAMS[precision], setup["shape"]["context"]
     with atomic_path(program) as temporary:
         source = clone / f"{PROGRAMS[precision]}.c"
-        subprocess.run(["gcc", *FLAGS, "-o", str(temporary), str(source), "-lm"], check=True, capture_output=True)
+        subprocess.run(
+            ["gcc", *FLAGS, "-o", str(temporary), str(source), "-lm"],
+            check=True,
+            capture_output=True,
+        )
     program.chmod(0o755)
     command = [str(program), str(folder / f"{precision}.bin"), "-z", str(folder / "tokenizer.bin")]
     command += ["-n", str(steps), "-t", "1.0", "-p", "1.0"]
@@ -72,12 +79,17 @@ def make(setup: Mapping[str, Any]) -> Step:
 
     def rate(seed: int) -> float:
         """Tokens per second of one text; 0 if it does not print them."""
-        made = subprocess.run([*command, "-s", str(seed)], capture_output=True, env=environment, check=True)
+        made = subprocess.run(
+            [*command, "-s", str(seed)], capture_output=True, env=environment, check=True
+        )
         match = _RATE.search(made.stderr.decode(errors="replace"))
         return float(match[1]) if match else 0.0
 
     def step(_: Mapping[str, Any]) -> dict[str, Any]:
         rates = [each for seed in range(1, setup["texts"] + 1) if (each := rate(seed)) > 0]
-        return {"seconds": sum((steps - 1) / each for each in rates), "tokens": (steps - 1) * len(rates)}
+        return {
+            "seconds": sum((steps - 1) / each for each in rates),
+            "tokens": (steps - 1) * len(rates),
+        }
 
     return step

@@ -13,7 +13,7 @@ from tinylm.benchmarks.contenders.decoding import Prompts, own_step
 from tinylm.benchmarks.serve import Step
 from tinylm.exchange.gguf_file import write_gguf
 from tinylm.model.checkpoint import load_model
-from tinylm.text.tokens.tokenizer import open_tokenizer
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def _file(setup: Mapping[str, Any]) -> Path:
@@ -35,18 +35,31 @@ class _Llama:
         self._quiet = self.api.llama_log_callback(lambda *_: None)  # kept: the library calls it
         self.api.llama_log_set(self._quiet, ctypes.c_void_p(0))
         self.api.llama_backend_init()
-        self.model = self.api.llama_model_load_from_file(str(path).encode(), self.api.llama_model_default_params())
+        self.model = self.api.llama_model_load_from_file(
+            str(path).encode(), self.api.llama_model_default_params()
+        )
         if not self.model:
             raise RuntimeError(f"llama.cpp does not load {path}")
         params = self.api.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = sequences * length, sequences * length, 512
-        params.n_seq_max, params.n_threads, params.n_threads_batch, params.no_perf = sequences, threads, threads, True
+        params.n_seq_max, params.n_threads, params.n_threads_batch, params.no_perf = (
+            sequences,
+            threads,
+            threads,
+            True,
+        )
         self.context = self.api.llama_init_from_model(self.model, params)
         self.batch = self.api.llama_batch_init(sequences * length, 0, 1)
         chain = self.api.llama_sampler_chain_default_params()
-        self.samplers = {name: self.api.llama_sampler_chain_init(chain) for name in ("greedy", "sample")}
-        self.api.llama_sampler_chain_add(self.samplers["greedy"], self.api.llama_sampler_init_greedy())
-        self.api.llama_sampler_chain_add(self.samplers["sample"], self.api.llama_sampler_init_dist(1))
+        self.samplers = {
+            name: self.api.llama_sampler_chain_init(chain) for name in ("greedy", "sample")
+        }
+        self.api.llama_sampler_chain_add(
+            self.samplers["greedy"], self.api.llama_sampler_init_greedy()
+        )
+        self.api.llama_sampler_chain_add(
+            self.samplers["sample"], self.api.llama_sampler_init_dist(1)
+        )
 
     def _feed(self, rows: Prompts, start: int, last: list[int]) -> list[int]:
         """Decode the tokens of each sequence from position `start` (of each); returns the row of each last token."""

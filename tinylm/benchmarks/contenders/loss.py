@@ -15,22 +15,33 @@ import torch
 from tinylm.benchmarks.contenders.nanochat import NanoChat
 from tinylm.benchmarks.contenders.nanogpt import NanoGPT, learning_rate, windows
 from tinylm.benchmarks.serve import Step
-from tinylm.benchmarks.shape import AS_NANOGPT, PAD_ID, Shape, model_settings, section, train_settings
-from tinylm.scoring.split_loss import split_loss
-from tinylm.text.tokens.batches import Batch, scoring_batches
-from tinylm.text.tokens.token_store import TokenStore
-from tinylm.text.tokens.tokenizer import open_tokenizer
-from tinylm.text.vectors.matrix import embedding_matrix
-from tinylm.text.vectors.settings import EmbeddingSettings
-from tinylm.training.assembly import assemble
-from tinylm.training.trainer import Trainer
+from tinylm.benchmarks.shape import (
+    AS_NANOGPT,
+    PAD_ID,
+    Shape,
+    model_settings,
+    section,
+    train_settings,
+)
+from tinylm.embedding.matrix import embedding_matrix
+from tinylm.embedding.settings import EmbeddingSettings
+from tinylm.evaluate.split_loss import split_loss
+from tinylm.train.assembly import assemble
+from tinylm.train.trainer import Trainer
+from tinylm.vocab.batches import Batch, scoring_batches
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def _scores(folder: Path, shape: Shape, batch_loss: Callable[[Batch], float]) -> Step:
     """Nats per token of held-out and evaluation in non-overlapping windows; batch_loss: a batch's total nats."""
 
     def split(name: str) -> float:
-        batches = list(scoring_batches(TokenStore(folder / "tokens", name), "stream", 32, shape.context, PAD_ID))
+        batches = list(
+            scoring_batches(
+                TokenStore(folder / "tokens", name), "stream", 32, shape.context, PAD_ID
+            )
+        )
         return sum(map(batch_loss, batches)) / sum(batch.tokens for batch in batches)
 
     return lambda _: {name: split(name) for name in ("held_out", "evaluation")}
@@ -41,7 +52,12 @@ def _peers_data(setup: Mapping[str, Any]) -> tuple[Path, Shape, Any, int]:
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(setup["seed"])
     shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
-    return folder, shape, TokenStore(folder / "tokens", "train").ids, max(1, setup["tokens"] // shape.step_tokens)
+    return (
+        folder,
+        shape,
+        TokenStore(folder / "tokens", "train").ids,
+        max(1, setup["tokens"] // shape.step_tokens),
+    )
 
 
 def nanogpt(setup: Mapping[str, Any]) -> Step:
@@ -78,18 +94,28 @@ def ours(setup: Mapping[str, Any]) -> Step:
     """setup: train, model, embedding: changes to the complete preset's sections"""
     torch.set_num_threads(setup["threads"])
     shape, folder = Shape(**setup["shape"]), Path(setup["folder"])
-    vectors = section("embedding", EmbeddingSettings, {"width": shape.width} | setup.get("embedding", {}))
+    vectors = section(
+        "embedding", EmbeddingSettings, {"width": shape.width} | setup.get("embedding", {})
+    )
 
     def texts() -> Any:
         with open(folder / "train.txt", encoding="utf-8") as handle:
             yield from handle
 
     stores = {split: TokenStore(folder / "tokens", split) for split in ("train", "held_out")}
-    matrix, _ = embedding_matrix(vectors, open_tokenizer(folder / "tokenizer.json"), texts, lambda: stores["train"].ids)
-    settings = train_settings(shape, tokens=setup["tokens"], seed=setup["seed"], **setup.get("train", {}))
+    matrix, _ = embedding_matrix(
+        vectors, open_tokenizer(folder / "tokenizer.json"), texts, lambda: stores["train"].ids
+    )
+    settings = train_settings(
+        shape, tokens=setup["tokens"], seed=setup["seed"], **setup.get("train", {})
+    )
     form = model_settings(shape, AS_NANOGPT | setup.get("model", {}))
-    made = assemble(form, settings, torch.from_numpy(matrix), stores, PAD_ID, "cpu", setup["threads"])
+    made = assemble(
+        form, settings, torch.from_numpy(matrix), stores, PAD_ID, "cpu", setup["threads"]
+    )
     trainer = Trainer(made.model, made.batches, settings)
-    while (upcoming := trainer.next_batches()) and trainer.tokens + sum(b.tokens for b in upcoming) <= trainer.end:
+    while (upcoming := trainer.next_batches()) and trainer.tokens + sum(
+        b.tokens for b in upcoming
+    ) <= trainer.end:
         trainer.update(upcoming)
     return _scores(folder, shape, lambda batch: split_loss(made.model, [batch])[0])

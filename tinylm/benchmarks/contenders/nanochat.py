@@ -22,7 +22,11 @@ from tinylm.benchmarks.shape import Shape
 # The defaults of its base_train.py (2026-07), its reference batch in tokens, tokens for each scaled parameter.
 RATES = {"unembedding_lr": 0.008, "embedding_lr": 0.3, "scalar_lr": 0.5, "matrix_lr": 0.02}
 DECAY, BATCH, RATIO = 0.28, 2**19, 12
-WARM_UP, WARM_DOWN, LAST = 40, 0.65, 0.05  # updates; share of the updates; share of the rate at the end
+WARM_UP, WARM_DOWN, LAST = (
+    40,
+    0.65,
+    0.05,
+)  # updates; share of the updates; share of the rate at the end
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
 
 
@@ -45,23 +49,35 @@ class NanoChat:
     mode: fp32 | bf16 | bf16+compile; lr, decay: shares of the rates and of the decay that its rules give.
     """
 
-    def __init__(self, clone: str, shape: Shape, mode: str, updates: int, lr: float, decay: float) -> None:
+    def __init__(
+        self, clone: str, shape: Shape, mode: str, updates: int, lr: float, decay: float
+    ) -> None:
         theirs = load(clone, mode)
         self.updates = updates
         sizes = {"sequence_len": shape.context, "n_layer": shape.layers, "n_head": shape.heads}
         config = theirs.GPTConfig(
-            **sizes, vocab_size=shape.vocab, n_kv_head=shape.heads, n_embd=shape.width, window_pattern="L"
+            **sizes,
+            vocab_size=shape.vocab,
+            n_kv_head=shape.heads,
+            n_embd=shape.width,
+            window_pattern="L",
         )
         with contextlib.redirect_stdout(io.StringIO()):
             self.raw = theirs.GPT(config)
             self.raw.init_weights()
             with torch.device("meta"):  # of its depth 12: the horizon that its decay is tuned for
-                reference = theirs.GPT(theirs.GPTConfig(n_layer=12, n_head=6, n_kv_head=6, n_embd=768))
+                reference = theirs.GPT(
+                    theirs.GPTConfig(n_layer=12, n_head=6, n_kv_head=6, n_embd=768)
+                )
             batch = (shape.step_tokens / BATCH) ** 0.5
-            self.decay = decay * DECAY * batch * RATIO * _scaled(reference) / (updates * shape.step_tokens)
+            self.decay = (
+                decay * DECAY * batch * RATIO * _scaled(reference) / (updates * shape.step_tokens)
+            )
             rates = {name: rate * batch * lr for name, rate in RATES.items()}
             self.optimizer = self.raw.setup_optimizer(**rates, weight_decay=self.decay)
-        self.model: Callable[..., Any] = torch.compile(self.raw) if mode.endswith("compile") else self.raw
+        self.model: Callable[..., Any] = (
+            torch.compile(self.raw) if mode.endswith("compile") else self.raw
+        )
 
     def update(self, batch: Batch, number: int) -> None:
         """The update of this number, from 0."""
@@ -72,7 +88,9 @@ class NanoChat:
             group["lr"] = group["initial_lr"] * multiplier(number, self.updates)
             if group["kind"] == "muon":
                 group["momentum"] = momentum(number, self.updates)
-                group["weight_decay"] = self.decay * 0.5 * (1 + math.cos(math.pi * number / self.updates))
+                group["weight_decay"] = (
+                    self.decay * 0.5 * (1 + math.cos(math.pi * number / self.updates))
+                )
         self.optimizer.step()
         loss.item()
 

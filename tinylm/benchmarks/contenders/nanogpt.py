@@ -46,7 +46,9 @@ class NanoGPT:
         with contextlib.redirect_stdout(io.StringIO()):
             self.raw = theirs.GPT(config)
             self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, "cpu")
-        self.model: Callable[..., Any] = torch.compile(self.raw) if mode.endswith("compile") else self.raw
+        self.model: Callable[..., Any] = (
+            torch.compile(self.raw) if mode.endswith("compile") else self.raw
+        )
 
     def update(self, batch: Batch, lr: float | None = None) -> None:
         """One step of its loop; the gradients are dropped when the next step begins, as in ours."""

@@ -47,7 +47,11 @@ def tokenizers(setup: Mapping[str, Any]) -> Step:
         made = tokenizers.Tokenizer(tokenizers.models.WordLevel(unk_token="<unk>"))
         made.normalizer = tokenizers.normalizers.Lowercase()
         made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-        options: dict[str, Any] = {"vocab_size": 1 << 20, "special_tokens": ["<unk>"], "show_progress": False}
+        options: dict[str, Any] = {
+            "vocab_size": 1 << 20,
+            "special_tokens": ["<unk>"],
+            "show_progress": False,
+        }
         made.train_from_iterator(stories, tokenizers.trainers.WordLevelTrainer(**options))
         for start in range(0, len(stories), 1000):
             made.encode_batch_fast(stories[start : start + 1000])
@@ -64,7 +68,7 @@ def ftfy(setup: Mapping[str, Any]) -> Step:
 
 def our_cleaning(setup: Mapping[str, Any]) -> Step:
     """tinylm's `clean_text` with quotes mended, on every story, one core."""
-    from tinylm.text.corpus.cleaning import clean_text
+    from tinylm.download.cleaning import clean_text
 
     return _over_texts(setup, lambda stories: [clean_text(story, True) for story in stories])
 
@@ -82,7 +86,7 @@ def _over_vectors(read: Callable[[], np.ndarray]) -> Step:
 
 def our_vectors(setup: Mapping[str, Any]) -> Step:
     """tinylm's reader of .bin files, by position. setup: path, words, width"""
-    from tinylm.text.vectors.fasttext_bin import read_bin
+    from tinylm.embedding.fasttext_bin import read_bin
 
     def read() -> np.ndarray:
         table = np.zeros((len(setup["words"]), setup["width"]), dtype=np.float32)

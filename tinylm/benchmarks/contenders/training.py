@@ -13,20 +13,33 @@ import torch
 from tinylm.bench import measure
 from tinylm.benchmarks.contenders.nanogpt import NanoGPT, windows
 from tinylm.benchmarks.serve import Step, seconds
-from tinylm.benchmarks.shape import AS_NANOGPT, AS_PRESET, Shape, model_settings, new_trainer, stream, train_settings
+from tinylm.benchmarks.shape import (
+    AS_NANOGPT,
+    AS_PRESET,
+    Shape,
+    model_settings,
+    new_trainer,
+    stream,
+    train_settings,
+)
 from tinylm.host.memory import own_peak_mib
-from tinylm.training.halves import Inside
+from tinylm.train.halves import Inside
 
 CPU = torch.device("cpu")
 
 
-def _step(update: Callable[[], object], shape: Shape, threads: Sequence[Inside] = (measure.call,)) -> Step:
+def _step(
+    update: Callable[[], object], shape: Shape, threads: Sequence[Inside] = (measure.call,)
+) -> Step:
     """threads: of `measure.peak_mib`"""
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
             process = own_peak_mib()
-            return {"peak_mib": measure.peak_mib(update, CPU, update, threads), "process_mib": process}
+            return {
+                "peak_mib": measure.peak_mib(update, CPU, update, threads),
+                "process_mib": process,
+            }
         updates = request["updates"]
         time = seconds(lambda: [update() for _ in range(updates)])
         return {"seconds": time, "tokens": updates * shape.step_tokens}
@@ -67,7 +80,9 @@ def transformers(setup: Mapping[str, Any]) -> Step:
     )  # fmt: skip
     model: Any = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    batches = itertools.cycle(torch.from_numpy(stream(shape, 64 * shape.step_tokens)).view(64, shape.batch, -1))
+    batches = itertools.cycle(
+        torch.from_numpy(stream(shape, 64 * shape.step_tokens)).view(64, shape.batch, -1)
+    )
 
     def update() -> None:
         rows = next(batches)

@@ -17,7 +17,9 @@ FOLDER = Path(__file__).parent
 STEP = Library(
     "step",
     units=(FOLDER / "choosing.cpp", FOLDER / "step.cpp"),
-    headers=tuple(FOLDER / f"{name}.h" for name in ("products", "attention", "choosing", "team", "pass")),
+    headers=tuple(
+        FOLDER / f"{name}.h" for name in ("products", "attention", "choosing", "team", "pass")
+    ),
     flags=("-fno-math-errno", "-fno-trapping-math"),
     tries=(("-fopenmp",), ()),  # without OpenMP the step has one thread
 )
@@ -56,7 +58,15 @@ def library() -> ctypes.CDLL:
     shared.tinylm_largest.restype = number
     shared.tinylm_largest.argtypes = [pointer, number, number, pointer, number]
     shared.tinylm_draw.restype = None
-    shared.tinylm_draw.argtypes = [pointer, number, number, pointer, ctypes.c_double, pointer, number]
+    shared.tinylm_draw.argtypes = [
+        pointer,
+        number,
+        number,
+        pointer,
+        ctypes.c_double,
+        pointer,
+        number,
+    ]
     shared.tinylm_finite.restype, shared.tinylm_finite.argtypes = number, [pointer, number, number]
     shared.tinylm_bf16.restype = number
     return shared

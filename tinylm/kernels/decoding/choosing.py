@@ -24,7 +24,12 @@ class Asked(ctypes.Structure):
         """The same question for the rows after the first `rows`."""
         sums = self.log_sums and self.log_sums + 4 * rows
         return Asked(
-            self.k, self.banned, self.bans, self.values + 4 * self.k * rows, self.ids + 8 * self.k * rows, sums
+            self.k,
+            self.banned,
+            self.bans,
+            self.values + 4 * self.k * rows,
+            self.ids + 8 * self.k * rows,
+            sums,
         )
 
 
@@ -33,7 +38,11 @@ Answer = tuple[Tensor, Tensor, Tensor]  # values (B, k), ids (B, k), ln(sum(exp(
 
 def ask(rows: int, k: int, bans: np.ndarray, with_sums: bool) -> tuple[Asked, Answer]:
     """Ask for the k largest of each row without the ids `bans`, ascending int64, which must outlive the question."""
-    values, ids, log_sums = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64), torch.empty(rows)
+    values, ids, log_sums = (
+        torch.empty(rows, k),
+        torch.empty(rows, k, dtype=torch.int64),
+        torch.empty(rows),
+    )
     places = values.data_ptr(), ids.data_ptr(), log_sums.data_ptr() if with_sums else None
     return Asked(k, bans.ctypes.data, len(bans), *places), (values, ids, log_sums)
 
@@ -52,7 +61,9 @@ def largest(
     """
     bans = np.array(sorted(set(banned)), np.int64)
     asked, answer = ask(len(logits), min(k, logits.shape[1]), bans, with_sums)
-    finite = library().tinylm_largest(logits.data_ptr(), *logits.shape, ctypes.byref(asked), threads_for(logits))
+    finite = library().tinylm_largest(
+        logits.data_ptr(), *logits.shape, ctypes.byref(asked), threads_for(logits)
+    )
     return *answer, bool(finite)
 
 
@@ -60,6 +71,11 @@ def draw(logits: Tensor, u: Tensor, temperature: float) -> Tensor:
     """As `filters.draw` from logits / temperature, with weights in float32.  (B, V), (B,) float64 -> (B,)"""
     tokens, u = torch.empty(len(logits), dtype=torch.int64), u.contiguous()
     library().tinylm_draw(
-        logits.data_ptr(), *logits.shape, u.data_ptr(), temperature, tokens.data_ptr(), threads_for(logits)
+        logits.data_ptr(),
+        *logits.shape,
+        u.data_ptr(),
+        temperature,
+        tokens.data_ptr(),
+        threads_for(logits),
     )
     return tokens

@@ -61,17 +61,33 @@ class ModelDecoder(Decoder):
         new_tokens: int | None = None,
         beams: int = 1,
     ) -> Session:
-        if self.at_once and self.compiled and self.precision == "fp32" and len(prompts) == beams == 1:
-            return LateSession(self._pack, self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        if (
+            self.at_once
+            and self.compiled
+            and self.precision == "fp32"
+            and len(prompts) == beams == 1
+        ):
+            return LateSession(
+                self._pack,
+                self.model,
+                prompts,
+                slide=slide,
+                use_cache=use_cache,
+                new_tokens=new_tokens,
+            )
         if self.packed is not None:
-            return FastSession(self.packed, self.model, prompts, slide, use_cache, new_tokens, beams)
+            return FastSession(
+                self.packed, self.model, prompts, slide, use_cache, new_tokens, beams
+            )
         lower = self.precision != "fp32"
         if self.graphs and use_cache:
             mode = (lambda: self._mode) if lower else contextlib.nullcontext
             return GraphSession(self.model, prompts, slide, use_cache, new_tokens, mode)
         if not lower:
             return super().session(prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
-        session = _RoundedSession(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        session = _RoundedSession(
+            self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens
+        )
         session.mode = self._mode
         return session
 
@@ -88,7 +104,9 @@ class ModelDecoder(Decoder):
                 return self.model(torch.tensor([ids], device=self.model.embedding.device))[0]
 
 
-def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bool = True) -> ModelDecoder:
+def prepare(
+    model: TinyLM, precision: str = "auto", step: str = "auto", wait: bool = True
+) -> ModelDecoder:
     """Make a model ready for decoding: precision fp32 | bf16 | int8 | auto, step plain | compiled | auto.
 
     auto compiles if there is a compiler and the model is a float32 one on the CPU, and takes bf16 if the processor
@@ -98,13 +116,19 @@ def prepare(model: TinyLM, precision: str = "auto", step: str = "auto", wait: bo
     """
     if model.embedding.is_cuda and step != "plain":
         precision = "bf16" if precision == "auto" else precision
-        return ModelDecoder(model, precision, False, f"{precision}, steps replayed as CUDA graphs", True)
+        return ModelDecoder(
+            model, precision, False, f"{precision}, steps replayed as CUDA graphs", True
+        )
     reason = "" if step == "plain" else _obstacle(model, wait)
     if reason and step == "compiled" and wait:
-        raise InputError(f"decode.step = 'compiled', but it cannot be: {reason}; allowed here: plain | auto")
+        raise InputError(
+            f"decode.step = 'compiled', but it cannot be: {reason}; allowed here: plain | auto"
+        )
     if reason or step == "plain":
         precision = "fp32" if precision == "auto" else precision
-        return ModelDecoder(model, precision, False, f"{precision}, plain step" + (f" ({reason})" if reason else ""))
+        return ModelDecoder(
+            model, precision, False, f"{precision}, plain step" + (f" ({reason})" if reason else "")
+        )
     if precision == "auto":
         precision = "bf16" if build.library().tinylm_bf16() else "fp32"
     decoder = ModelDecoder(model, precision, True, f"{precision}, compiled step", at_once=not wait)

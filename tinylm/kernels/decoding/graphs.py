@@ -11,7 +11,9 @@ from tinylm.decoding.session import Session
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.transformer import TinyLM
 
-Record = Callable[[Callable[[], None]], Callable[[], None]]  # runs a function at least once; returns what repeats it
+Record = Callable[
+    [Callable[[], None]], Callable[[], None]
+]  # runs a function at least once; returns what repeats it
 
 
 def cuda_graph(run: Callable[[], None]) -> Callable[[], None]:
@@ -19,7 +21,9 @@ def cuda_graph(run: Callable[[], None]) -> Callable[[], None]:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):  # libraries choose their kernels and take their memory before the recording
+        for _ in range(
+            3
+        ):  # libraries choose their kernels and take their memory before the recording
             run()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
@@ -31,9 +35,14 @@ def cuda_graph(run: Callable[[], None]) -> Callable[[], None]:
 class _Recorded:
     """One step of the model over a cache of fixed size, whose inputs and outputs are in its own buffers."""
 
-    def __init__(self, model: TinyLM, cache: KVCache, record: Record, ids: Tensor, positions: Tensor) -> None:
+    def __init__(
+        self, model: TinyLM, cache: KVCache, record: Record, ids: Tensor, positions: Tensor
+    ) -> None:
         self.rows, self.cache_at = len(cache.keys[0]), cache.keys[0].data_ptr()
-        self._ids, self._positions = ids.clone(), positions.clone()  # recording runs the step, possibly several times
+        self._ids, self._positions = (
+            ids.clone(),
+            positions.clone(),
+        )  # recording runs the step, possibly several times
         self._hidden = model.embedding.new_zeros((self.rows, model.width))
         whole = cache.whole()  # a later selection of rows leaves this one unchanged
 

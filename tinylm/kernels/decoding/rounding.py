@@ -56,7 +56,9 @@ def _rounded_weight(precision: str, weight: Tensor) -> tuple[Tensor, ...]:
 def _product(precision: str, x: Tensor, weight: tuple[Tensor, ...], bias: Tensor | None) -> Tensor:
     if precision == "int8":
         whole, unit = quantised_inputs(x)
-        y = F.linear(whole.double(), weight[0]).float() * weight[1] * unit  # a product of whole numbers is exact
+        y = (
+            F.linear(whole.double(), weight[0]).float() * weight[1] * unit
+        )  # a product of whole numbers is exact
     else:
         y = F.linear(x.bfloat16().to(weight[0].dtype), weight[0]).float()
     return y if bias is None else y + bias
@@ -85,7 +87,9 @@ class LowerPrecision(TorchFunctionMode):
     def _is_qkv(self, weight: Tensor) -> bool:
         if isinstance(weight, torch.nn.Parameter):
             return id(weight) in self._qkv
-        return bool(self._qkv) and weight.shape[0] > weight.shape[1]  # ragged heads pad two weights: this one and `out`
+        return (
+            bool(self._qkv) and weight.shape[0] > weight.shape[1]
+        )  # ragged heads pad two weights: this one and `out`
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """x W^T + b with x and W in the precision, sums in float32 or exact.  (..., K), (N, K) -> (..., N)"""
@@ -93,10 +97,14 @@ class LowerPrecision(TorchFunctionMode):
         y = _product(precision, x, self._weight(precision, weight), bias)
         if precision == "int8" and weight is self._output:
             ids = y.topk(min(AGAIN, y.shape[-1])).indices
-            y.scatter_(-1, ids, F.linear(x, weight, bias).gather(-1, ids))  # the reference need not be fast
+            y.scatter_(
+                -1, ids, F.linear(x, weight, bias).gather(-1, ids)
+            )  # the reference need not be fast
         return y
 
-    def __torch_function__(self, function: Callable, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Callable, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
         if self.precision != "fp32":
             if function is F.linear:
                 return self.linear(*args, **(kwargs or {}))

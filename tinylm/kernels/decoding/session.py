@@ -19,13 +19,18 @@ from tinylm.model.transformer import TinyLM
 
 _INTEGER, _POINTER = ctypes.c_int64, ctypes.c_void_p
 AT_ONCE = 512  # rows of one call: bounds the memory of its intermediate results
-ALONE = 12 << 20  # bytes of weights times rows; below this a second thread costs as much as it saves
+ALONE = (
+    12 << 20
+)  # bytes of weights times rows; below this a second thread costs as much as it saves
 
 
 class _Step(ctypes.Structure):
     _fields_ = [
         *((name, _INTEGER) for name in ("rows", "outputs", "cache_rows", "capacity", "threads")),
-        *((name, _POINTER) for name in ("tokens", "positions", "sequences", "wanted", "table", "keys", "values")),
+        *(
+            (name, _POINTER)
+            for name in ("tokens", "positions", "sequences", "wanted", "table", "keys", "values")
+        ),
         *(("logits", _POINTER), ("asked", Asked)),
     ]
 
@@ -48,13 +53,17 @@ class Slots:
         packed.spare = []
         weakref.finalize(self, _give_back, packed, self.buffers)
         self.logits = torch.empty(rows, packed.vocab_size)
-        self._numbers = np.zeros((4, max(rows, AT_ONCE)), np.int64)  # tokens, positions, sequences, wanted
+        self._numbers = np.zeros(
+            (4, max(rows, AT_ONCE)), np.int64
+        )  # tokens, positions, sequences, wanted
         pointers = [row.ctypes.data for row in self._numbers]
         keys, values = (half.data_ptr() for half in self.buffers)
         self._step = _Step(0, 0, rows, capacity, 1, *pointers, None, keys, values, None)
         self._references = ctypes.byref(packed.structure), ctypes.byref(self._step)
 
-    def run(self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, into: Tensor | Asked) -> bool:
+    def run(
+        self, rows: np.ndarray, wanted: np.ndarray, table: np.ndarray, into: Tensor | Asked
+    ) -> bool:
         """Feed rows (3, R) of token, position and sequence; put logits after the rows `wanted` into a tensor (W, V), or
         what is asked of them into `Asked`; returns whether the logits of those rows are finite.
 
@@ -68,14 +77,21 @@ class Slots:
         step.threads, start_s = threads.now, time.perf_counter()
         for start in range(0, count, self._numbers.shape[1]):
             part = rows[:, start : start + self._numbers.shape[1]]
-            here = wanted[(wanted >= start) & (wanted < start + part.shape[1])] if len(wanted) != count else wanted
+            here = (
+                wanted[(wanted >= start) & (wanted < start + part.shape[1])]
+                if len(wanted) != count
+                else wanted
+            )
             self._numbers[:3, : part.shape[1]] = part
             self._numbers[3, : len(here)] = here - start
             step.rows, step.outputs = part.shape[1], len(here)
             if isinstance(into, Asked):
                 step.asked = into.after(done)
             else:
-                step.asked.k, step.logits = 0, into.data_ptr() + done * into.stride(0) * into.itemsize
+                step.asked.k, step.logits = (
+                    0,
+                    into.data_ptr() + done * into.stride(0) * into.itemsize,
+                )
             finite = bool(library().tinylm_step(*self._references)) and finite
             done += len(here)
         threads.took(time.perf_counter() - start_s)
@@ -89,7 +105,12 @@ def window_logits(packed: PackedModel, ids: Sequence[int]) -> Tensor:
     rows = np.array([ids, range(count), [0] * count])
     for start in range(0, count, AT_ONCE):  # the logits of all rows are wanted
         part = rows[:, start : start + AT_ONCE]
-        slots.run(part, np.arange(part.shape[1]), np.zeros((1, count), np.int32), logits[start : start + AT_ONCE])
+        slots.run(
+            part,
+            np.arange(part.shape[1]),
+            np.zeros((1, count), np.int32),
+            logits[start : start + AT_ONCE],
+        )
     return logits
 
 
@@ -132,7 +153,11 @@ class FastSession(Session):
             rank[order] = self._numbers - np.searchsorted(ordered, ordered)
             assert rank.max() < self._beams
         self._own = self._family * self._beams + rank
-        self._known, self._count, self._filled = self._ids.numpy(), self.lengths.numpy(), self._starts.numpy()
+        self._known, self._count, self._filled = (
+            self._ids.numpy(),
+            self.lengths.numpy(),
+            self._starts.numpy(),
+        )
 
     @property
     def cache_bytes(self) -> int:
@@ -167,7 +192,9 @@ class FastSession(Session):
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
         values, ids, log_sums = self._ask(k, banned, True)
-        return torch.from_numpy(np.subtract(values.numpy(), log_sums.numpy()[:, None], dtype=np.float64)), ids
+        return torch.from_numpy(
+            np.subtract(values.numpy(), log_sums.numpy()[:, None], dtype=np.float64)
+        ), ids
 
     def _next(self, into: Tensor | Asked) -> bool:
         """Feed what is new; put logits of each row's next token into a tensor (B, V), or what is asked of them."""
@@ -178,14 +205,19 @@ class FastSession(Session):
             last = self._count - 1
             positions = last - starts
             self._table[self._numbers, positions] = self._own
-            rows, wanted = np.array([self._known[self._numbers, last], positions, self._numbers]), self._numbers
+            rows, wanted = (
+                np.array([self._known[self._numbers, last], positions, self._numbers]),
+                self._numbers,
+            )
         return self._slots.run(rows, wanted, self._table, into)
 
     def _windows(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What to feed after windows moved: each window, without what a row shares with the first of its family."""
         firsts: dict[int, int] = {}
         parts: list[np.ndarray] = []
-        for row, (start, count) in enumerate(zip(starts.tolist(), self._count.tolist(), strict=True)):
+        for row, (start, count) in enumerate(
+            zip(starts.tolist(), self._count.tolist(), strict=True)
+        ):
             window = self._known[row, start:count]
             first, common = firsts.setdefault(int(self._family[row]), row), 0
             if self.use_cache and start == self._filled[row]:
@@ -221,7 +253,11 @@ class LateSession(FastSession):
     """`FastSession` whose first step is the plain one's: the first word does not wait until the weights are packed."""
 
     def __init__(
-        self, pack: Callable[[], PackedModel], model: TinyLM, prompts: Sequence[Sequence[int]], **how: Any
+        self,
+        pack: Callable[[], PackedModel],
+        model: TinyLM,
+        prompts: Sequence[Sequence[int]],
+        **how: Any,
     ) -> None:
         Session.__init__(self, model, prompts, **how)
         self._beams, self._pack, self._packed = 1, pack, False
@@ -233,7 +269,9 @@ class LateSession(FastSession):
         return super().greedy(banned) if self._packed else Session.greedy(self, banned)
 
     def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-        return super().candidates(k, banned) if self._packed else Session.candidates(self, k, banned)
+        return (
+            super().candidates(k, banned) if self._packed else Session.candidates(self, k, banned)
+        )
 
     def append(self, tokens: Tensor) -> None:
         if self._packed:

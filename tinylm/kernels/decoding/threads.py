@@ -17,8 +17,13 @@ class Threads:
     def __init__(self, most: int) -> None:
         self.most = self.now = most
         self._steps, self._spent = 0, 0.0  # of this block
-        self._blocks, self._usual = self.SOON // 2, 0.0  # since the last turn; seconds of a block then
-        self._turn: list[float] = []  # seconds of a block of this number, of the other and of this again
+        self._blocks, self._usual = (
+            self.SOON // 2,
+            0.0,
+        )  # since the last turn; seconds of a block then
+        self._turn: list[
+            float
+        ] = []  # seconds of a block of this number, of the other and of this again
 
     def took(self, seconds: float) -> None:
         """Count a step, after which `now` may be the other number."""

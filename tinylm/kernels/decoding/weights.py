@@ -28,12 +28,19 @@ class _Linear(ctypes.Structure):
 
 
 class _Block(ctypes.Structure):
-    _fields_ = [("norm1", _Norm), ("norm2", _Norm), *((name, _Linear) for name in ("qkv", "out", "up", "down"))]
+    _fields_ = [
+        ("norm1", _Norm),
+        ("norm2", _Norm),
+        *((name, _Linear) for name in ("qkv", "out", "up", "down")),
+    ]
 
 
 class _Model(ctypes.Structure):
     _fields_ = [
-        *((name, _INTEGER) for name in ("precision", "layers", "width", "heads", "inner", "slot_width")),
+        *(
+            (name, _INTEGER)
+            for name in ("precision", "layers", "width", "heads", "inner", "slot_width")
+        ),
         *((name, _INTEGER) for name in ("feed_forward", "vocab", "pre", "norm_kind", "gelu")),
         *((name, _FLOAT) for name in ("norm_eps", "input_scale", "output_factor")),
         ("last_norm", _INTEGER),
@@ -57,7 +64,9 @@ def pack(weight: Tensor, precision: str) -> Tensor:
     """
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[precision]
     group = 4 // kind.itemsize
-    words = torch.nn.functional.pad(weight, (0, -weight.shape[1] % group)).unflatten(1, (-1, group))  # (N, K / g, g)
+    words = torch.nn.functional.pad(weight, (0, -weight.shape[1] % group)).unflatten(
+        1, (-1, group)
+    )  # (N, K / g, g)
     whole, rest = divmod(len(words), PANEL)
     packed = torch.empty(whole + (rest > 0), words.shape[1], PANEL, group, dtype=kind)
     packed[:whole] = words[: whole * PANEL].unflatten(0, (whole, PANEL)).transpose(1, 2)
@@ -74,7 +83,9 @@ class PackedModel:
         self._kept: list[Tensor] = []
         self.product_bytes = 0  # of the matrices that every step reads
         self.spare: list[Tensor] = []  # a cache that no session uses any more
-        self.threads: dict[tuple[int, int], Threads] = {}  # for steps of so many rows, of so many at most
+        self.threads: dict[
+            tuple[int, int], Threads
+        ] = {}  # for steps of so many rows, of so many at most
         self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
         settings = model.settings
         first: Any = model.blocks[0].attention
@@ -119,4 +130,6 @@ class PackedModel:
         others = block.attention.out, block.feed_forward.up, block.feed_forward.down
         norms = self._norm(block.norm1), self._norm(block.norm2)
         first = self._linear(qkv.weight, qkv.bias, of_qkv(kind))
-        return _Block(*norms, first, *(self._linear(layer.weight, layer.bias, kind) for layer in others))
+        return _Block(
+            *norms, first, *(self._linear(layer.weight, layer.bias, kind) for layer in others)
+        )

@@ -14,6 +14,12 @@ def library() -> ctypes.CDLL:
     """The compiled functions, loaded. Raises CannotCompile."""
     shared = LIBRARY.load()
     shared.tinylm_clean.restype = ctypes.c_int64
-    shared.tinylm_clean.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64]
+    shared.tinylm_clean.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_void_p,
+        ctypes.c_int64,
+        ctypes.c_char_p,
+        ctypes.c_int64,
+    ]
     shared.tinylm_clean.argtypes += [ctypes.c_void_p] * 6
     return shared

@@ -1,4 +1,4 @@
-// Beam search, a step at a time so that it can be watched: tinylm/beam/search.py in JavaScript.
+// Beam search, a step at a time so that it can be watched: tinylm/decoding/beam_search.py in JavaScript.
 import { largest } from "./decoding.js";
 import { Session } from "./session.js";
 

@@ -55,5 +55,7 @@ def _scoped(name: str, source: str) -> str:
     exports = ", ".join(_EXPORT.findall(source))
     body = re.sub(r"^export ", "", source, flags=re.MULTILINE)
     return (
-        f"// {name}\nconst {{ {exports} }} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n" if exports else body
+        f"// {name}\nconst {{ {exports} }} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n"
+        if exports
+        else body
     )

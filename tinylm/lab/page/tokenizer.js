@@ -1,4 +1,4 @@
-// Text to ids and back, by the rules of tinylm/text/tokens: words, byte pairs, longest match.
+// Text to ids and back, by the rules of tinylm/vocab: words, byte pairs, longest match.
 
 const SPELLED_SPECIAL = /<(?=(?:sos|eos|pad|unk)>)/g;
 const WORD = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";

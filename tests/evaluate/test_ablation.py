@@ -1,0 +1,110 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from tinylm.evaluate.ablation import ablate, summarise_ablation, switched_off
+from tinylm.model.ragged_heads import head_widths
+from tinylm.model.transformer import TinyLM
+
+STORIES = [
+    np.array(ids)
+    for ids in ([0, 5, 7, 4, 9, 1], [0, 8, 1], [0, 4, 4, 6, 10, 11, 12, 5, 1], [0], [0, 6, 6, 1])
+]
+
+
+@pytest.fixture
+def exact(model):
+    """The model in float64 with three ragged heads of 11 columns and large outputs of every head."""
+    settings = dataclasses.replace(model.settings, heads=3, attention_bias=True)
+    torch.manual_seed(5)
+    found = TinyLM(settings, torch.randn(len(model.embedding), 11)).double().eval()
+    with torch.no_grad():
+        for block in found.blocks:
+            block.attention.out.weight.normal_()
+            block.attention.out.bias.normal_()
+    return found
+
+
+def columns(model, head):
+    inner = model.blocks[0].attention.inner
+    widths = head_widths(inner, model.settings.heads)
+    return slice(sum(widths[:head]), sum(widths[: head + 1]))
+
+
+def story_nats(model):
+    nats = []
+    for ids in STORIES:
+        if len(ids) > 1:
+            row = torch.from_numpy(ids)
+            nats.append(float(model.token_loss(row[None, :-1], row[None, 1:]).sum()))
+    return np.array(nats)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("head", [0, 1, 2])
+def test_a_head_switched_off_is_one_whose_output_weights_are_zero(exact, layer, head):
+    ids = torch.tensor([[0, 5, 7, 4, 9, 1], [0, 4, 4, 6, 10, 11]])
+    whole = exact(ids)
+    with switched_off(exact, layer, head):
+        found = exact(ids)
+    assert torch.equal(exact(ids), whole)
+    with torch.no_grad():
+        exact.blocks[layer].attention.out.weight[:, columns(exact, head)] = 0
+    torch.testing.assert_close(found, exact(ids), rtol=1e-12, atol=1e-12)
+    assert (found - whole).abs().max() > 0.01
+
+
+def test_losses_are_those_of_models_without_the_head(exact):
+    base, table = ablate(exact, STORIES, 200, 1)
+    whole, tokens = story_nats(exact), sum(len(ids) - 1 for ids in STORIES)
+    assert base == pytest.approx(whole.sum() / tokens, rel=1e-9)
+    assert [(row["layer"], row["head"]) for row in table] == [
+        (i, j) for i in (1, 2) for j in (1, 2, 3)
+    ]
+    for row in table:
+        attention = exact.blocks[row["layer"] - 1].attention
+        kept = attention.out.weight.detach().clone()
+        with torch.no_grad():
+            attention.out.weight[:, columns(exact, row["head"] - 1)] = 0
+            without = story_nats(exact)
+            attention.out.weight.copy_(kept)
+        assert row["nats_per_token"] == pytest.approx(without.sum() / tokens, rel=1e-9)
+        assert row["loss_increase"] == pytest.approx((without - whole).sum() / tokens, abs=1e-9)
+        assert row["low"] <= row["loss_increase"] <= row["high"]
+
+
+def test_a_head_that_adds_nothing_is_idle(exact):
+    with torch.no_grad():
+        exact.blocks[1].attention.out.weight[:, columns(exact, 2)] = 0
+    base, table = ablate(exact, STORIES, 100, 1)
+    silent = table[-1]
+    assert (silent["layer"], silent["head"]) == (2, 3)
+    assert silent["loss_increase"] == silent["low"] == silent["high"] == 0
+    assert silent["nats_per_token"] == base
+    found = summarise_ablation(base, table, 5)
+    assert found["idle"] == sum(row["low"] <= 0 <= row["high"] for row in table) >= 1
+    assert found["largest"]["loss_increase"] == max(row["loss_increase"] for row in table)
+    assert (found["stories"], found["nats_per_token"]) == (5, base)
+
+
+def test_an_error_leaves_the_head_switched_on(exact):
+    weight = exact.blocks[1].attention.out.weight.detach().clone()
+    with pytest.raises(ValueError, match="positions"), switched_off(exact, 1, 0):
+        exact(torch.zeros(1, 99, dtype=torch.int64))
+    assert torch.equal(exact.blocks[1].attention.out.weight, weight)
+
+
+def test_intervals_are_paired(exact):
+    """Stories differ much more than what the head changes: an unpaired interval would be far wider."""
+    with torch.no_grad():
+        exact.blocks[0].attention.out.weight[:, columns(exact, 0)] *= 1e-4
+    _, table = ablate(exact, STORIES, 200, 1)
+    assert table[0]["high"] - table[0]["low"] < 1e-3
+    assert story_nats(exact).std() > 1
+
+
+def test_no_token_is_refused(exact):
+    with pytest.raises(ValueError, match="at least two tokens"):
+        ablate(exact, [np.array([0])], 10, 1)

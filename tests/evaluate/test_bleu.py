@@ -1,0 +1,143 @@
+"""BLEU against Papineni et al. 2002 written out, against the library's own corpus score, and on hostile input."""
+
+import math
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tinylm.evaluate.bleu import Bleu
+from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+
+WORDS = ["the", "a", "dog", "cat", "ran", "sat", "and", "big"]
+
+
+def papineni(predictions, references, order):
+    """BLEU-N with one reference a text: clipped precisions, geometric mean, brevity penalty."""
+    precisions = []
+    for n in range(1, order + 1):
+        clipped = total = 0
+        for prediction, reference in zip(predictions, references, strict=True):
+            grams, allowed = (
+                Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+                for words in (prediction.split(), reference.split())
+            )
+            clipped += sum(min(times, allowed[gram]) for gram, times in grams.items())
+            total += sum(grams.values())
+        precisions.append(clipped / total if total else 0.0)
+    c, r = (sum(len(text.split()) for text in texts) for texts in (predictions, references))
+    if min(precisions) == 0:
+        return 0.0
+    return min(1.0, math.exp(1 - r / c)) * math.exp(sum(map(math.log, precisions)) / order)
+
+
+def random_texts(seed, count, longest=29):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(0, longest))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("longest", [3, 29])
+def test_corpus_bleu_matches_papineni(seed, longest):
+    predictions, references = random_texts(seed, 23, longest), random_texts(seed + 100, 23)
+    found = Bleu().compute(predictions=predictions, references=references)
+    for order in (1, 2, 3, 4):
+        expected = papineni(predictions, references, order)
+        assert found[f"bleu{order}"] == pytest.approx(expected, abs=1e-15)
+    assert found["prediction_length"] == sum(len(text.split()) for text in predictions)
+    assert found["reference_length"] == sum(len(text.split()) for text in references)
+
+
+def test_raw_text_matches_sacrebleu_on_punctuation():
+    from sacrebleu.metrics.bleu import BLEU
+
+    predictions = ['"Look, Mum!" said Tim. He had 3.5 apples.', "The end, isn't it?"]
+    references = ['"Look, Mum!" said Tom. He had 3.5 pears.', "The end, is it not?"]
+    scorer = BLEU(smooth_method="none", tokenize="13a", force=True)
+    expected = scorer.corpus_score(predictions, [references])
+    found = Bleu().compute(predictions=predictions, references=references)
+    assert found["bleu4"] == pytest.approx(expected.score / 100, abs=1e-15)
+    assert found["precisions"] == pytest.approx([p / 100 for p in expected.precisions])
+    assert found["brevity_penalty"] == pytest.approx(expected.bp)
+
+
+def test_tokenize_none_keeps_words_whole():
+    arguments = {"predictions": ["he saw <unk>"], "references": ["he saw <unk>"]}
+    assert Bleu().compute(**arguments, tokenize="none")["prediction_length"] == 3
+    assert Bleu().compute(**arguments)["prediction_length"] == 5
+
+
+def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
+    """'a b x d': 3/4, 1/3, then 1/2 and 1/4 of one match in 2 and 1 n-grams; 'a b' is perfect at its orders."""
+    found = Bleu().compute(predictions=["a b x d", "a b"], references=["a b c d", "a b"])
+    first = (3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** (1 / 4)
+    assert found["sentence_bleu"] == pytest.approx((first + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references"),
+    [
+        ([], []), ([""], [""]), (["", " "], ["a b", ""]), (["a b c d e"], [""]), ([""], ["a b c d e"]),
+        (["x y z w"], ["a b c d"])
+    ],
+)  # fmt: skip
+def test_nothing_in_common_is_zero_not_an_error(predictions, references):
+    found = Bleu().compute(predictions=predictions, references=references)
+    for name in ("bleu1", "bleu2", "bleu3", "bleu4", "sentence_bleu"):
+        assert found[name] == 0.0
+
+
+def test_fewer_than_four_tokens_are_defined():
+    found = Bleu().compute(predictions=["a b c"], references=["a b c"])
+    assert [found[f"bleu{order}"] for order in (1, 2, 3, 4)] == [1.0, 1.0, 1.0, 0.0]
+    assert found["sentence_bleu"] == pytest.approx(1.0)
+
+
+def test_scores_never_exceed_one():
+    text = "one day a girl saw a big big dog . " * 9
+    found = Bleu().compute(predictions=[text], references=[text])
+    assert found["bleu4"] == 1.0
+    assert 1 - 1e-12 < found["sentence_bleu"] <= 1.0
+
+
+def test_unequal_numbers_are_refused():
+    with pytest.raises(ValueError, match="Mismatch"):
+        Bleu().compute(predictions=["a", "b"], references=["a"])
+
+
+def test_match_counts_of_parts_give_the_corpus_score():
+    predictions, references = random_texts(3, 19), random_texts(4, 19)
+    counts = match_counts(predictions, references)
+    assert counts.shape == (19, 10)
+    whole = Bleu().compute(predictions=predictions, references=references)
+    assert corpus_bleu(counts.sum(axis=0)) == whole["bleu4"]
+    pairs = np.stack([counts.sum(axis=0), counts[:7].sum(axis=0)])
+    expected = [papineni(predictions[:n], references[:n], 2) for n in (19, 7)]
+    assert corpus_bleu(pairs, 2) == pytest.approx(expected)
+    assert corpus_bleu(counts.mean(axis=0)) == pytest.approx(whole["bleu4"])
+
+
+def test_metric_leaves_no_file_prints_nothing_and_keeps_random_states(tmp_path):
+    code = (
+        "import numpy as np, random\n"
+        "from tinylm.evaluate.bleu import Bleu\n"
+        "before = (np.random.get_state()[1].tolist(), random.getstate())\n"
+        "metrics = [Bleu(), Bleu()]\n"
+        "for metric in metrics: metric.add_batch(predictions=['a b c d'], references=['a b c d'])\n"
+        "assert [metric.compute()['bleu4'] for metric in metrics] == [1.0, 1.0]\n"
+        "assert before == (np.random.get_state()[1].tolist(), random.getstate())\n"
+    )
+    home, temporary = tmp_path / "home", tmp_path / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "XDG_"))}
+    environment = kept | {"HOME": str(home), "TMPDIR": str(temporary), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [*home.rglob("*"), *temporary.rglob("*")] == []

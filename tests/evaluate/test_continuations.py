@@ -1,0 +1,221 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.small import EVALUATE
+from tinylm.base.config import InputError, read_section
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.continuations import (
+    EvaluateSettings,
+    continue_greedily,
+    continue_stories,
+    evaluation_prompts,
+    never_generated,
+    protocol,
+    summarise,
+    token_log_probs,
+)
+from tinylm.vocab.prompts import choose_prompts
+from tinylm.vocab.token_store import TokenStore
+
+DECODE = DecodeSettings(seed=5)
+SETTINGS = EVALUATE
+
+
+@pytest.mark.parametrize("slide", ["half", "one"])
+@pytest.mark.parametrize(("length", "first"), [(5, 1), (13, 4), (14, 13), (31, 2), (40, 39)])
+def test_token_log_probs_equal_one_window_at_a_time(model, slide, length, first):
+    ids = torch.randint(
+        4, model.vocab_size, (length,), generator=torch.Generator().manual_seed(length)
+    ).tolist()
+    step = model.settings.context // 2 if slide == "half" else 1
+    expected = []
+    for n in range(first, length):
+        start = 0
+        while n - start > model.settings.context:
+            start += step
+        logits = model(torch.tensor([ids[start:n]])).detach()[0, -1].double()
+        expected.append(float(torch.log_softmax(logits, 0)[ids[n]]))
+    assert token_log_probs(model, ids, first, slide) == pytest.approx(expected, abs=1e-5)
+
+
+def test_token_log_probs_of_nothing(model):
+    assert token_log_probs(model, [0, 4], 2, "half").shape == (0,)
+
+
+@pytest.fixture
+def rows(corpus, model):
+    folder, tokenizer = corpus
+    prompts = choose_prompts(TokenStore(folder / "tokens", "evaluation"), 3, 2, 9, sos_id=0)
+    return prompts, continue_stories(model, tokenizer, prompts, SETTINGS, DECODE)
+
+
+def test_rows_hold_texts_and_the_models_own_perplexities(corpus, model, rows):
+    _, tokenizer = corpus
+    prompts, found = rows
+    assert [row["prompt"] for row in found] == ["the dog", "a cat", "the <unk>"]
+    for prompt, row in zip(prompts, found, strict=True):
+        ids = [
+            *prompt.ids,
+            *tokenizer.encode(row["continuation"]),
+            *([tokenizer.eos_id] if row["finished"] else []),
+        ]
+        own = -token_log_probs(model, ids, len(prompt.ids), "half")
+        assert row["tokens"] == len(own) <= 9
+        assert row["perplexity"] == pytest.approx(math.exp(own.mean()), rel=1e-4)
+        true = -token_log_probs(model, [*prompt.ids, *prompt.reference], len(prompt.ids), "half")
+        assert row["reference_perplexity"] == pytest.approx(math.exp(true.mean()), rel=1e-6)
+        assert not {"<unk>", "<sos>", "<pad>"} & set(row["continuation"].split())
+
+
+def test_summary_has_intervals_round_each_value(rows):
+    _, found = rows
+    figures, sentences = summarise(found, SETTINGS)
+    assert figures["count"] == len(sentences) == 3
+    for name in ("continuation_perplexity", "reference_perplexity", "bleu1", "sentence_bleu"):
+        assert figures[name]["low"] <= figures[name]["value"] <= figures[name]["high"]
+    nats, tokens = (sum(row[name] for row in found) for name in ("nats", "tokens"))
+    assert figures["continuation_perplexity"]["value"] == pytest.approx(math.exp(nats / tokens))
+
+
+def test_summary_of_perfect_continuations_is_bleu_one(rows):
+    perfect = [row | {"continuation": "a b c d e f", "reference": "a b c d e f"} for row in rows[1]]
+    figures, sentences = summarise(perfect, SETTINGS)
+    assert [figures[f"bleu{n}"]["value"] for n in (1, 2, 3, 4)] == pytest.approx([1.0] * 4)
+    assert np.mean(sentences) == pytest.approx(1.0)
+    assert figures["brevity_penalty"] == 1.0
+
+
+def prompts_of(corpus, **changes):
+    folder, tokenizer = corpus
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return evaluation_prompts(TokenStore(folder / "tokens", "evaluation"), tokenizer, settings)
+
+
+def test_prompts_are_those_of_the_settings(corpus):
+    folder, tokenizer = corpus
+    stream = TokenStore(folder / "tokens", "evaluation").ids.tolist()
+    sos, eos = tokenizer.sos_id, tokenizer.eos_id
+    _, starts, _ = prompts_of(corpus)
+    assert starts.reference == [*tokenizer.encode("ran home"), eos]
+    _, across, _ = prompts_of(corpus, stop_at_eos=False)
+    assert across.reference == [
+        *tokenizer.encode("ran home"),
+        eos,
+        sos,
+        *tokenizer.encode("the zebra sang to the"),
+    ]
+    assert across.ids == starts.ids
+    _, whole, _ = prompts_of(corpus, stop_at_eos=False, reference="whole")
+    assert whole.reference == starts.reference
+    cuts = prompts_of(corpus, prompts="stream", stories=10)
+    assert len(cuts) == 10
+    for cut in cuts:
+        piece = cut.ids + cut.reference
+        assert any(stream[at : at + 11] == piece for at in range(len(stream)))
+    assert cuts == prompts_of(corpus, prompts="stream", stories=10)
+    assert cuts != prompts_of(corpus, prompts="stream", stories=10, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed"), [("starts", "words of the longest"), ("stream", "split's 40 tokens")]
+)
+def test_prompts_longer_than_the_split_are_refused(corpus, kind, allowed):
+    with pytest.raises(
+        InputError, match=rf"evaluate\.prompt_tokens = 500; allowed: fewer than the .*{allowed}"
+    ):
+        prompts_of(corpus, prompts=kind, prompt_tokens=500)
+
+
+def test_a_stream_has_no_whole_reference():
+    section = dataclasses.asdict(SETTINGS) | {"prompts": "stream", "reference": "whole"}
+    with pytest.raises(
+        InputError, match=r"evaluate\.reference = 'whole'; allowed with prompts: stream: cut"
+    ):
+        read_section({"evaluate": section}, "evaluate", EvaluateSettings)
+
+
+def test_past_the_end_the_next_story_may_begin(corpus, model):
+    _, tokenizer = corpus
+    marks = {tokenizer.sos_id, tokenizer.pad_id, tokenizer.unk_id}
+    assert set(never_generated(tokenizer, True)) == marks
+    assert set(never_generated(tokenizer, False)) == marks - {tokenizer.sos_id}
+    with torch.no_grad():
+        model.output.weight.zero_()
+    settings = dataclasses.replace(SETTINGS, stop_at_eos=False, new_tokens=60)
+    prompts = prompts_of(corpus, stop_at_eos=False)
+    for row in continue_stories(
+        model, tokenizer, prompts, settings, DECODE
+    ):  # every id is as likely
+        assert (row["tokens"], row["finished"]) == (60, False)
+        assert row["nats"] == pytest.approx(60 * math.log(len(tokenizer)), rel=1e-5)
+        assert (
+            0 < len(row["continuation"].split()) < 60
+        )  # <eos> and <sos> are among them and not shown
+    stopped = continue_stories(
+        model, tokenizer, prompts, dataclasses.replace(settings, stop_at_eos=True), DECODE
+    )
+    assert any(row["finished"] for row in stopped)
+
+
+def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model):
+    _, tokenizer = corpus
+    settings = dataclasses.replace(SETTINGS, new_tokens=30, stop_at_eos=False)
+    decode = dataclasses.replace(DECODE, slide="one", repetition_penalty=2.0, top_k=1)
+    prompts = prompts_of(corpus)[:2]
+    rows = continue_greedily(model, tokenizer, prompts, settings, decode)
+    assert [row["number"] for row in rows] == list(range(1, 31)) * 2
+    barred = never_generated(tokenizer, False)
+    for prompt, start in zip(prompts, (0, 30), strict=True):
+        ids = list(prompt.ids)
+        for row in rows[start : start + 30]:
+            with torch.no_grad():
+                shares = torch.softmax(
+                    model(torch.tensor([ids[-model.settings.context :]]))[0, -1], dim=-1
+                )
+            free = shares.clone()
+            free[barred] = 0.0
+            ids.append(int(free.argmax()))
+            assert row["prompt"] == tokenizer.decode(prompt.ids)
+            assert row["token"] == tokenizer.tokens[ids[-1]]
+            assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
+
+
+def test_greedy_rows_end_with_the_story(corpus, model):
+    _, tokenizer = corpus
+    with torch.no_grad():
+        model.output.weight.zero_()
+    rows = continue_greedily(
+        model, tokenizer, prompts_of(corpus), SETTINGS, DECODE
+    )  # the lowest id that may come
+    assert [(row["number"], row["token"]) for row in rows] == [(1, "<eos>")] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {},
+            [
+                "3 prompts of 2 tokens from the starts of",
+                "up to <eos>",
+                "at most 9",
+                "the next 9 tokens of the story.",
+            ],
+        ),
+        ({"stop_at_eos": False}, ["past any <eos>", "the next 9 tokens, across stories."]),
+        ({"reference": "whole"}, ["against the whole rest of the story."]),
+        (
+            {"prompts": "stream"},
+            ["cut at random places of the stream", "the next 9 tokens, across stories."],
+        ),
+    ],
+)
+def test_protocol_says_what_was_done_in_one_sentence(changes, words):
+    said = protocol(3, dataclasses.replace(SETTINGS, **changes), DECODE)
+    assert all(word in said for word in words)
+    assert "sampled at temperature 1," in said
+    assert said.count(".") == 1

@@ -1,0 +1,248 @@
+"""Minimal pairs: crossed so that frequency alone is at chance, and scored as a loop over tokens would."""
+
+import collections
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.small import model_settings
+from tinylm.evaluate.minimal_pairs import (
+    PAIRS,
+    PAIRS_IN_TRAINING,
+    SEEN,
+    TOO_FEW,
+    judge_pairs,
+    make_pairs,
+    margins,
+    model_log_probs,
+    share_right,
+    untrained_like,
+)
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair
+from tinylm.model.transformer import TinyLM
+from tinylm.storybook.corpus import generate
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import TokenStore, write_store
+from tinylm.vocab.words import build_tokenizer, count_words
+
+CONTEXT = 48
+
+
+def make_store(folder, stories, tokenizer, split="train"):
+    write_store(folder, split, (tokenizer.encode_story(story) for story in stories), len(tokenizer))
+    return TokenStore(folder, split)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """(tokenizer, store) of storybook stories, enough for most words to occur ten times."""
+    stories = [story.text for number in range(8) for story in generate(200, number, 5)[0]]
+    vocab = VocabSettings(tokenizer="words")
+    tokenizer = build_tokenizer(count_words(stories, vocab), vocab)
+    return tokenizer, make_store(tmp_path_factory.mktemp("tokens"), stories, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def made(corpus):
+    return make_pairs(*corpus, CONTEXT, 1)
+
+
+def words(text):
+    return re.findall(r"[a-z']+", text.lower())
+
+
+def drawn(phenomenon, has=lambda word: True, times=60):
+    draw = Draw(has, np.random.default_rng(3))
+    found = []
+    for _ in range(times):
+        try:
+            found.append(phenomenon.draw(draw))
+        except NothingToDraw:
+            continue
+    return found
+
+
+def test_there_are_twelve_phenomena_and_more_of_both_kinds():
+    assert len(PHENOMENA) == len({phenomenon.name for phenomenon in PHENOMENA}) >= 12
+    assert {phenomenon.about for phenomenon in PHENOMENA} == {"grammar", "meaning"}
+
+
+@pytest.mark.parametrize("phenomenon", PHENOMENA, ids=lambda phenomenon: phenomenon.name)
+def test_frequency_alone_is_at_chance(phenomenon):
+    """The right texts of each draw have the words of the wrong ones: what gains in one pair loses in the other."""
+    found = drawn(phenomenon)
+    assert len(found) > 40
+    for pairs in found:
+        assert len(pairs) in (1, 2)
+        right, wrong = (
+            collections.Counter(w for pair in pairs for w in words(pair[i])) for i in (0, 1)
+        )
+        assert right == wrong
+        for pair in pairs:
+            assert pair.right != pair.wrong
+            assert pair.right.split()[0] == pair.wrong.split()[0]  # the first token may be unscored
+            assert "_" not in pair.right + pair.wrong
+
+
+def test_a_template_without_words_draws_nothing():
+    assert drawn(PHENOMENA[0], has=lambda word: word in ("the", "was", "were")) == []
+
+
+def test_pairs_are_made_of_words_that_were_seen(corpus, made):
+    tokenizer, store = corpus
+    counts = np.bincount(store.ids, minlength=len(tokenizer))
+    assert sum(len(pairs.texts) >= TOO_FEW for pairs in made) >= 12
+    for pairs in made:
+        assert len(pairs.texts) == len(pairs.ids) == len(set(pairs.texts)) <= PAIRS + 1
+        for text, ids in zip(pairs.texts, pairs.ids, strict=True):
+            for one, other in zip(text, ids, strict=True):
+                assert other == [tokenizer.sos_id, *tokenizer.encode(one)]
+                assert tokenizer.unk_id not in other
+                assert len(other) <= CONTEXT + 1
+                assert counts[other].min() >= SEEN
+
+
+def test_the_same_seed_makes_the_same_pairs_and_a_short_context_none(corpus, made):
+    assert make_pairs(*corpus, CONTEXT, 1) == made
+    assert make_pairs(*corpus, CONTEXT, 2) != made
+    assert all(pairs.texts == [] for pairs in make_pairs(*corpus, 5, 1))
+
+
+def by(counted):
+    return lambda rows: np.array([counted.log_probs(np.array(row)).sum() for row in rows])
+
+
+def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(corpus, made):
+    tokenizer, _ = corpus
+    for side, expected in ((0, 1.0), (1, 0.0)):
+        seen = [np.array(ids[side]) for pairs in made for ids in pairs.ids]
+        counted = KneserNey(seen, 12, len(tokenizer))
+        shares = [
+            share_right(margin)["value"]
+            for margin in margins([p for p in made if p.texts], by(counted))
+        ]
+        assert np.mean(shares) == pytest.approx(expected, abs=0.06)
+
+
+def test_who_saw_shuffled_words_is_at_chance_on_word_order(corpus, made):
+    tokenizer, store = corpus
+    rng = np.random.default_rng(0)
+    shuffled = []
+    for number in range(len(store)):
+        ids = store.story(number).copy()
+        rng.shuffle(ids[1:-1])
+        shuffled.append(ids)
+    (order,) = [pairs for pairs in made if pairs.name == "word order"]
+    in_order = KneserNey([store.story(number) for number in range(len(store))], 3, len(tokenizer))
+    (told,) = margins([order], by(in_order))
+    (lost,) = margins([order], by(KneserNey(shuffled, 3, len(tokenizer))))
+    assert share_right(told)["value"] > 0.8
+    assert share_right(lost)["value"] == pytest.approx(0.5, abs=0.12)
+
+
+def test_word_frequency_gets_half_of_every_phenomenon(corpus, made):
+    tokenizer, store = corpus
+    unigram = KneserNey([store.ids], 1, len(tokenizer))
+    shares = [
+        share_right(margin)["value"]
+        for margin in margins([p for p in made if p.texts], by(unigram))
+    ]
+    assert shares == pytest.approx([0.5] * len(shares), abs=1e-9)
+
+
+def small_model(tokenizer):
+    torch.manual_seed(1)
+    settings = model_settings(heads=2, context=CONTEXT, dropout=0.1)
+    return TinyLM(settings, torch.randn(len(tokenizer), 12)).eval()
+
+
+def test_log_probabilities_of_a_batch_are_those_of_each_row(corpus, made):
+    tokenizer, _ = corpus
+    model = small_model(tokenizer)
+    rows = [ids for both in made[0].ids[:3] + made[17].ids[:2] for ids in both]
+    found = model_log_probs(model, rows, tokenizer.pad_id)
+    for row, value in zip(rows, found, strict=True):
+        log_probs = torch.log_softmax(model(torch.tensor([row[:-1]]))[0].detach().double(), dim=-1)
+        assert value == pytest.approx(
+            float(log_probs[range(len(row) - 1), row[1:]].sum()), abs=1e-4
+        )
+    assert model_log_probs(model, [], tokenizer.pad_id).tolist() == []
+
+
+def test_an_untrained_model_is_at_chance(corpus, made):
+    tokenizer, _ = corpus
+    model = small_model(tokenizer)
+    known = [pairs for pairs in made if len(pairs.texts) >= TOO_FEW]
+    shares = [
+        share_right(m)
+        for m in margins(known, lambda rows: model_log_probs(model, rows, tokenizer.pad_id))
+    ]
+    assert np.mean([share["value"] for share in shares]) == pytest.approx(0.5, abs=0.05)
+    assert (
+        max(abs(share["value"] - 0.5) for share in shares) < 0.3
+    )  # trained ones are right in all pairs of some
+
+
+def test_equal_probabilities_are_half_right():
+    assert share_right(np.array([1.0, -1.0, 0.0, 1e-9]))["value"] == 0.5
+    assert share_right(np.zeros(0)) is None
+
+
+def test_figures_and_rows(corpus, made):
+    tokenizer, store = corpus
+    model = small_model(tokenizer)
+    stories = [store.story(number) for number in range(len(store))]
+    ngrams, unigrams = (KneserNey(stories, order, len(tokenizer)) for order in (3, 1))
+    fresh = untrained_like(model, np.random.default_rng(1).normal(size=(len(tokenizer), 12)), 1)
+    figures, rows = judge_pairs(
+        model,
+        tokenizer,
+        store,
+        ngrams=ngrams,
+        unigrams=unigrams,
+        moments=[(0.0, fresh), (None, model)],
+        seed=1,
+    )
+    assert list(figures["phenomena"]) == [phenomenon.name for phenomenon in PHENOMENA]
+    assert len(rows) == sum(len(pairs.texts) for pairs in made)
+    for pairs in made:
+        found = figures["phenomena"][pairs.name]
+        own = [row for row in rows if row["phenomenon"] == pairs.name]
+        assert [Pair(row["right"], row["wrong"]) for row in own] == pairs.texts
+        assert found["pairs"] == len(own)
+        if len(own) < TOO_FEW:
+            assert found["model"] is found["kneser_ney"] is None
+        else:
+            right = (
+                sum(row["kneser_ney"] > 1e-6 for row in own)
+                + sum(abs(row["kneser_ney"]) <= 1e-6 for row in own) / 2
+            )
+            assert found["kneser_ney"]["value"] == pytest.approx(right / len(own))
+    measured = [row for row in figures["phenomena"].values() if row["model"]]
+    assert figures["all"]["model"] == pytest.approx(
+        np.mean([row["model"]["value"] for row in measured])
+    )
+    assert figures["all"]["kneser_ney"] > 0.55 > figures["all"]["model"]
+    assert [moment["epochs"] for moment in figures["training"]] == [0.0, None]
+    first = [row["model"] for row in rows if row["phenomenon"] == PHENOMENA[0].name][
+        :PAIRS_IN_TRAINING
+    ]
+    assert figures["training"][1]["phenomena"][PHENOMENA[0].name] == share_right(np.array(first))
+
+
+def test_an_untrained_model_is_the_same_each_time_and_draws_on_nobodys_numbers(corpus):
+    model = small_model(corpus[0])
+    vectors = np.random.default_rng(1).normal(size=(len(corpus[0]), 12)).astype(np.float32)
+    torch.manual_seed(4)
+    before = torch.random.get_rng_state()
+    first = untrained_like(model, vectors, 1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(5)
+    again, other = untrained_like(model, vectors, 1), untrained_like(model, vectors, 2)
+    weights = [one.blocks[0].attention.out.weight for one in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert not first.training

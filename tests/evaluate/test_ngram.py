@@ -1,0 +1,231 @@
+"""Kneser-Ney against a slow reference that keeps dictionaries, and its properties."""
+
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinylm.evaluate.ngram import KneserNey, uniform_log_probs
+
+TINYSTORIES = Path(__file__).resolve().parents[3] / "shared" / "tinystories" / "data"
+
+
+class SlowKneserNey:
+    """Chen and Goodman's formula, word for word, over dictionaries of tuples."""
+
+    def __init__(self, sequences, order, vocab_size):
+        self.order, self.vocab_size = order, vocab_size
+        texts = [tuple(int(i) for i in sequence) for sequence in sequences]
+        self.counts = {n: self.adjusted(texts, n) for n in range(1, order + 1)}
+        self.discounts = {n: self.estimate(list(self.counts[n].values())) for n in self.counts}
+        self.followers = {n: defaultdict(dict) for n in self.counts}
+        for n, table in self.counts.items():
+            for gram, count in table.items():
+                self.followers[n][gram[:-1]][gram[-1]] = count
+
+    def adjusted(self, texts, n):
+        counts, before = Counter(), defaultdict(set)
+        for text in texts:
+            for i in range(len(text) - n + 1):
+                gram = text[i : i + n]
+                if n == self.order:
+                    counts[gram] += i + n > 1  # a sequence's first token is not predicted
+                elif i > 0:
+                    before[gram].add(text[i - 1])
+                elif n > 1:
+                    counts[gram] += 1
+        for gram, words in before.items():
+            counts[gram] += len(words)
+        return +counts
+
+    @staticmethod
+    def estimate(values):
+        n1, n2, n3, n4 = (sum(v == k for v in values) for k in (1, 2, 3, 4))
+        if 0 in (n1, n2, n3, n4):
+            return [0.5, 1.0, 1.5]
+        y = n1 / (n1 + 2 * n2)
+        d = [1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+        return d if all(0 < d[k] <= k + 1 for k in range(3)) else [0.5, 1.0, 1.5]
+
+    def prob(self, context, word):
+        context = tuple(context)[-(self.order - 1) :] if self.order > 1 else ()
+        return self._prob(context, word)
+
+    def _prob(self, context, word):
+        n = len(context) + 1
+        lower = self._prob(context[1:], word) if context else 1 / self.vocab_size
+        after = self.followers[n].get(context)
+        if not after:
+            return lower
+        total, d = sum(after.values()), self.discounts[n]
+        mass = sum(d[min(a, 3) - 1] for a in after.values()) / total
+        count = after.get(word, 0)
+        return (count - d[min(count, 3) - 1] if count else 0.0) / total + mass * lower
+
+
+def zipf_text(rng, length, vocab_size):
+    """Ids with a heavy tail and some memory, so that every count of counts is filled."""
+    ids = np.minimum(rng.zipf(1.3, length) - 1, vocab_size - 1)
+    copies = rng.random(length) < 0.5
+    for i in range(7, length):
+        if copies[i]:
+            ids[i] = (ids[i - 1] * 3 + ids[i - 2]) % vocab_size
+    return ids
+
+
+def cases():
+    rng = np.random.default_rng(7)
+    stream = zipf_text(rng, 3000, 41)
+    cuts = np.sort(rng.choice(np.arange(1, 2999), 150, replace=False))
+    return {
+        "stream": ([stream], 41),
+        "stories": (np.split(stream, cuts), 41),
+        "same start": ([np.concatenate(([40], part)) for part in np.split(stream % 40, cuts)], 41),
+        "tiny": ([np.array([2, 0, 2, 2, 1, 0, 2])], 5),
+        "short and empty": ([np.array([1]), np.array([], dtype=int), np.array([0, 2])], 3),
+        "nothing": ([], 3),
+        "one word": ([np.zeros(9, dtype=int)], 1),
+    }
+
+
+@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("order", [1, 2, 3, 6])
+def test_kneser_ney_matches_dictionaries(name, order):
+    sequences, vocab_size = cases()[name]
+    fast, slow = (
+        KneserNey(sequences, order, vocab_size),
+        SlowKneserNey(sequences, order, vocab_size),
+    )
+    rng = np.random.default_rng(11)
+    heard = np.concatenate([np.zeros(0, dtype=int), *sequences])[:60]
+    for text in (heard, rng.integers(vocab_size, size=60)):
+        expected = [np.log(slow.prob(text[:i], text[i])) for i in range(1, len(text))]
+        np.testing.assert_allclose(fast.log_probs(text), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_probabilities_are_positive_and_sum_to_one(name, order):
+    sequences, vocab_size = cases()[name]
+    model = KneserNey(sequences, order, vocab_size)
+    rng = np.random.default_rng(13)
+    heard = [
+        sequence[start : start + 5]
+        for sequence in sequences[:9]
+        for start in (0, len(sequence) // 2)
+    ]
+    for context in [*heard, rng.integers(vocab_size, size=4), rng.integers(vocab_size, size=1)]:
+        if len(context) == 0:
+            continue
+        probs = [
+            np.exp(model.log_probs(np.append(context, word))[-1]) for word in range(vocab_size)
+        ]
+        assert min(probs) > 0
+        assert sum(probs) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_the_next_probabilities_are_those_of_each_word_in_turn(name, order):
+    sequences, vocab_size = cases()[name]
+    model = KneserNey(sequences, order, vocab_size)
+    rng = np.random.default_rng(17)
+    heard = np.concatenate([np.zeros(0, dtype=int), *sequences])[:9]
+    for context in (heard, heard[:1], rng.integers(vocab_size, size=4), []):
+        found = model.next_probs([int(i) for i in context])
+        assert found.sum() == pytest.approx(1.0)
+        if len(context):
+            each = [
+                np.exp(model.log_probs(np.append(context, word))[-1]) for word in range(vocab_size)
+            ]
+            np.testing.assert_allclose(found, each, rtol=1e-12)
+
+
+def test_discounts_come_from_counts_of_counts():
+    """n1..n4 = 4, 3, 2, 1 at order 1: Y = 4/10, D = 1 - 0.8 * 3/4, 2 - 1.2 * 2/3, 3 - 1.6 * 1/2."""
+    ids = np.repeat(np.arange(11), [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6])
+    model = KneserNey([np.append(0, ids)], order=1, vocab_size=12)
+    kept = (4 * 0.4 + 3 * 1.2 + 4 * 2.2) / 26
+    words = {0: 0.6, 4: 0.8, 7: 0.8, 9: 1.8, 10: 3.8, 11: 0.0}
+    for word, rest in words.items():
+        assert np.exp(model.log_probs(np.array([0, word]))[0]) == pytest.approx(
+            rest / 26 + kept / 12
+        )
+
+
+def test_discounts_out_of_range_are_not_used():
+    """n1..n4 = 4, 1, 4, 1: Y = 2/3 and D2 = 2 - 2 * 4 < 0, so 0.5, 1 and 1.5 stand in."""
+    ids = np.repeat(np.arange(10), [1, 1, 1, 1, 2, 3, 3, 3, 3, 4])
+    model = KneserNey([np.append(0, ids)], order=1, vocab_size=10)
+    kept = (4 * 0.5 + 1.0 + 5 * 1.5) / 22
+    for word, count in {0: 0.5, 4: 1.0, 9: 2.5}.items():
+        assert np.exp(model.log_probs(np.array([0, word]))[0]) == pytest.approx(
+            count / 22 + kept / 10
+        )
+
+
+def test_continuation_counts_not_frequencies_decide_unseen_contexts():
+    """'francisco' (1) follows only 'san' (0) but often; 'night' (2) follows four words, once each."""
+    text = np.array([0, 1] * 20 + [3, 2, 4, 2, 5, 2, 6, 2])
+    model = KneserNey([text], order=2, vocab_size=9)
+    francisco, night = (model.log_probs(np.array([8, word]))[0] for word in (1, 2))
+    assert night > francisco
+
+
+def test_contexts_stop_at_sequence_borders():
+    """Two stories never make the bigram that crosses them; one stream of them does."""
+    apart = KneserNey([np.array([0, 1]), np.array([2, 3])], 2, 5)
+    joined = KneserNey([np.array([0, 1, 2, 3])], 2, 5)
+    crossing = np.array([1, 2])
+    assert joined.log_probs(crossing)[0] > apart.log_probs(crossing)[0] + 0.1
+
+
+def test_longer_contexts_help_on_a_cycle_and_uniform_is_the_worst():
+    text = np.tile([0, 1, 0, 2, 0, 3], 50)
+    nats = [-KneserNey([text], order, 4).log_probs(text).mean() for order in (1, 2, 3)]
+    assert (
+        nats[2] < nats[1] < nats[0] < -uniform_log_probs(text, 4).mean() == pytest.approx(np.log(4))
+    )
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_nothing_to_score(length):
+    ids = np.zeros(length, dtype=np.uint16)
+    assert KneserNey([np.arange(4)], 3, 4).log_probs(ids).shape == (0,)
+    assert uniform_log_probs(ids, 4).shape == (0,)
+
+
+@pytest.mark.parametrize("ids", [[0, 4], [-1, 0]])
+def test_ids_outside_the_vocabulary_are_refused(ids):
+    with pytest.raises(ValueError, match="allowed: 0 to 3"):
+        KneserNey([np.array(ids)], 2, 4)
+    with pytest.raises(ValueError, match="allowed: 0 to 3"):
+        KneserNey([np.arange(4)], 2, 4).log_probs(np.array(ids))
+
+
+def test_order_zero_is_refused():
+    with pytest.raises(ValueError, match="order 0"):
+        KneserNey([np.arange(4)], 0, 4)
+
+
+@pytest.mark.skipif(not TINYSTORIES.is_dir(), reason="no ../shared/tinystories")
+def test_tinystories_perplexity():
+    """32.44 for order 6: lower case, punctuation deleted, every train word, one stream with <sos> and <eos>."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    vocabulary: dict[str, int] = {}
+
+    def encode(split, add):
+        ids = []
+        for text in parquet.read_table(TINYSTORIES / f"{split}-00000-of-00001.parquet")[
+            "text"
+        ].to_pylist():
+            words = re.sub(r"[^\w\s]", "", text.lower()).split()
+            ids += [0, *(add(word) for word in words), 1]
+        return np.array(ids)
+
+    train = encode("train", lambda word: vocabulary.setdefault(word, len(vocabulary) + 4))
+    evaluation = encode("validation", lambda word: vocabulary.get(word, 3))
+    nats = -KneserNey([train], 6, len(vocabulary) + 4).log_probs(evaluation).mean()
+    assert np.exp(nats) == pytest.approx(32.439, abs=0.001)

@@ -1,0 +1,75 @@
+"""Induction and logit lens on models whose behaviour is known."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.support.small import model_settings
+from tinylm.evaluate import probes
+from tinylm.evaluate.attention_maps import Look
+from tinylm.evaluate.probes import LENGTH, induction, logit_lens
+from tinylm.model.transformer import TinyLM
+
+VOCAB = 60
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(2)
+    settings = model_settings(layers=3, heads=2, context=2 * LENGTH + 1)
+    return TinyLM(settings, torch.randn(VOCAB, 12)).eval()
+
+
+def test_each_layers_prediction_is_that_of_a_model_cut_there(model):
+    rows = [np.array([1, 5, 9, 9, 2, 30]), np.array([3, 4]), np.array([7])]
+    found = logit_lens(model, rows)
+    assert [row["layer"] for row in found] == [0, 1, 2, 3]
+    blocks = list(model.blocks)
+    for depth, row in enumerate(found):
+        model.blocks = torch.nn.ModuleList(blocks[:depth])
+        logits = [model(torch.as_tensor(ids[None, :-1]))[0].detach() for ids in rows[:2]]
+        nats = sum(
+            float(F.cross_entropy(x, torch.as_tensor(ids[1:]), reduction="sum"))
+            for x, ids in zip(logits, rows)
+        )
+        assert row["nats_per_token"] == pytest.approx(nats / 6, rel=1e-5)
+    assert found[-1]["same_as_last"] == 1.0
+    assert logit_lens(model, [np.array([7])]) == []
+
+
+def test_no_hook_is_left(model):
+    logit_lens(model, [np.array([1, 2, 3])])
+    assert not any(block._forward_hooks or block._forward_pre_hooks for block in model.blocks)
+
+
+def test_a_head_that_looks_behind_the_first_occurrence_scores_one(model, monkeypatch):
+    def attending(_, ids):
+        maps = np.zeros((3, 2, len(ids), len(ids)))
+        maps[..., 0] = 1.0
+        for query in range(LENGTH + 1, len(ids)):
+            maps[1, 1, query] = 0.0
+            maps[1, 1, query, query - LENGTH + 1] = 1.0
+        return Look(maps, 0, 1.0)
+
+    monkeypatch.setattr(probes, "look", attending)
+    found = induction(model, range(5, VOCAB), [1], 50, 1)
+    scores = {(row["layer"], row["head"]): row["score"] for row in found["heads"]}
+    assert scores.pop((2, 2)) == 1.0
+    assert set(scores.values()) == {0.0}
+    assert 1 / (2 * LENGTH) < found["even"] < 1 / LENGTH
+
+
+def test_an_untrained_model_saves_nothing_and_looks_evenly(model):
+    found = induction(model, range(5, VOCAB), [1], 200, 1)
+    assert (found["tokens"], found["sequences"]) == (LENGTH, 20)
+    assert found["saved"]["value"] == pytest.approx(found["nats_first"] - found["nats_second"])
+    assert found["saved"]["low"] <= found["saved"]["value"] <= found["saved"]["high"]
+    assert max(row["score"] for row in found["heads"]) < 5 * found["even"]
+    assert found == induction(model, range(5, VOCAB), [1], 200, 1)
+
+
+def test_what_is_too_small_is_not_measured(model):
+    assert induction(model, range(3), [1], 50, 1) is None
+    short = TinyLM(model_settings(context=7), torch.randn(VOCAB, 12))
+    assert induction(short, range(5, VOCAB), [1], 50, 1) is None

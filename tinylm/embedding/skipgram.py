@@ -1,0 +1,91 @@
+"""Skip-gram word vectors with character n-grams, trained by fastText (Bojanowski et al. 2017, "Enriching Word
+Vectors with Subword Information").
+
+One thread, because only then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input
+matrix and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything later.
+So the allocator returns zeros during training, and equal input gives equal bytes.
+"""
+
+import contextlib
+import ctypes
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinylm.base.config import InputError
+from tinylm.base.seeding import derive_seed
+from tinylm.embedding.settings import EmbeddingSettings
+
+NEGATIVES = 5
+M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what malloc returns
+
+
+@contextlib.contextmanager
+def _zeroed_memory() -> Iterator[None]:
+    """glibc's malloc returns zeroed memory inside the block; without glibc nothing changes."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        yield
+        return
+    mallopt(M_PERTURB, 0xFF)
+    try:
+        yield
+    finally:
+        mallopt(M_PERTURB, 0)
+
+
+def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
+    """fastText's own argument object: `fasttext.train_unsupervised` does not pass the seed on."""
+    import fasttext_pybind
+
+    arguments = fasttext_pybind.args()
+    arguments.model, arguments.loss = (
+        fasttext_pybind.model_name.skipgram,
+        fasttext_pybind.loss_name.ns,
+    )
+    arguments.input, arguments.dim = str(path), settings.width
+    arguments.epoch, arguments.ws, arguments.neg = settings.epochs, settings.window, NEGATIVES
+    arguments.minn, arguments.maxn, arguments.bucket = (
+        settings.min_n,
+        settings.max_n,
+        settings.buckets,
+    )
+    arguments.lr, arguments.seed = settings.lr, derive_seed(settings.seed, "skipgram") % (1 << 31)
+    arguments.minCount, arguments.thread, arguments.verbose = 1, 1, 0
+    return arguments
+
+
+def train_skipgram(
+    texts: Iterable[str], words: Sequence[str], settings: EmbeddingSettings
+) -> np.ndarray:
+    """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
+
+    A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError if the training
+    diverges.
+    """
+    import fasttext_pybind
+
+    model, vector = fasttext_pybind.fasttext(), fasttext_pybind.Vector(settings.width)
+    with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
+        path = Path(folder) / "train.txt"
+        with open(path, "w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(text + "\n" for text in texts)
+        try:
+            with _zeroed_memory():
+                fasttext_pybind.train(model, _fasttext_arguments(settings, path))
+        except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
+            raise InputError(
+                f"embedding.source = skipgram: fastText gave up ({error}); embedding.lr = {settings.lr}"
+            ) from None
+    matrix: np.ndarray = np.zeros((len(words), settings.width), dtype=np.float32)
+    for index, word in enumerate(words):
+        model.getWordVector(vector, word)
+        matrix[index] = np.array(vector)
+    if not np.isfinite(matrix).all():
+        raise InputError(
+            f"embedding.lr = {settings.lr}: fastText's vectors are not finite; allowed: a smaller one"
+        )
+    return matrix

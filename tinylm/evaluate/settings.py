@@ -1,0 +1,32 @@
+"""Section `evaluate`. Without torch, so that params.yaml is checked quickly."""
+
+import dataclasses
+
+from tinylm.base.config import setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateSettings:
+    """Section `evaluate`."""
+
+    stories: int = setting(low=1, high=100_000)
+    prompts: str = setting(choices=("starts", "stream"))
+    prompt_tokens: int = setting(low=1, high=100_000)
+    new_tokens: int = setting(low=1, high=100_000)
+    reference: str = setting(choices=("cut", "whole"))
+    stop_at_eos: bool = setting()
+    greedy: int = setting(low=0, high=1000)
+    ngram_order: int = setting(low=1, high=10)
+    attention_sentences: int = setting(low=1, high=100)
+    tendency_sentences: int = setting(low=1, high=100_000)
+    ablation_stories: int = setting(low=1, high=100_000)
+    bootstrap: int = setting(low=1, high=1_000_000)
+    seed: int = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        if self.prompts == "stream" and self.reference == "whole":
+            return [
+                "reference = 'whole'; allowed with prompts: stream: cut (a stream has no end to go on to)"
+            ]
+        return []

@@ -1,0 +1,112 @@
+"""Attention between the linear layers: C++ except the matrix products; plus a wrapper for torch's attention."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tinylm.kernels.train.binding import call, checked_ptr
+from tinylm.kernels.train.dropout import keep_level, new_seed
+
+BF16 = torch.bfloat16
+
+
+class NativeAttention(torch.autograd.Function):
+    """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
+
+    Q and K are turned by their positions' angles when the heads are split, their gradients back when these are joined.
+    With P the weights, M the mask of kept ones and c their factor:
+
+    dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
+
+    The weights are kept as they are before dropout; the dropped ones are drawn again in the backward pass. The kernels
+    apply scale and factor to scores and weights, so Q, K, V and the result are only reordered.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None
+    ) -> Tensor:
+        rows, length, _, heads, width = joined.shape
+        packed = _split(joined.contiguous(), turns)
+        ctx.turns = turns
+        queries, keys, values = packed.flatten(1, 2)  # (B * H, T, Dh) each
+        weights = torch.bmm(queries, keys.mT)  # (B * H, T, S)
+        ctx.drops = dropout > 0
+        ctx.drawn = new_seed() if ctx.drops else 0, *keep_level(dropout)
+        kept = torch.empty_like(weights) if ctx.drops else None
+        call(
+            "softmax_dropout",
+            checked_ptr(weights, BF16, rows * heads, length, length),
+            None if kept is None else kept.data_ptr(),
+            checked_ptr(scale, torch.float32, heads, 1, 1),
+            checked_ptr(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
+            len(mask),
+            *ctx.drawn,
+            *(rows, heads, length, length),
+        )
+        mixed = torch.bmm(weights if kept is None else kept, values)
+        ctx.save_for_backward(packed, weights, scale)
+        return _join(mixed.view(1, rows, heads, length, width)).view(rows, length, heads * width)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        packed, weights, scale = ctx.saved_tensors
+        _, rows, heads, length, width = packed.shape
+        queries, keys, values = packed.flatten(1, 2)
+        grad_output = _split(grads[0].contiguous().view(rows, length, 1, heads, width))[0].flatten(
+            0, 1
+        )
+        grad_scores = torch.bmm(
+            grad_output, values.mT
+        )  # (B * H, T, S); of the kept weights, then of Q K^T
+        kept = torch.empty_like(weights) if ctx.drops else None
+        call(
+            "grad_scores",
+            checked_ptr(grad_scores, BF16, *weights.shape),
+            checked_ptr(weights, BF16, *weights.shape),
+            None if kept is None else kept.data_ptr(),
+            checked_ptr(scale, torch.float32, heads, 1, 1),
+            *ctx.drawn,
+            *(rows, heads, length, length),
+        )
+        grads_packed = torch.empty_like(packed)
+        grad_queries, grad_keys, grad_values = grads_packed.flatten(1, 2)
+        torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
+        torch.bmm(grad_scores, keys, out=grad_queries)
+        torch.bmm(grad_scores.mT, queries, out=grad_keys)
+        return _join(grads_packed, ctx.turns), None, None, None, None
+
+
+def _split(inside: Tensor, turns: Tensor | None = None) -> Tensor:
+    """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); the first two parts `turned` by (1, T, 2, Dh / 2), if given."""
+    rows, length, parts, heads, width = inside.shape
+    apart = inside.new_empty(parts, rows, heads, length, width)
+    address, table = checked_ptr(inside, BF16, *inside.shape), _table(turns, inside)
+    call("split_heads", address, apart.data_ptr(), table, *inside.shape)
+    return apart
+
+
+def _join(apart: Tensor, turns: Tensor | None = None) -> Tensor:
+    """`_split` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
+    parts, rows, heads, length, width = apart.shape
+    inside = apart.new_empty(rows, length, parts, heads, width)
+    address, table = checked_ptr(apart, BF16, *apart.shape), _table(turns, inside)
+    call("join_heads", address, inside.data_ptr(), table, *inside.shape)
+    return inside
+
+
+def _table(turns: Tensor | None, inside: Tensor) -> int | None:
+    _, length, _, _, width = inside.shape
+    return None if turns is None else checked_ptr(turns, torch.float32, 1, length, 2, width // 2)
+
+
+def torch_attention(qkv: Tensor, scale: Tensor, dropout: float) -> Tensor:
+    """`scaled_dot_product_attention` under the causal mask, which CUDA fuses.  (B, T, 3, H, Dh) -> (B, T, H Dh)"""
+    queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
+    queries = (queries * scale).to(queries.dtype)
+    mixed = F.scaled_dot_product_attention(
+        queries, keys, values, dropout_p=dropout, is_causal=True, scale=1.0
+    )
+    return mixed.transpose(1, 2).flatten(2)

@@ -1,0 +1,69 @@
+"""Native kernels of training: C++ that makes one pass over memory instead of torch's several; compiled once.
+
+Each equals an operation of `tinylm.model.ops` for bfloat16 numbers on a CPU, but is rounded less often. OpenMP is the
+one that torch has loaded (the loader takes a library of the same name once), so both share one team of threads.
+"""
+
+import ctypes
+import functools
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.library import Library
+
+FOLDER = Path(__file__).parent
+KERNELS = Library(
+    "training",
+    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norms")),
+    headers=(FOLDER / "numbers.h",),
+    flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
+    tries=(("-mprefer-vector-width=512",), ()),
+)
+_KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "s": ctypes.c_uint64, "f": ctypes.c_float}
+# Arguments in order: pointer, whole number, seed, float; the number of threads always comes last.
+_ARGUMENTS = {
+    "split_heads": "pppnnnnn",
+    "join_heads": "pppnnnnn",
+    "softmax_dropout": "ppppnsnfnnnn",
+    "grad_scores": "ppppsnfnnnn",
+    "normalise": "pppppppfnnnn",
+    "normalise_back": "ppppppppnnnn",
+    "add_dropped": "pppsnfn",
+    "add_dropped_back": "ppsnfn",
+    "dropped": "ppsnfn",
+    "gelu": "ppn",
+    "sum_up": "ppnn",
+    "nats": "ppppnn",
+}
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled kernels, loaded. Raises CannotCompile."""
+    shared = KERNELS.load()
+    for name, kinds in _ARGUMENTS.items():
+        function = getattr(shared, f"tinylm_{name}")
+        function.restype, function.argtypes = None, [_KINDS[kind] for kind in kinds + "n"]
+    return shared
+
+
+def call(name: str, *arguments: int | float | None) -> None:
+    """Call a kernel with torch's number of threads."""
+    getattr(library(), f"tinylm_{name}")(*arguments, torch.get_num_threads())
+
+
+def checked_ptr(tensor: Tensor, dtype: torch.dtype, *shape: int) -> int:
+    """The address of a tensor's data. Raises TypeError unless it has this type and shape and is contiguous on a CPU."""
+    if (
+        tensor.dtype != dtype
+        or tensor.shape != shape
+        or not tensor.is_contiguous()
+        or tensor.device.type != "cpu"
+    ):
+        raise TypeError(
+            f"a kernel was given {tensor.dtype} {tuple(tensor.shape)} with strides {tensor.stride()} on "
+            f"{tensor.device}; allowed: {dtype} {shape} in order on cpu"
+        )
+    return tensor.data_ptr()

@@ -1,0 +1,83 @@
+"""Dropout alone and within a residual connection, in one pass each over memory.
+
+What is dropped follows from a seed, so it is drawn again in the backward pass and not stored. Word n of a seed's stream
+is a function of seed + n alone (SplitMix64; Steele, Lea and Flood 2014), so threads can draw any piece in any order;
+each word gives four numbers of 16 bits.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tinylm.kernels.train.binding import call, checked_ptr
+
+_LEVELS = 1 << 16
+
+
+def keep_level(dropout: float) -> tuple[int, float]:
+    """(lowest signed 16-bit number that is kept, factor of the kept ones); dropout is rounded to 1/65536."""
+    dropped = round(dropout * _LEVELS)
+    return dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped)
+
+
+_OWN = threading.local()  # a Python thread's generator
+
+
+def new_seed() -> int:
+    """A seed, one number per tensor, from torch's generator or this Python thread's: it decides all that is dropped."""
+    return int(torch.randint(1 << 62, (), generator=getattr(_OWN, "generator", None)))
+
+
+@contextlib.contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Inside, this Python thread draws its seeds from a generator of its own, so that no other one changes them."""
+    _OWN.generator = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _OWN.generator = None
+
+
+class NativeDropout(torch.autograd.Function):
+    """dropout(x) in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropout: float) -> Tensor:
+        ctx.drawn = new_seed(), *keep_level(dropout)
+        return _dropped(x, ctx.drawn)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _dropped(grads[0], ctx.drawn), None
+
+
+def _dropped(x: Tensor, drawn: tuple[int, int, float]) -> Tensor:
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    call("dropped", *(checked_ptr(t, torch.float32, *x.shape) for t in (x, y)), *drawn, x.numel())
+    return y
+
+
+class NativeAddDropout(torch.autograd.Function):
+    """x + dropout(y) for x in float32, y in bfloat16."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, dropout: float) -> Tensor:
+        ctx.drawn = new_seed(), *keep_level(dropout)
+        x, y = x.contiguous(), y.contiguous()
+        z = torch.empty_like(x)
+        inputs = checked_ptr(x, torch.float32, *x.shape), checked_ptr(y, torch.bfloat16, *x.shape)
+        call("add_dropped", *inputs, z.data_ptr(), *ctx.drawn, x.numel())
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        grad = grads[0].contiguous()
+        grad_y = torch.empty_like(grad, dtype=torch.bfloat16)
+        place = checked_ptr(grad, torch.float32, *grad.shape)
+        call("add_dropped_back", place, grad_y.data_ptr(), *ctx.drawn, grad.numel())
+        return grad, grad_y, None

@@ -1,0 +1,97 @@
+"""What depends on a run's progress: learning rate, early stopping, and the epochs whose weights are kept."""
+
+import dataclasses
+import math
+
+from tinylm.base.config import PARAMS_FILE, InputError
+
+ALMOST = 0.02  # a run may end short of an epoch by this share of its tokens
+
+
+def learning_rate(
+    progress: float, peak: float, warmup: float, schedule: str, final: float
+) -> float:
+    """Learning rate at a share 0..1 of the token budget.
+
+    Linear from 0 to `peak` over the first `warmup` (share), then constant, or cosine from `peak` down to
+    `final` * peak at progress 1 (Loshchilov and Hutter 2017).
+    """
+    if progress < warmup:
+        return peak * progress / warmup
+    if schedule == "constant":
+        return peak
+    after_warmup = min(1.0, (progress - warmup) / (1.0 - warmup))
+    return peak * (final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * after_warmup)))
+
+
+@dataclasses.dataclass
+class EarlyStopping:
+    """Remembers the best held-out loss; `should_stop` after `patience` validations in a row without a better one."""
+
+    patience: int | None
+    best: float = math.inf
+    best_update: int = 0
+    stale: int = 0  # validations since the best
+
+    def observe(self, loss: float, update: int, counts: bool = True) -> bool:
+        """Take a validation's loss; True if it is the best so far. One that does not count does not use up patience."""
+        if loss < self.best:
+            self.best, self.best_update, self.stale = loss, update, 0
+            return True
+        self.stale += counts
+        return False
+
+    @property
+    def should_stop(self) -> bool:
+        """True once patience has run out (never if it is None)."""
+        return self.patience is not None and self.stale >= self.patience
+
+
+SHARES = (
+    0.02,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+)  # of a run, after which weights are kept where no epochs are named
+
+
+class EpochCheckpoints:
+    """The epochs after which a run keeps its weights: each is reached by the first update that has seen its tokens.
+
+    A pure function of the tokens seen, so a resumed run keeps the same ones. epochs: None for those at `SHARES` of the
+    run. Raises InputError if an epoch is too small for a token or beyond the run's end.
+    """
+
+    def __init__(self, epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int) -> None:
+        self.tokens_per_epoch = tokens_per_epoch
+        if epochs is None:
+            rounded = {float(f"{share * end / tokens_per_epoch:.3g}") for share in SHARES}
+            epochs = tuple(epoch for epoch in rounded if round(epoch * tokens_per_epoch))
+        self.tokens = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
+        if 0 in self.tokens.values():
+            raise InputError(
+                f"{PARAMS_FILE}: train.keep_epochs holds {min(self.tokens):g}; allowed: at least one token"
+            )
+        beyond = [epoch for epoch, tokens in self.tokens.items() if tokens > end]
+        if beyond:
+            raise InputError(
+                f"{PARAMS_FILE}: train.keep_epochs holds {beyond[0]:g}; allowed: at most "
+                f"{end / tokens_per_epoch:.6g}, where this run ends"
+            )
+
+    def between(self, before: int, now: int) -> list[float]:
+        """The chosen epochs that were reached after `before` tokens and by `now`."""
+        return [epoch for epoch, tokens in self.tokens.items() if before < tokens <= now]
+
+    def almost_reached(self, last: int, end: int) -> list[float]:
+        """The chosen epochs that a run misses by at most 2 % when it stops after `last` tokens, short of `end`."""
+        return [
+            epoch
+            for epoch in self.between(last, end)
+            if self.tokens[epoch] - last <= ALMOST * self.tokens[epoch]
+        ]
+
+    def ends_an_epoch(self, before: int, now: int) -> bool:
+        """Whether an epoch ended after `before` tokens and by `now`."""
+        return now // self.tokens_per_epoch > before // self.tokens_per_epoch

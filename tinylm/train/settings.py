@@ -1,0 +1,82 @@
+"""Section `train`. Its imports are light, because params.yaml is checked without torch."""
+
+import dataclasses
+
+from tinylm.base.config import PARAMS_FILE, InputError, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Section `train`."""
+
+    layout: str = setting(choices=("stories", "stream", "windows"))
+    batch_size: int = setting(low=1, high=1_000_000)
+    accumulation: int = setting(low=1, high=100_000)
+    processes: int = setting(low=1, high=1024)
+    tokens: int | None = setting(low=1, high=10**15)
+    epochs: float | None = setting(above=0.0, high=1e6)
+    stop_after: int | None = setting(low=1, high=10**15)
+    optimizer: str = setting(choices=("adam", "adamw", "muon"))
+    lr: float = setting(above=0.0, high=10.0)
+    muon_lr: float = setting(above=0.0, high=10.0)
+    muon_beta: float = setting(low=0.0, high=0.9999)
+    beta1: float = setting(low=0.0, high=0.9999)
+    beta2: float = setting(low=0.0, high=0.999999)
+    eps: float = setting(above=0.0, high=1.0)
+    weight_decay: float = setting(low=0.0, high=10.0)
+    decay: str = setting(choices=("matrices", "all"))
+    warmup: float = setting(low=0.0, high=0.99)
+    schedule: str = setting(choices=("cosine", "constant"))
+    final_lr: float = setting(low=0.0, high=1.0)
+    clip_norm: float | None = setting(above=0.0)
+    precision: str = setting(choices=("auto", "fp32", "tf32", "bf16"))
+    compile: str = setting(choices=("auto", "true", "false"))
+    attention: str = setting(choices=("own", "torch"))
+    recompute: str = setting(choices=("none", "blocks", "blocks+loss", "sqrt"))
+    validate_every: int = setting(low=1)
+    patience: int | None = setting(low=1)
+    sample_every: int = setting(low=1)
+    sample_prompt: str = setting()
+    keep_epochs: tuple[float, ...] | None = setting(above=0.0, high=1e6)
+    seed: int = setting(low=0)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        found = []
+        if (self.tokens is None) == (self.epochs is None):
+            given = f"tokens = {_shown(self.tokens)} and epochs = {_shown(self.epochs)}"
+            found.append(f"{given}; allowed: exactly one of the two, the other null")
+        elif (
+            self.tokens is not None
+            and self.stop_after is not None
+            and self.stop_after > self.tokens
+        ):
+            found.append(
+                f"stop_after = {self.stop_after}; allowed: at most tokens = {self.tokens}, or null"
+            )
+        if self.processes > self.batch_size:
+            most = f"at most batch_size = {self.batch_size}, a row for each"
+            found.append(f"processes = {self.processes}; allowed: {most}")
+        epochs = list(self.keep_epochs or ())
+        if len({f"{epoch:g}" for epoch in epochs}) < len(epochs):
+            found.append(f"keep_epochs = {epochs}; allowed: all different, to six digits")
+        return found
+
+    def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
+        """Scored tokens (that the schedule spans, where the run ends). Raises InputError if stop_after is above."""
+        whole = (
+            self.tokens
+            if self.tokens is not None
+            else round((self.epochs or 0.0) * tokens_per_epoch)
+        )
+        end = whole if self.stop_after is None else self.stop_after
+        if end > whole:
+            spans = f"{whole} tokens, {_shown(self.epochs)} epochs"
+            raise InputError(
+                f"{PARAMS_FILE}: train.stop_after = {end}; allowed: at most the budget of {spans}"
+            )
+        return whole, end
+
+
+def _shown(number: float | None) -> str:
+    return "null" if number is None else f"{number:.15g}"

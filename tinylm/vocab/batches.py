@@ -1,0 +1,176 @@
+"""Batches of inputs and targets shifted by one (teacher forcing), each a pure function of its index.
+
+Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets ids[s + 1 : s + n + 1].
+The layouts differ only in how the spans are cut, so one gather serves all of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.seeding import derive_seed
+from tinylm.vocab.token_store import TokenStore
+
+LAYOUTS = ("stories", "stream", "windows")
+UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
+POOL_BATCHES = (
+    64  # rows are sorted by length within this many batches: little padding, still shuffled
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """inputs (B, T) int64; targets (B, T) int64, -1 where nothing is scored; tokens: the number of scored targets."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    tokens: int
+
+    def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """(inputs, targets) on that device; to CUDA through pinned memory, so that the copy overlaps computation."""
+        if device.type != "cuda":
+            return self.inputs.to(device), self.targets.to(device)
+        pinned = self.inputs.pin_memory(), self.targets.pin_memory()
+        return pinned[0].to(device, non_blocking=True), pinned[1].to(device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Where in the stream the rows start (None: row i at token i) and how many tokens they have, in order."""
+
+    starts: np.ndarray | None
+    lengths: np.ndarray
+
+    def places(self) -> np.ndarray:
+        """Where each row starts, as an array."""
+        return np.arange(len(self)) if self.starts is None else self.starts
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def gather(self, ids: np.ndarray, rows: np.ndarray, shift: int, pad_id: int) -> Batch:
+        """The rows' inputs and targets, padded right; the stream is read as a ring."""
+        starts, lengths = rows if self.starts is None else self.starts[rows], self.lengths[rows]
+        width = int(lengths.max())
+        span = np.arange(width + 1)
+        taken = ids.take(starts[:, None] + (span + shift), mode="wrap").astype(
+            np.int64
+        )  # (B, T + 1)
+        inputs, targets = np.ascontiguousarray(taken[:, :-1]), np.ascontiguousarray(taken[:, 1:])
+        if lengths.min() < width:
+            outside = span[:width] >= lengths[:, None]
+            inputs[outside], targets[outside] = pad_id, UNSCORED
+        return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(lengths.sum()))
+
+
+def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
+    """One story per row; a story longer than the context continues in another row."""
+    scored = np.maximum(np.diff(offsets) - 1, 0)
+    pieces = -(-scored // context)
+    story = np.repeat(np.arange(len(scored)), pieces)
+    piece = np.arange(len(story)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    return _Rows(
+        offsets[story] + piece * context, np.minimum(context, scored[story] - piece * context)
+    )
+
+
+def _stream_rows(targets: int, context: int) -> _Rows:
+    """Windows over that many targets, non-overlapping, the last one short."""
+    starts = np.arange(0, targets, context)
+    return _Rows(starts, np.minimum(context, targets - starts))
+
+
+def _window_rows(targets: int, context: int) -> _Rows:
+    """Every window of the context: row i starts at token i. InputError if there is none."""
+    if targets < context:
+        raise InputError(
+            f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens holds no window of "
+            f"{context + 1}; allowed: model.context at most {targets}, or more data"
+        )
+    return _Rows(
+        None, np.broadcast_to(np.int64(context), targets - context + 1)
+    )  # one number for all rows
+
+
+def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
+    """The rows of a layout; ring: what follows the stream's last token is its first (stream only)."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
+    if layout == "stories":
+        return _story_rows(store.offsets, context)
+    if layout == "windows":
+        return _window_rows(len(store.ids) - 1, context)
+    return _stream_rows(len(store.ids) - (not ring), context)
+
+
+class TrainBatches:
+    """Training batches without end; batch(index) depends on nothing else, so a resumed run continues exactly.
+
+    layout "stories": one story per row, rows of similar length together (pools of shuffled rows sorted by length,
+    then the batches shuffled), each batch as wide as its longest row. Every token but `<sos>` is a target once per
+    epoch.
+    layout "stream": windows of the context over the stream, read as a ring from a random place in each epoch,
+    shuffled; one window per epoch is short. Every token is a target once per epoch; the very first `<sos>` follows
+    the last `<eos>`.
+    layout "windows": every window of the context at stride 1 once per epoch, shuffled; memory holds no window,
+    only the order of this epoch, 8 bytes per window. All but the tokens at the ends are a target `context` times.
+    """
+
+    def __init__(
+        self, store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int, seed: int
+    ) -> None:
+        self._rows = _rows(store, layout, context, ring=True)
+        self._ids, self._layout, self._pad_id, self._seed = (
+            np.asarray(store.ids),
+            layout,
+            pad_id,
+            seed,
+        )
+        self._batch_size = batch_size
+        self.tokens_per_epoch = int(self._rows.lengths.sum())
+        self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
+
+    def __len__(self) -> int:
+        """Batches per epoch, including the last ragged one."""
+        return -(-len(self._rows) // self._batch_size)
+
+    def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
+        """(shift of the stream, rows of each batch) of one epoch; the most recent epoch is kept."""
+        if self._order[0] != epoch:
+            rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
+            rows = rng.permutation(len(self._rows))
+            shift = 0
+            if self._layout == "stream":
+                shift = int(rng.integers(len(self._ids)))
+            elif self._layout == "stories":
+                pool = np.arange(len(rows)) // (POOL_BATCHES * self._batch_size)
+                rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
+            batches = np.split(rows, np.arange(self._batch_size, len(rows), self._batch_size))
+            order = rng.permutation(len(batches))
+            self._order = (epoch, shift, [batches[place] for place in order])
+        return self._order[1:]
+
+    def batch(self, index: int) -> Batch:
+        """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
+        epoch, place = divmod(index, len(self))
+        shift, batches = self._epoch(epoch)
+        return self._rows.gather(self._ids, batches[place], shift, self._pad_id)
+
+
+def scoring_batches(
+    store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int
+) -> Iterator[Batch]:
+    """The whole split once, in order: layout "stream" non-overlapping windows, the last one short, every token but
+    the very first a target; layouts "stories" and "windows" as in training."""
+    rows = _rows(store, layout, context, ring=False)
+    ids = np.asarray(store.ids)
+    for first in range(0, len(rows), batch_size):
+        yield rows.gather(ids, np.arange(first, min(first + batch_size, len(rows))), 0, pad_id)
+
+
+def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
+    """Where in the stream each row of `scoring_batches` starts: its target t is token start + 1 + t.  -> (rows,)"""
+    return _rows(store, layout, context, ring=False).places()

@@ -1,0 +1,83 @@
+"""Prompts from the evaluation split, and their true continuations."""
+
+import dataclasses
+
+import numpy as np
+
+from tinylm.base.seeding import derive_seed
+from tinylm.vocab.token_store import TokenStore
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """Ids to continue, the true continuation, and the number from 0 of the story in which the prompt begins."""
+
+    ids: list[int]
+    reference: list[int]
+    story: int
+
+
+def choose_prompts(
+    store: TokenStore,
+    count: int,
+    prompt_tokens: int,
+    reference_tokens: int | None,
+    *,
+    sos_id: int | None,
+    across: bool = False,
+) -> list[Prompt]:
+    """Stories spread evenly over the split, cut after `prompt_tokens` tokens; shorter ones are skipped.
+
+    sos_id: stories are between <sos> and <eos>, and a prompt begins with <sos>, which is not counted; None: they
+    have no marks. A split that was cut from the token stream may begin within a story, which is skipped: one that does
+    not begin with <sos>, or, without marks, the split's first if there are others.
+    The reference is the story's next `reference_tokens`, with <eos> if it is reached, or the whole rest if that
+    is None; across: the stream's next `reference_tokens`, beyond the story's end.
+    """
+    marks = int(sos_id is not None)
+    long_enough = np.flatnonzero(
+        np.diff(store.offsets) > prompt_tokens + 2 * marks
+    )  # at least one word remains
+    if sos_id is not None:
+        long_enough = long_enough[store.ids[store.offsets[long_enough]] == sos_id]
+    elif len(store) > 1:
+        long_enough = long_enough[long_enough > 0]
+    if not len(long_enough):
+        return []
+    picked = long_enough[
+        np.linspace(0, len(long_enough) - 1, min(count, len(long_enough))).astype(int)
+    ]
+    prompts = []
+    for story in picked.tolist():
+        first, last = store.offsets[story : story + 2].tolist()
+        cut = first + prompt_tokens + marks
+        end = len(store.ids) if across and reference_tokens is not None else last
+        rest = store.ids[cut:end][:reference_tokens]
+        prompts.append(Prompt(store.ids[first:cut].tolist(), rest.tolist(), story))
+    return prompts
+
+
+def cut_prompts(
+    store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int, seed: int
+) -> list[Prompt]:
+    """`prompt_tokens` tokens at random places of the split's one stream, each with its next `reference_tokens`.
+
+    Prompt and reference run across stories, with the <eos> and <sos> between them, and a prompt has no <sos> set
+    before it. Places are drawn uniformly without repetition from those with a whole reference, and sorted; if
+    the stream has none, the prompt is its start, with what follows.
+    """
+    if len(store.ids) <= prompt_tokens:
+        return []
+    places = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
+    rng = np.random.default_rng(derive_seed(seed, "prompts"))
+    drawn = np.sort(rng.choice(places, size=min(count, places), replace=False))
+    stories = np.searchsorted(store.offsets, drawn, "right") - 1
+    prompts = []
+    for at, story in zip(drawn.tolist(), stories.tolist(), strict=True):
+        cut = at + prompt_tokens
+        prompts.append(
+            Prompt(
+                store.ids[at:cut].tolist(), store.ids[cut : cut + reference_tokens].tolist(), story
+            )
+        )
+    return prompts

@@ -1,0 +1,40 @@
+"""Section `vocab` of params.yaml."""
+
+from dataclasses import dataclass
+
+from tinylm.base.config import setting
+
+TOKENIZERS = ("words", "bpe", "gpt2", "longest_match")
+PUNCTUATIONS = ("drop", "keep", "attached")
+SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabSettings:
+    """Which tokenizer, and its settings; a tokenizer ignores those of the others."""
+
+    tokenizer: str = setting(choices=TOKENIZERS)
+    lower_case: bool = setting(True)
+    punctuation: str = setting("drop", choices=PUNCTUATIONS)
+    min_count: int = setting(1, low=1)
+    max_size: int | None = setting(None, low=1, high=1 << 32)  # as many ids as 32 bits hold
+    path: str = setting("")
+    hub_id: str | None = setting(None)
+    hub_revision: str | None = setting(None)
+
+    def problems(self) -> list[str]:
+        """Rules between the fields, each line beginning with a field's name."""
+        found = []
+        least = {"bpe": SMALLEST_BPE, "longest_match": 1}.get(self.tokenizer, 0)
+        if least and (self.max_size or 0) < least:
+            size = "null" if self.max_size is None else self.max_size
+            found.append(
+                f"max_size = {size}; allowed with tokenizer: {self.tokenizer}: a whole number >= {least}"
+            )
+        if self.hub_id == "":
+            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+        elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
+            found.append("hub_revision is empty; needed with hub_id")
+        if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:
+            found.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
+        return found

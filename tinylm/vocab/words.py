@@ -1,0 +1,232 @@
+"""Word-level tokens: text -> words -> ids, by one documented rule that Hugging Face `tokenizers` follows too.
+
+The rule, in this order:
+
+1. control characters (Unicode Cc: NUL, tab, line breaks) become spaces; format characters (Cf: BOM, zero-width
+   characters, direction marks, soft hyphens) are deleted; a lone surrogate counts as U+FFFD;
+2. Unicode normal form C; lower case if requested, letter by letter (no final sigma rule);
+3. `drop`: punctuation is deleted in place ("it's" -> "its", "red-haired" -> "redhaired"), Unicode's P and the
+   ASCII symbols $ + < = > ^ ` | ~; then normal form C again, since a deletion may bring characters together;
+4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own, but an
+   apostrophe inside a word stays there ("it's"); `attached` leaves everything attached to its word;
+5. nothing is longer than 100 characters: a longer word continues in another word.
+
+No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached` splits "<eos>"
+into "<" and "eos>".
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import InputError
+from tinylm.base.files import atomic_write
+from tinylm.vocab.byte_level import whole_text
+from tinylm.vocab.library_file import same_rule, tokens_by_id
+from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+
+SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
+SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
+MAX_WORD = 100
+
+_ASCII_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
+_PUNCTUATION = r"[\p{P}$+<=>^`|~]"
+_UNBROKEN = rf"\S{{1,{MAX_WORD}}}"
+_WORD_OR_MARK = rf"\w{{1,{MAX_WORD - 20}}}(?:['\u2019]\w{{1,9}}){{0,2}}|[^\s\w]"
+_NO_SPACE_BEFORE = frozenset(".,!?;:)]}%\u2026\u2019\u201d")
+_NO_SPACE_AFTER = frozenset("([{$\u2018\u201c")
+
+
+def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
+    """The rule as (normalizer, pre-tokenizer) of Hugging Face `tokenizers`."""
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    steps: list = [
+        normalizers.Replace(Regex(r"\p{Cc}"), " "),
+        normalizers.Replace(Regex(r"\p{Cf}"), ""),
+        normalizers.NFC(),
+    ]
+    if lower_case:
+        steps.append(normalizers.Lowercase())
+    if punctuation == "drop":
+        steps.append(normalizers.Replace(Regex(_PUNCTUATION), ""))
+    steps.append(normalizers.NFC())
+    if punctuation == "attached":
+        steps.append(normalizers.Replace(Regex(_SPELLED_SPECIAL), "< "))
+    pattern = _WORD_OR_MARK if punctuation == "keep" else _UNBROKEN
+    return normalizers.Sequence(steps), pre_tokenizers.Split(Regex(pattern), "removed", invert=True)
+
+
+class Splitter:
+    """text -> words. ASCII text is split by plain Python (30 MB/s), any other by the library.
+
+    On ASCII the rule involves no Unicode; a test of all 128 characters shows that both give the same.
+    """
+
+    def __init__(self, lower_case: bool, punctuation: str):
+        self.lower_case, self.punctuation = lower_case, punctuation
+        self.normalizer, self.pre_tokenizer = _library_parts(lower_case, punctuation)
+        self.table: dict[int, str | None] = dict.fromkeys((*range(32), 127), " ")
+        if lower_case:
+            self.table |= {code: chr(code + 32) for code in range(65, 91)}
+        if punctuation == "drop":
+            self.table |= dict.fromkeys(map(ord, _ASCII_PUNCTUATION))
+        self._find_words = re.compile(_WORD_OR_MARK).findall
+        self._find_pieces = re.compile(_UNBROKEN).findall
+
+    def __call__(self, text: str) -> list[str]:
+        if not text.isascii():
+            normalised = self.normalizer.normalize_str(whole_text(text))
+            return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
+        text = text.translate(self.table)
+        if self.punctuation == "keep":
+            return self._find_words(text)
+        if self.punctuation == "attached" and "<" in text:
+            text = re.sub(_SPELLED_SPECIAL, "< ", text)
+        words = text.split()
+        return self._find_pieces(text) if max(map(len, words), default=0) > MAX_WORD else words
+
+
+class WordTokenizer:
+    """Words <-> ids; ids 0-3 are `<sos> <eos> <pad> <unk>`, then the words, most frequent first.
+
+    A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face `tokenizers`
+    and gives the same ids there.
+    """
+
+    sos_id, eos_id, pad_id, unk_id = SOS_ID, EOS_ID, PAD_ID, UNK_ID
+    kind = "words"
+    lossless = False  # a word may be unknown
+
+    def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
+        """`vocabulary`: the words in the order of their ids, without the special tokens."""
+        known = list(vocabulary)
+        self.tokens = [*SPECIALS, *known]
+        self.specials = set(range(len(SPECIALS)))
+        self.split = splitter  # text -> list of words
+        self._ids = {word: index for index, word in enumerate(known, len(SPECIALS))}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text's words, no special token added."""
+        get = self._ids.get
+        return [get(word, UNK_ID) for word in self.split(text)]
+
+    def encode_story(self, text: str) -> list[int]:
+        """`<sos> words <eos>`: one story as in the token store."""
+        return [SOS_ID, *self.encode(text), EOS_ID]
+
+    def normalise(self, text: str) -> str:
+        """The words joined by one space: the text that is modelled; bits per byte counts its bytes."""
+        return " ".join(self.split(text))
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The text's words that the vocabulary lacks, each as often as it occurs."""
+        return [word for word in self.split(text) if word not in self._ids]
+
+    def word_of(self, index: int) -> str:
+        """The word of an id, for look-up among word vectors; "" for a special token."""
+        return "" if index in self.specials else self.tokens[index]
+
+    def id_of(self, word: str) -> int | None:
+        """Id of one word as in the vocabulary, None if it is unknown."""
+        return self._ids.get(word)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Readable text; `<sos> <eos> <pad>` are left out, with `keep`, punctuation is attached to its word."""
+        words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
+        return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
+
+    def _library(self) -> Any:
+        import tokenizers
+
+        ids = {word: index for index, word in enumerate(self.tokens)}
+        library = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID]))
+        library.normalizer, library.pre_tokenizer = self.split.normalizer, self.split.pre_tokenizer
+        return library
+
+    def save(self, path: str | Path) -> None:
+        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`.
+
+        The special tokens are plain entries, not `added_tokens`, which the library would recognise in raw text.
+        """
+        with atomic_write(path) as handle:
+            handle.write(self._library().to_str(pretty=True) + "\n")
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
+        """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
+        return cls(_checked_words(content, path), _matching_splitter(content, path))
+
+
+def _join_words(words: list[str]) -> str:
+    """Words and marks with the spaces of English; straight double quotes open and close alternately."""
+    parts: list[str] = []
+    glue, quoted = True, False
+    for word in words:
+        closing = word in _NO_SPACE_BEFORE or (word == '"' and quoted)
+        parts.append(word if glue or closing else " " + word)
+        if word == '"':
+            quoted = not quoted
+        glue = word in _NO_SPACE_AFTER or (word == '"' and quoted)
+    return "".join(parts)
+
+
+def _checked_words(content: dict[str, Any], path: str | Path) -> list[str]:
+    """The vocabulary of a tokenizer file, special tokens left out."""
+    words = tokens_by_id(content, "WordLevel", path)
+    if tuple(words[: len(SPECIALS)]) != SPECIALS:
+        raise InputError(f"{path}: ids 0 to 3 are {words[:4]}; allowed: {list(SPECIALS)}")
+    return words[len(SPECIALS) :]
+
+
+def _matching_splitter(content: dict, path: str | Path) -> Splitter:
+    """The splitter for the file's rule; any other rule is refused, so that ids have one meaning."""
+    for lower_case in (True, False):
+        for punctuation in PUNCTUATIONS:
+            splitter = Splitter(lower_case, punctuation)
+            if same_rule(content, WordTokenizer((), splitter)._library()):
+                return splitter
+    raise InputError(f"{path}: its normalizer is not one of tinylm's; run dvc repro -f -s vocab")
+
+
+def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
+    """Count the words of the train split's texts."""
+    counts: Counter[str] = Counter()
+    split = Splitter(settings.lower_case, settings.punctuation)
+    for text in texts:
+        counts.update(split(text))
+    return counts
+
+
+def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokenizer:
+    """Vocabulary of the words with at least `min_count`, at most `max_size` of them (special tokens not counted).
+
+    Ordered by count descending, ties by word. Raises InputError if no word is left.
+    """
+    kept = [word for word, count in counts.items() if count >= settings.min_count]
+    if not kept:
+        raise nothing_left(
+            settings, min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+        )
+    kept.sort(key=lambda word: (-counts[word], word))
+    return WordTokenizer(
+        kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation)
+    )
+
+
+def nothing_left(settings: VocabSettings, top: tuple[str, int]) -> InputError:
+    """The message if no word is left; top: the most frequent word and its count."""
+    word, count = top
+    if not count:
+        return InputError(
+            f"vocab.punctuation = {settings.punctuation}: the train split holds no word; allowed: stories with words"
+        )
+    return InputError(
+        f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
+    )
