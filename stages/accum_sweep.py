@@ -1,31 +1,26 @@
 """Stage accum_sweep: merge the runs of the sweep into one table and three graphs; time its settings."""
 
 import sys
-import time
 
 from tinylm.base import paths
-from tinylm.base.config import read_section
 from tinylm.base.files import keep_only, read_json, write_csv
-from tinylm.base.machine import pick_device
-from tinylm.base.results import write_results
 from tinylm.bench import accum, measure, sweep
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions
-from tinylm.host.times import read_times, stage_time
+from tinylm.host.stage import Stage
+from tinylm.host.times import read_times
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.sections import stage_params
 from tinylm.train.settings import TrainSettings
 
 
 def main() -> None:
-    start = time.perf_counter()
+    stage = Stage("accum_sweep", stage_params())
     measure.start_server(accum.__name__)
-    params = stage_params()
-    settings = read_section(params, "accum_sweep", AccumSettings)
-    model = read_section(params, "model", ModelSettings)
-    train = read_section(params, "train", TrainSettings)
-    runtime = read_section(params, "runtime", RuntimeSettings)
+    settings = stage.settings("accum_sweep", AccumSettings)
+    model = stage.settings("model", ModelSettings)
+    train = stage.settings("train", TrainSettings)
+    stage.begin(train.seed)
     keep_only(paths.ACCUM, set(map(str, settings.settings)))
     runs = [
         read_json(paths.accum_run(number), f"accum_run@{number}")
@@ -34,13 +29,11 @@ def main() -> None:
     measured, failed = measure.split_failures("accum_sweep", runs)
     by_number = {run["accumulation"]: run for run in measured}
     merged = sweep.merge(by_number)
-    measured_on = conditions(pick_device(runtime.device), runtime.threads)
     results = accum.run(
-        [accum.make_task(number, settings, model, train, runtime) for number in by_number]
+        [accum.make_task(number, settings, model, train, stage.runtime) for number in by_number]
     )
     timed, not_timed = measure.split_failures("accum_sweep", results)
     lowest = min(row["held_out_loss_at_equal_tokens"] for row in merged["settings"].values())
-    write_results("accum_sweep", merged, loss=lowest)
     for axis, rows in sweep.curves(by_number).items():
         write_csv(paths.plot(f"accum_{axis.removesuffix('s')}s"), (axis, "series", "value"), rows)
     memory = {
@@ -50,12 +43,12 @@ def main() -> None:
     costs, missing = sweep.costs(
         {number: found or {} for number, found in memory.items()}, timed, accum.TIMES
     )
-    known = {
+    times = {
         "settings": costs,
         "not_measured": failed + not_timed + missing,
         "measured": sweep.MEASURED,
     }
-    stage_time("accum_sweep", start, measured_on, known)
+    stage.write(merged, {"loss": lowest}, times)
     for answer in merged["answers"]:
         print(answer)
 

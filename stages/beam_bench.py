@@ -2,19 +2,13 @@
 
 import dataclasses
 import sys
-import time
 
 from tinylm.base import paths
-from tinylm.base.config import read_section
 from tinylm.base.files import read_json, write_csv, write_sums
-from tinylm.base.machine import pick_device
-from tinylm.base.results import write_results
-from tinylm.base.seeding import seed_everything
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions, in_words
-from tinylm.host.times import stage_time
+from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
 from tinylm.presets.sections import stage_params
 from tinylm.vocab.token_store import TokenStore
@@ -24,14 +18,11 @@ COLUMNS = ("prompt", "reference", "method", "text", "log_prob", "score")
 
 
 def main() -> None:
-    start = time.perf_counter()
+    stage = Stage("beam_bench", stage_params())
     measure.start_server(beam.__name__)
-    params = stage_params()
-    settings = read_section(params, "beam_bench", beam.BeamBenchSettings)
-    decode = read_section(params, "decode", DecodeSettings)
-    runtime = read_section(params, "runtime", RuntimeSettings)
-    measured_on = conditions(pick_device(runtime.device), runtime.threads)
-    seed_everything(decode.seed, runtime.threads)
+    settings = stage.settings("beam_bench", beam.BeamBenchSettings)
+    decode = stage.settings("decode", DecodeSettings)
+    stage.begin(decode.seed)
     config = read_json(paths.MODEL_CONFIG, "train")
     beam.check_widths(settings, config["vocab_size"])
     check_vocabulary(paths.MODELS, paths.TOKENIZER)
@@ -45,11 +36,9 @@ def main() -> None:
         judged = beam.story_prompts(
             evaluation, dataclasses.replace(settings, prompts=beam.JUDGED), tokenizer.sos_id
         )
-    print(f"conditions: {in_words(measured_on)}", flush=True)
-
     tasks = beam.make_tasks(
         settings, decode, prompts=[prompt.ids for prompt in prompts], judged=[prompt.ids for prompt in judged],
-        model=paths.MODELS, tokenizer=paths.TOKENIZER, device=runtime.device, threads=runtime.threads,
+        model=paths.MODELS, tokenizer=paths.TOKENIZER, device=stage.runtime.device, threads=stage.runtime.threads,
     )  # fmt: skip
     measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
     found = {
@@ -72,7 +61,6 @@ def main() -> None:
     write_sums(paths.BEAM_BENCH)
     figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     widest = methods.get(f"beam {max(settings.widths)}", {})
-    write_results("beam_bench", figures, log_prob=widest.get("log_prob_per_token"))
     rows, missing = measure.records(measured, ("setting",), measure.with_spread(beam.FIGURES))
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
@@ -85,12 +73,13 @@ def main() -> None:
         for name, row in speeds.items()
     ]
     tables = {paths.plot("beam_bench_time"): [("method", "width", "series", "value"), *plotted]}
-    known = {
+    times = {
         "methods": speeds,
         "not_measured": failed + missing,
         "measured": beam.measured(settings),
     }
-    stage_time("beam_bench", start, measured_on, known, tables)
+    log_prob = widest.get("log_prob_per_token")
+    stage.write(figures, {"log_prob": log_prob}, times, tables)
 
 
 if __name__ == "__main__":

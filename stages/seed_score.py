@@ -3,14 +3,11 @@
 import sys
 
 from tinylm.base import paths
-from tinylm.base.config import InputError, read_section
 from tinylm.base.files import require, write_json
-from tinylm.base.machine import pick_device
-from tinylm.base.seeding import seed_everything
 from tinylm.evaluate.continuations import EvaluateSettings
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings
+from tinylm.host.stage import Stage, number_argument
 from tinylm.model.checkpoint import check_vocabulary, load_model
 from tinylm.presets.sections import stage_params
 from tinylm.vocab.token_store import TokenStore
@@ -18,18 +15,12 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def main() -> None:
-    if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
-        given = " ".join(sys.argv[1:]) or "nothing"
-        raise InputError(
-            f"stages.seed_score: argument {given}; allowed: one seed, a whole number >= 0"
-        )
-    seed = int(sys.argv[1])
-    params = stage_params()
-    settings = read_section(params, "evaluate", EvaluateSettings)
-    runtime = read_section(params, "runtime", RuntimeSettings)
+    seed = number_argument("seed_score", "one seed, a whole number >= 0")
+    stage = Stage("seed_score", stage_params())
+    settings = stage.settings("evaluate", EvaluateSettings)
     require(f"{paths.seed_run(seed)}/config.json", f"seed_train@{seed}")
-    seed_everything(settings.seed, runtime.threads)
-    model, config = load_model(paths.seed_run(seed), pick_device(runtime.device))
+    device = stage.begin(settings.seed)
+    model, config = load_model(paths.seed_run(seed), device)
     check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")

@@ -3,18 +3,15 @@
 import csv
 import math
 import sys
-import time
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import read_section
 from tinylm.base.files import check_sums, keep_only, read_json, require, write_csv
-from tinylm.base.results import write_results
 from tinylm.bench import seeds
 from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
-from tinylm.host.runtime import RuntimeSettings, conditions
-from tinylm.host.times import read_times, stage_time
+from tinylm.host.stage import Stage
+from tinylm.host.times import read_times
 from tinylm.presets.sections import stage_params
 
 
@@ -31,10 +28,8 @@ def held_out_loss(figures: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    start = time.perf_counter()
-    params = stage_params()
-    more = read_section(params, "seeds", SeedSettings).more
-    runtime = read_section(params, "runtime", RuntimeSettings)
+    stage = Stage("seeds", stage_params())
+    more = stage.settings("seeds", SeedSettings).more
     trained = read_json(paths.figures("train"), "train")
     first = trained["seed"]
     score = read_json(paths.seed_score("train"), "evaluate")
@@ -52,9 +47,11 @@ def main() -> None:
     keep_only(paths.SEEDS, {"train", *map(str, more)})
     merged = seeds.merge(by_seed)
     mean, spread = merged["perplexity"]["mean"], merged["perplexity"].get("sd")
-    write_results("seeds", merged, perplexity=mean, **({} if spread is None else {"sd": spread}))
+    metrics = {"perplexity": mean}
+    if spread is not None:
+        metrics["sd"] = spread
     write_csv(paths.plot("seeds"), ("step", "tokens", "series", "value"), seeds.curves(curves))
-    stage_time("seeds", start, conditions(None, runtime.threads), {"settings": costs})
+    stage.write(merged, metrics, {"settings": costs})
     over = (
         f" ± {spread:.3f} over {len(by_seed)} seeds"
         if spread is not None

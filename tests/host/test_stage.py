@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from tinylm.base import paths
+from tinylm.base.config import InputError
+from tinylm.host.stage import Stage, number_argument
+
+RUNTIME = {
+    "threads": 1,
+    "workers": None,
+    "device": "cpu",
+    "log_every_s": 5.0,
+    "snapshot_every_s": 30.0,
+    "logger": "none",
+}
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    params = {"runtime": RUNTIME, "decode": {}}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+    return Stage("kv_bench", params)
+
+
+def test_results_metrics_times_and_plots_are_written_with_the_conditions(stage):
+    stage.begin(seed=1)
+    table = {paths.plot("kv_bench_time"): [("new_tokens", "value"), (32, 2.5)]}
+    stage.write({"same_ids": True}, {"same": True}, {"settings": []}, table)
+    results = json.loads(Path(paths.figures("kv_bench")).read_text())
+    times = json.loads(Path(paths.times("kv_bench")).read_text())
+    assert results["same_ids"] is True
+    assert json.loads(Path(paths.metrics("kv_bench")).read_text()) == {"same": True}
+    assert times["settings"] == []
+    assert times["seconds"] > 0
+    assert times["conditions"]["threads"] == 1
+    assert Path(paths.plot("kv_bench_time")).read_text() == "new_tokens,value\n32,2.5\n"
+
+
+def test_equal_seeds_give_equal_numbers(stage):
+    stage.begin(seed=1)
+    first = torch.rand(3)
+    stage.begin(seed=1)
+    assert torch.equal(torch.rand(3), first)
+
+
+def test_times_of_one_of_several_runs_have_a_file_of_their_own(stage):
+    Path("run.json").write_text("{}")
+    stage.write_times_of("accum_run_4", "run.json", {"train_s": 2.0})
+    times = json.loads(Path(paths.times("accum_run_4")).read_text())
+    assert times["train_s"] == 2.0
+    assert "cpu" in times["conditions"]
+
+
+def test_a_section_that_is_missing_is_refused(stage):
+    with pytest.raises(InputError, match="evaluate"):
+        stage.settings("evaluate", dict)
+
+
+def test_the_argument_of_a_stage_is_one_whole_number(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["accum_run", "4"])
+    assert number_argument("accum_run", "one of 1, 4", (1, 4)) == 4
+
+
+@pytest.mark.parametrize("arguments", [[], ["four"], ["-1"], ["4", "8"], ["3"]])
+def test_any_other_argument_is_refused(arguments, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["accum_run", *arguments])
+    with pytest.raises(InputError, match="accum_run"):
+        number_argument("accum_run", "one of 1, 4", (1, 4))

@@ -1,0 +1,98 @@
+"""What every stage script shares: settings in, results out.
+
+A stage script reads its settings, calls the package that does the work, and writes what came out:
+
+    def main() -> None:
+        stage = Stage("kv_bench", stage_params())
+        settings = stage.settings("kv_bench", KvBenchSettings)
+        device = stage.begin(seed=1)
+        ...
+        stage.write(results, {"same": True})
+
+    if __name__ == "__main__":
+        sys.exit(guard(main))
+"""
+
+import sys
+import time
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from tinylm.base.config import InputError, read_section
+from tinylm.base.machine import pick_device
+from tinylm.base.results import write_results
+from tinylm.base.seeding import seed_everything
+from tinylm.host.runtime import RuntimeSettings, conditions, in_words
+from tinylm.host.times import Tables, stage_time, write_times
+
+S = TypeVar("S")
+
+
+def number_argument(stage: str, allowed: str, numbers: Collection[int] | None = None) -> int:
+    """The number on the command line of a stage that dvc.yaml runs once for each of several.
+
+    allowed: for the message; numbers: if given, the argument must be one of them. Raises InputError.
+    """
+    arguments = sys.argv[1:]
+    if len(arguments) == 1 and arguments[0].isdecimal():
+        number = int(arguments[0])
+        if numbers is None or number in numbers:
+            return number
+    given = " ".join(arguments) or "nothing"
+    raise InputError(f"stages.{stage}: argument {given}; allowed: {allowed}")
+
+
+class Stage:
+    """One run of a stage.
+
+    name: in dvc.yaml; the files of results are named after it.
+    params: all sections of params.yaml.
+    runtime: section `runtime`.
+    conditions: what its times are measured on, from the processor to the version of torch.
+    """
+
+    def __init__(self, name: str, params: dict[str, Any]) -> None:
+        self.name = name
+        self.params = params
+        self.start = time.perf_counter()
+        self.runtime = self.settings("runtime", RuntimeSettings)
+        self.conditions = conditions(None, self.runtime.threads)
+
+    def settings(self, section: str, settings_class: type[S]) -> S:
+        """A section of params.yaml. Raises InputError."""
+        return read_section(self.params, section, settings_class)
+
+    def begin(self, seed: int) -> Any:
+        """Seed all random generators, set torch's threads, print the conditions; returns the device.
+
+        Only stages that compute with torch call it. Raises InputError for a device that is not there.
+        """
+        device = pick_device(self.runtime.device)
+        seed_everything(seed, self.runtime.threads)
+        self.conditions = conditions(device, self.runtime.threads)
+        print(f"conditions: {in_words(self.conditions)}", flush=True)
+        return device
+
+    def write(
+        self,
+        results: dict[str, Any],
+        metrics: dict[str, Any],
+        times: dict[str, Any] | None = None,
+        tables: Tables | None = None,
+    ) -> None:
+        """Write what the stage found and what it took.
+
+        results: data/figures/NAME.json; the same in every run.
+        metrics: metrics/NAME.json, the few numbers that `dvc metrics show` compares.
+        times: metrics/NAME_time.json, with seconds, peak memory and conditions.
+        tables: {file of a plot: header and rows} of what was timed.
+        """
+        write_results(self.name, results, **metrics)
+        stage_time(self.name, self.start, self.conditions, times, tables)
+
+    def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
+        """Write what the result in the file `path` took to metrics/NAME_time.json, with the conditions.
+
+        A stage that is run once for each of several calls this for its own run.
+        """
+        write_times(name, self.name, path, {**times, "conditions": self.conditions})
