@@ -5,7 +5,8 @@ import pytest
 
 from tinylm.base.config import InputError, read_section
 from tinylm.bench.measure import SeedSettings
-from tinylm.bench.seeds import FIGURES, curves, merge, student_point, student_tail
+from tinylm.bench.seeds import FIGURES, curves, merge
+from tinylm.evaluate.statistics import student_point, student_tail
 
 
 def figures(value: float) -> dict:

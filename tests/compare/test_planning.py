@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.compare.test_command import folder  # noqa: F401
-from tinylm.bench.seeds import student_point
 from tinylm.cli.arguments import main
 from tinylm.compare.planning import (
     Recorded,
@@ -22,6 +21,7 @@ from tinylm.compare.planning import (
     seeds_for,
     stories_for,
 )
+from tinylm.evaluate.statistics import student_point
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from tinylm.evaluate.diversity import (
+from tinylm.evaluate.diversity import distinct_n, repeated_share
+from tinylm.evaluate.statistics import (
     bootstrap_interval,
     bootstrap_intervals,
-    distinct_n,
     mean,
     pooled_perplexity,
-    repeated_share,
 )
 
 

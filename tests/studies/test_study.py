@@ -11,9 +11,9 @@ import pytest
 
 from tests.sweep import rig
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.bench.seeds import student_tail
 from tinylm.cli import main
 from tinylm.cli import study as command
+from tinylm.evaluate.statistics import student_tail
 from tinylm.host.command import CommandFailed
 from tinylm.model.settings import ModelSettings
 from tinylm.presets.write import flatten

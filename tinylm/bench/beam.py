@@ -18,7 +18,8 @@ from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.diversity import bootstrap_interval, distinct_n, mean, repeated_share
+from tinylm.evaluate.diversity import distinct_n, repeated_share
+from tinylm.evaluate.statistics import bootstrap_interval, mean
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.prompts import Prompt, choose_prompts

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tinylm.evaluate.statistics import student_point
+
 FIGURES = ("perplexity", "nats_per_token", "bits_per_byte", "held_out_loss", "raw_bits_per_byte")
 
 Curve = Sequence[tuple[float, float, float]]  # update, tokens, held-out loss
@@ -35,32 +37,6 @@ def merge(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         str(seed): {name: row.get(name) for name in FIGURES} for seed, row in by_seed.items()
     }
     return merged
-
-
-def student_tail(t: float, freedom: int) -> float:
-    """Probability that Student's t with so many degrees of freedom is at least |t| from 0, on either side.
-
-    The finite sums of Abramowitz and Stegun 26.7.3 and 26.7.4; exact to 1e-15 or so.
-    """
-    angle = math.atan(abs(t) / math.sqrt(freedom))
-    odd, square = freedom % 2, math.cos(angle) ** 2
-    term, total = math.cos(angle) if odd else 1.0, 0.0
-    for k in range(2 + odd, freedom + 1, 2):
-        total += term
-        term *= square * (k - 1) / k
-    inside = math.sin(angle) * total
-    return max(1 - (2 / math.pi * (angle + inside) if odd else inside), 0.0)
-
-
-def student_point(level: float, freedom: int) -> float:
-    """The t > 0 whose `student_tail` is `level`, by bisection: 12.706 for 0.05 and 1."""
-    low, high = 0.0, 1.0
-    while student_tail(high, freedom) > level:
-        low, high = high, 2 * high
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_tail(middle, freedom) > level else (low, middle)
-    return high
 
 
 def curves(by_seed: Mapping[int, Curve]) -> list[tuple[int, int, str, float]]:

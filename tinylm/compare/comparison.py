@@ -23,10 +23,8 @@ from tinylm.compare.statistics import (
     Spread,
     claimed,
     difference,
-    holm,
-    pooled_ratio,
 )
-from tinylm.evaluate.diversity import pooled_perplexity
+from tinylm.evaluate.statistics import holm, pooled_perplexity, pooled_ratio
 
 BETTER, WORSE = "better", "worse"
 EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, UNCLEAR, ONE_SEED = (

@@ -21,11 +21,11 @@ from functools import cache
 import numpy as np
 
 from tinylm.base.config import InputError
-from tinylm.bench.seeds import student_point
 from tinylm.compare.groups import Group, grouped
 from tinylm.compare.pairing import pair_up
 from tinylm.compare.runs import Run
 from tinylm.compare.statistics import FEWEST, freedom_of, shared_seeds
+from tinylm.evaluate.statistics import student_point
 from tinylm.report.wording import many
 
 MOST_SEEDS, MOST_STORIES = 10_000, 100_000_000

@@ -17,12 +17,17 @@ import dataclasses
 import functools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tinylm.bench.seeds import student_point, student_tail
-from tinylm.evaluate.diversity import bootstrap_intervals
+from tinylm.evaluate.statistics import (
+    Statistic,
+    paired_interval,
+    student_point,
+    student_tail,
+    unpaired_interval,
+)
 
 RESAMPLES, SEED, LEVEL = 4000, 1, 0.95
 ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything that is not so
@@ -30,7 +35,6 @@ LEAST = 1e-12  # p that is told
 FEWEST = 5  # stories or prompts; with fewer, the bootstrap interval is too narrow; with one, it has no width
 NO_CLAIM = "no difference claimed"
 NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
-Statistic = Callable[[np.ndarray], np.ndarray]  # means (..., K) -> (...)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,17 +138,9 @@ def paired_difference(first: np.ndarray, second: np.ndarray, statistic: Statisti
     first, second (S, K): row i of both is for the same story; statistic maps means over rows (..., K) to (...). What
     makes a story hard for both runs cancels in the difference (Koehn 2004). Raises ValueError if there is no row.
     """
-    width = first.shape[1]
-
-    def difference(means: np.ndarray) -> np.ndarray:
-        return statistic(means[:, width:]) - statistic(means[:, :width])
-
-    both = np.concatenate([first, second], axis=1)
-    low, high = bootstrap_intervals(both, difference, RESAMPLES, SEED, LEVEL)
+    low, high = paired_interval(first, second, statistic, RESAMPLES, SEED, LEVEL)
     one, other = (float(statistic(table.mean(axis=0))) for table in (first, second))
-    return Difference(
-        one, other, float(low), float(high), len(both), float(high - low) / (2 * NORMAL)
-    )
+    return Difference(one, other, low, high, len(first), (high - low) / (2 * NORMAL))
 
 
 def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Difference:
@@ -153,22 +149,10 @@ def unpaired_difference(first: np.ndarray, second: np.ndarray, statistic: Statis
     From the interval of each alone (Zou and Donner 2008): low = d - sqrt((f_high - f)^2 + (s - s_low)^2), and similarly
     for high. The count is that of the smaller table.
     """
-    (f, f_low, f_high), (s, s_low, s_high) = (_alone(table, statistic) for table in (first, second))
-    low = s - f - math.hypot(f_high - f, s - s_low)
-    high = s - f + math.hypot(f - f_low, s_high - s)
-    return Difference(
-        f, s, low, high, min(len(first), len(second)), (high - low) / (2 * NORMAL), paired=False
-    )
-
-
-def _alone(table: np.ndarray, statistic: Statistic) -> tuple[float, float, float]:
-    low, high = bootstrap_intervals(table, statistic, RESAMPLES, SEED, LEVEL)
-    return float(statistic(table.mean(axis=0))), float(low), float(high)
-
-
-def pooled_ratio(means: np.ndarray) -> np.ndarray:
-    """Statistic: all of column 0 / all of column 1."""
-    return means[..., 0] / means[..., 1]
+    low, high = unpaired_interval(first, second, statistic, RESAMPLES, SEED, LEVEL)
+    one, other = (float(statistic(table.mean(axis=0))) for table in (first, second))
+    count = min(len(first), len(second))
+    return Difference(one, other, low, high, count, (high - low) / (2 * NORMAL), paired=False)
 
 
 def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
@@ -227,15 +211,3 @@ def claimed(better: bool, p: float, comparisons: int = 1) -> str:
     """What may be said of a difference whose corrected p is this: a claim if p <= 0.05."""
     told = f"p = {p:.2g}" + (f" after {comparisons} comparisons" if comparisons > 1 else "")
     return f"{'better' if better else 'worse'}; {told}" if p <= ALPHA else f"{NO_CLAIM}: {told}"
-
-
-def holm(chances: Sequence[float]) -> list[float]:
-    """p values corrected for their number, in the same order (Holm 1979): valid however they hang together.
-
-    The k-th smallest of n, from 0, is multiplied by n - k; none is below a smaller one, none above 1.
-    """
-    found, largest = [0.0] * len(chances), 0.0
-    for rank, place in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
-        largest = max(largest, min((len(chances) - rank) * chances[place], 1.0))
-        found[place] = largest
-    return found

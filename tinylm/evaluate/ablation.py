@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tinylm.evaluate.diversity import bootstrap_intervals
+from tinylm.evaluate.statistics import bootstrap_intervals
 from tinylm.model.transformer import TinyLM
 
 BATCH_ROWS = 8

@@ -11,16 +11,10 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import window_start
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.diversity import (
-    bootstrap_interval,
-    distinct_n,
-    mean,
-    pooled_perplexity,
-    repeated_share,
-    repeated_shares,
-)
+from tinylm.evaluate.diversity import distinct_n, repeated_share, repeated_shares
 from tinylm.evaluate.perplexity import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.statistics import bootstrap_interval, mean, pooled_perplexity
 from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.evaluate.diversity import bootstrap_intervals
+from tinylm.evaluate.statistics import bootstrap_intervals
 from tinylm.evaluate.word_classes import Row, noun_phrase, preposition, subject
 
 ROLES = (

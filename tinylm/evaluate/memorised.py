@@ -7,7 +7,7 @@ import numpy as np
 
 from tinylm.evaluate.continuations import EvaluateSettings
 from tinylm.evaluate.copied import NEAR, ORDERS, Copied, copied
-from tinylm.evaluate.diversity import bootstrap_interval, mean
+from tinylm.evaluate.statistics import bootstrap_interval, mean
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.attention_maps import look
-from tinylm.evaluate.diversity import bootstrap_interval
+from tinylm.evaluate.statistics import bootstrap_interval
 from tinylm.model.transformer import TinyLM
 
 REPEATED = 20  # sequences of random tokens, each given twice in a row

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.evaluate.diversity import bootstrap_interval
+from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
-
-STAR = 1.96  # standard deviations of a 95 % interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +61,3 @@ def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]
 
 def _words_per_error(means: np.ndarray) -> np.ndarray:
     return means[:, 0] / np.maximum(means[:, 1], 1e-9)
-
-
-def wilson(count: float, of: int) -> dict[str, float] | None:
-    """A share with its 95 % score interval (Wilson 1927), which is right for shares of 0 and 1 too; None of none."""
-    if not of:
-        return None
-    share, square = count / of, STAR**2 / of
-    middle = (share + square / 2) / (1 + square)
-    reach = STAR * float(np.sqrt(share * (1 - share) / of + square / (4 * of))) / (1 + square)
-    return {"value": share, "low": max(middle - reach, 0.0), "high": min(middle + reach, 1.0)}

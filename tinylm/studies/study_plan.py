@@ -12,7 +12,8 @@ from typing import Any
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import write_json
 from tinylm.compare.provenance import revision
-from tinylm.compare.statistics import NO_CLAIM, claimed, holm, seed_error, shared_seeds
+from tinylm.compare.statistics import NO_CLAIM, claimed, seed_error, shared_seeds
+from tinylm.evaluate.statistics import holm
 from tinylm.host.runtime import conditions
 from tinylm.presets.write import flatten, names, preset_values
 from tinylm.report.figures import Figures
