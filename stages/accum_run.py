@@ -7,9 +7,9 @@ from tinylm.base.files import write_json
 from tinylm.bench import accum, measure
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import CommandFailed, guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage, number_argument
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.sections import stage_params
 from tinylm.train.settings import TrainSettings
 
 

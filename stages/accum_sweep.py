@@ -7,10 +7,10 @@ from tinylm.base.files import keep_only, read_json, write_csv
 from tinylm.bench import accum, measure, sweep
 from tinylm.bench.measure import AccumSettings
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.times import read_times
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.sections import stage_params
 from tinylm.train.settings import TrainSettings
 
 

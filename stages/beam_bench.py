@@ -8,9 +8,9 @@ from tinylm.base.files import read_json, write_csv, write_sums
 from tinylm.bench import beam, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 

@@ -5,9 +5,9 @@ import sys
 from tinylm.base import paths
 from tinylm.bench import ckpt, measure
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.tokenizer import open_tokenizer
 
 FIGURES = ("peak_mib", "process_mib", "tokens_per_s", *measure.with_spread(("step_s", "epoch_s")))

@@ -9,10 +9,10 @@ from tinylm.base.config import read_section
 from tinylm.base.results import write_results
 from tinylm.download.splits import DataSettings, write_stories
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
-from tinylm.presets.sections import stage_params
 
 
 def main() -> None:

@@ -22,10 +22,10 @@ from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
 from tinylm.evaluate.sense_methods import judge_methods, over_training
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer

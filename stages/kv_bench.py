@@ -7,9 +7,9 @@ from tinylm.base.files import read_json
 from tinylm.bench import kv, measure
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.model.checkpoint import check_vocabulary
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 

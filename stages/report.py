@@ -10,9 +10,9 @@ from tinylm.base.files import keep_only, read_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.times import show_times
-from tinylm.presets.sections import stage_params
 from tinylm.report.current import LAB, is_current, mark_current
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, as_number, read_run

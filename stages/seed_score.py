@@ -7,9 +7,9 @@ from tinylm.base.files import require, write_json
 from tinylm.evaluate.continuations import EvaluateSettings
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage, number_argument
 from tinylm.model.checkpoint import check_vocabulary, load_model
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
 

@@ -9,12 +9,12 @@ from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, read_section
 from tinylm.base.files import write_json, write_sums
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.times import write_times
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.sections import stage_params
 from tinylm.train.curves import run_figures
 from tinylm.train.distributed import Group
 from tinylm.train.loop import train

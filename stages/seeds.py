@@ -10,9 +10,9 @@ from tinylm.base.files import check_sums, keep_only, read_json, require, write_c
 from tinylm.bench import seeds
 from tinylm.bench.measure import SeedSettings
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.host.times import read_times
-from tinylm.presets.sections import stage_params
 
 
 def held_out_curve() -> list[tuple[float, float, float]]:

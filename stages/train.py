@@ -15,13 +15,13 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
+from tinylm.host.params import stage_params
 from tinylm.host.processes import check_writable, exclusive_lock
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.tables import format_description
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import save_model
 from tinylm.model.settings import ModelSettings
-from tinylm.presets.sections import stage_params
 from tinylm.train.curves import run_figures, write_curves, write_samples
 from tinylm.train.distributed import Group
 from tinylm.train.loop import train

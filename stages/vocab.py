@@ -12,10 +12,10 @@ from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.command import guard
+from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.host.times import stage_time
 from tinylm.host.workers import cores
-from tinylm.presets.sections import stage_params
 from tinylm.vocab.encoding import cut_stream, write_stores
 from tinylm.vocab.matrix_file import save_matrix
 from tinylm.vocab.settings import VocabSettings

@@ -7,7 +7,7 @@ from tinylm.base import closure
 FILES = {
     "stages/train.py": "import tinylm.model.lm\nfrom tinylm.host import command\nfrom tinylm.bench.beam import f",
     "stages/report.py": "from tinylm.vocab import words, bytes",
-    "tinylm/model/lm.py": "def f():\n    from tinylm.kernels import library\nfrom tinylm.presets import sections",
+    "tinylm/model/lm.py": "def f():\n    from tinylm.kernels import library\nfrom tinylm.host import params",
     "tinylm/model/norms.py": "",
     "tinylm/model/losses.py": "",
     "tinylm/kernels/library.py": "FLAGS = ['-O3', '-march=native']",
@@ -16,7 +16,7 @@ FILES = {
     "tinylm/bench/beam.py": "import torch, tinylm.missing",
     "tinylm/bench/kv.py": "",
     "tinylm/host/command.py": "import tinylm.vocab.words",
-    "tinylm/presets/sections.py": "",
+    "tinylm/host/params.py": "",
     "tinylm/vocab/words.py": "",
     "tinylm/vocab/bytes.py": "",
     "tinylm/vocab/table.yaml": "",
@@ -67,7 +67,7 @@ def test_a_folder_is_named_where_a_third_of_it_is_needed_and_by_file_where_each_
         ("tinylm/model/norms.py", True),  # not imported, but of a folder that is named whole
         ("tinylm/bench/kv.py", False),
         ("tinylm/host/command.py", False),
-        ("tinylm/presets/sections.py", False),
+        ("tinylm/host/params.py", False),
         ("tinylm/vocab/words.py", False),
         ("stages/report.py", False),
     ],

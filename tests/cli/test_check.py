@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tinylm.base.config import load_params, parse_yaml
+from tinylm.base.config import load_params
 from tinylm.cli import check, machine, main, rehearsal
-from tinylm.presets import sections
-from tinylm.presets.sections import SECTIONS, Finding, check_rules, read_sections, vocab_limit
-from tinylm.presets.write import FOLDER, names, preset_text
+from tinylm.cli.finding import Finding
+from tinylm.host import params as params_module
+from tinylm.host.params import SECTIONS, read_sections
+from tinylm.presets.write import FOLDER
 
 ROOT = Path(__file__).parents[2]
 BASE = load_params(FOLDER / "storybook.yaml")
@@ -51,20 +52,16 @@ for (
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder that has all a run needs; the data are tried in test_rehearsal.py."""
-    monkeypatch.setattr(rehearsal, "rehearse", lambda read: _only_rules(read))
+    monkeypatch.setattr(rehearsal, "rehearse", rehearsal.rules_only)
     monkeypatch.chdir(tmp_path)
     for name in (".git", ".dvc", BASE["data"]["path"]):
         Path(name).mkdir(parents=True)
+    Path(BASE["embedding"]["path"]).parent.mkdir(parents=True, exist_ok=True)
     Path(BASE["embedding"]["path"]).touch()
     Path("dvc.yaml").touch()
     plant({})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return tmp_path
-
-
-def _only_rules(read: dict) -> rehearsal.Tried:
-    size = vocab_limit(read)
-    return rehearsal.Tried(check_rules(read, size), size, None)
 
 
 def plant(changes: dict) -> None:
@@ -85,20 +82,6 @@ def notes() -> list[str]:
     return [finding.note for finding in check.find() if finding.note]
 
 
-def test_sections_are_those_of_params():
-    assert list(SECTIONS) == list(BASE)
-    if (ROOT / "params.yaml").exists():
-        assert set(SECTIONS) == set(load_params(ROOT / "params.yaml"))
-
-
-@pytest.mark.parametrize("name", names())
-def test_the_sections_of_a_preset_fit_together(name):
-    read, findings = read_sections(parse_yaml(preset_text(name), name))
-    assert [
-        finding.problem for finding in [*findings, *check_rules(read, None)] if finding.problem
-    ] == []
-
-
 def test_a_folder_in_order_has_no_problem(capsys):
     assert main(["check"]) == 0
     captured = capsys.readouterr()
@@ -107,7 +90,7 @@ def test_a_folder_in_order_has_no_problem(capsys):
     assert [line.split()[0] for line in lines[: len(SECTIONS)]] == list(SECTIONS)
     assert all(line.endswith("ok") for line in lines)
     assert len({line.split("  ")[0] for line in lines}) == len(lines)
-    for word in ("heads", "python", "memory", "disk", "git", "dvc"):
+    for word in ("python", "memory", "disk", "git", "dvc"):
         assert any(line.startswith(word) for line in lines)
 
 
@@ -178,47 +161,6 @@ STREAM = {
     ("changes", "named"),
     [
         (
-            {"model.heads": 129},
-            "model.heads = 129; allowed: at most the embedding's width 128, or a head_width",
-        ),
-        ({"evaluate.prompt_tokens": 191}, "evaluate.prompt_tokens = 191; allowed: at most 190"),
-        ({"beam_bench.prompt_tokens": 191}, "beam_bench.prompt_tokens = 191; allowed: at most 190"),
-        ({"kv_bench.prompt_tokens": 191}, "kv_bench.prompt_tokens = 191; allowed: at most 190"),
-        (
-            {"vocab.max_size": 50, "beam_bench.widths": [1, 55]},
-            "beam_bench.widths = 55; allowed: at most the vocabul",
-        ),
-        ({"vocab.max_size": 45}, "decode.top_k = 50; allowed: at most the vocabulary's 49, or 0"),
-        (
-            STREAM | {"train.tokens": 4095},
-            "train.tokens = 4095; allowed: at least 4096, one update",
-        ),
-        (
-            STREAM | {"train.tokens": 4096 * 49, "train.patience": 3},
-            "train.validate_every = 50; allowed with a patience: at most the 49 updates",
-        ),
-        (
-            STREAM | {"accum_sweep.tokens": 8191},
-            "accum_sweep.tokens = 8191; allowed: at least 8192, one update",
-        ),
-        (
-            {"data.evaluation_stories": 199},
-            "evaluate.tendency_sentences = 200; allowed: at most data.evaluation_stor",
-        ),
-        (
-            {"beam_bench.prompts": 501, "evaluate.stories": 502},
-            "evaluate.stories = 502, beam_bench.prompts = 501; al",
-        ),
-        (
-            {"kv_bench.batch": 501},
-            "kv_bench.batch = 501; allowed: at most data.evaluation_stories = 500",
-        ),
-        ({"seeds.more": [2, 1]}, "seeds.more names 1; allowed: seeds other than train.seed"),
-        (
-            {"data.path": "nowhere"},
-            "params.yaml: data.path = 'nowhere'; allowed with source: storybook: tinylm/text/s",
-        ),
-        (
             {"data.path": "nowhere", "data.source": "local"},
             "params.yaml: data.path = 'nowhere': no such file or folder",
         ),
@@ -251,45 +193,6 @@ def test_a_planted_problem_is_the_only_one_found(changes, named):
     assert found.startswith(named)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model.heads": 129, "model.head_width": 3},
-        {
-            "evaluate.prompt_tokens": 190,
-            "beam_bench.prompt_tokens": 190,
-            "kv_bench.prompt_tokens": 190,
-        },
-        {"vocab.max_size": 46},
-        {"vocab.max_size": 6, "decode.top_k": 0},
-        STREAM | {"train.tokens": 4096, "train.warmup": 0.0},
-        STREAM | {"train.tokens": 4096 * 50, "train.patience": 3},
-        {"train.tokens": 1},
-        STREAM | {"accum_sweep.tokens": 8192},
-        {"data.evaluation_stories": 200},
-    ],
-)
-def test_the_last_allowed_value_is_no_problem(changes):
-    if changes.keys() >= STREAM.keys():
-        changes = changes | {"accum_sweep.batch_size": 16}
-    plant(changes)
-    assert problems() == []
-
-
-def test_rules_between_sections_pass_over_one_that_cannot_be_read():
-    params = {**BASE, "model": {}}
-    read, findings = read_sections(params)
-    assert "model" not in read
-    assert any(
-        finding.problem.startswith("params.yaml: model.layers is missing") for finding in findings
-    )
-    assert {finding.what for finding in check_rules(read, 100)} >= {
-        "beam widths",
-        "evaluation stories",
-    }
-    assert check_rules({}, None) == []
-
-
 def test_the_width_of_a_vector_file_must_be_the_embeddings():
     Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n", encoding="utf-8")
     plant({"embedding.source": "file", "embedding.path": "v.vec"})
@@ -315,10 +218,9 @@ def test_the_hub_is_noted_and_not_asked():
 
 
 def test_what_is_only_slow_or_odd_is_noted():
-    plant({"runtime.threads": 3, "kv_bench.lengths": [190, 400]})
+    plant({"runtime.threads": 3})
     assert problems() == []
     assert notes() == [
-        "kv_bench.lengths: all pass model.context = 192, so that the window slides in each",
         "runtime.threads = 3: more than the cores; slower",
     ]
 
@@ -407,7 +309,7 @@ def test_a_link_in_the_place_of_an_output_folder(name, folder, monkeypatch):
     Path(name).symlink_to(folder / "elsewhere")
     (found,) = problems()
     assert found.startswith(f"{name} is a link to {folder}/elsewhere; allowed: a folder")
-    monkeypatch.setattr(sections.os.path, "islink", lambda _: False)
+    monkeypatch.setattr(params_module.os.path, "islink", lambda _: False)
     assert problems() == []
 
 
@@ -472,47 +374,6 @@ def test_exit_code_of_the_process():
     assert found.returncode == 2
     assert found.stderr == "error: 1 problem, marked above\n"
     assert "params.yaml: model.heads = 0; allowed: a whole number >= 1" in found.stdout
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        (
-            {"model.embedding": "frozen"},
-            "model.embedding = frozen: the random vectors stay as they are drawn",
-        ),
-        (
-            {"model.init": "torch"},
-            "embedding.std = 0.02: PyTorch's own vectors, as model.init = torch has it, have 1",
-        ),
-        ({"model.init": "torch", "embedding.std": 1.0}, None),
-        ({}, None),
-    ],
-)
-def test_random_vectors_that_are_unlike_their_model_get_a_note(changes, named):
-    plant({"embedding.source": "random", **changes})
-    assert problems() == []
-    assert notes() == ([] if named is None else [named])
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "max_size", "size"),
-    [
-        ("words", 100, 104),
-        ("words", None, None),
-        ("bpe", 300, 300),
-        ("longest_match", 70, 70),
-        ("gpt2", 100, 50_257),
-    ],
-)
-def test_the_size_of_a_vocabulary_is_known_before_it_is_made(tokenizer, max_size, size):
-    plant({"vocab.tokenizer": tokenizer, "vocab.max_size": max_size})
-    assert vocab_limit(read_sections(load_params())[0]) == size
-
-
-def test_a_deviation_of_one_column_is_refused():
-    plant({"model.norm_kind": "std", "model.heads": 1, "embedding.width": 1})
-    assert problems() == ["model.norm_kind = 'std'; allowed: with an embedding at least 2 wide"]
 
 
 def test_a_user_without_a_home_folder_is_told_before_dvc_looks_for_it(monkeypatch):

@@ -19,8 +19,8 @@ from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.embedding.source import check_vectors, read_vectors
 from tinylm.exchange.originals import restore
+from tinylm.host.params import read_sections, rule_errors
 from tinylm.model.checkpoint import load_model
-from tinylm.presets.sections import check_rules, read_sections
 from tinylm.train.snapshot import Snapshots
 from tinylm.vocab.gpt2_files import read_local
 from tinylm.vocab.matrix_file import load_matrix
@@ -44,9 +44,9 @@ def check(condition: Any, message: str) -> None:
 def params(folder: Path) -> None:
     """What the loader takes, ruamel reads as the same; the sections and their rules follow."""
     read = load_params(folder / "params.yaml")
-    _, findings = read_sections(read)
-    check_rules(read_sections(read)[0], None)
-    check(all("\n" not in finding.problem for finding in findings), "a problem of several lines")
+    sections, errors = read_sections(read)
+    errors += rule_errors(sections)
+    check(all("\n" not in error for error in errors), "a problem of several lines")
     from ruamel.yaml import YAML
 
     if (folder / "params.yaml").stat().st_size > 20_000:

@@ -8,8 +8,8 @@ from ruamel.yaml import YAML
 
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli import main
+from tinylm.host.params import read_sections
 from tinylm.presets import write
-from tinylm.presets.sections import read_sections
 from tinylm.presets.write import (
     differences,
     flatten,
@@ -45,8 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", names())
 def test_preset_is_valid_in_every_section(name):
-    _, findings = read_sections(parse_yaml(preset_text(name), name))
-    assert [finding.problem for finding in findings if finding.problem] == []
+    assert read_sections(parse_yaml(preset_text(name), name))[1] == []
 
 
 @pytest.mark.parametrize("name", names())
@@ -208,8 +207,7 @@ def test_hub_form_is_valid_differs_in_where_its_files_are_and_is_the_presets_own
         name in ("assignment-baseline", "word-50k", "word-10k")
     )  # whose sources name pretrained ones
     assert write.current() == name  # not taken for edited by hand
-    _, findings = read_sections(load_params())
-    assert [finding.problem for finding in findings if finding.problem] == []
+    assert read_sections(load_params())[1] == []
     assert preset_text(name, True).count(f"# {name}: ") == 1
     write_preset(name)
     assert Path("params.yaml").read_text("utf-8") == preset_text(name)

@@ -73,6 +73,6 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("stages/seeds.py", "sys.exit", "exit", "seeds"),
     ("tinylm/host/runtime.py", "every_s: float = 5.0", "every_s: float = 6.0", ""),
     ("tinylm/host/workers.py", "SIG_IGN", "SIG_DFL", ""),
-    ("tinylm/presets/sections.py", "[:80]", "[:81]", ""),
+    ("tinylm/host/params.py", "[:80]", "[:81]", ""),
     ("tinylm/cli/generate.py", "visible(", "str(", ""),
 )

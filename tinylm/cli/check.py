@@ -2,13 +2,15 @@
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import read_json, write_json
-from tinylm.presets.sections import Finding, check_rules, read_sections, vocab_limit
+from tinylm.cli.finding import Finding
+from tinylm.host.params import Sections, read_sections
 
 CHECKED = f"{paths.RUNS}/checked.json"
 
@@ -16,15 +18,17 @@ CHECKED = f"{paths.RUNS}/checked.json"
 def find() -> list[Finding]:
     """All findings of the current folder; problems in one part do not hide those of another."""
     from tinylm.cli.machine import check_files, check_machine  # these import torch
-    from tinylm.cli.rehearsal import Tried, rehearse
+    from tinylm.cli.rehearsal import rehearse, rules_only
 
     try:
-        read, findings = read_sections(load_params())
+        read, errors = read_sections(load_params())
+        findings = _sections(read, errors)
     except InputError as error:
-        read, findings = {}, [Finding(PARAMS_FILE, "", str(error))]
+        read = {}
+        findings = [Finding(PARAMS_FILE, "", str(error))]
     files = list(check_files(read))
     if any(finding.problem for finding in files):  # data that cannot be read is not read
-        tried = Tried(check_rules(read, vocab_limit(read)), vocab_limit(read), None)
+        tried = rules_only(read)
     else:
         tried = rehearse(read)
     return [
@@ -33,6 +37,15 @@ def find() -> list[Finding]:
         *files,
         *check_machine(read, tried.vocab_size, tried.tokens_per_epoch),
     ]
+
+
+def _sections(read: Sections, errors: list[str]) -> list[Finding]:
+    """A line for each section that could be read, and one for each error."""
+    findings = []
+    for name, settings in read.items():
+        count = len(dataclasses.fields(settings))
+        findings.append(Finding(name, f"{count} setting{'s' if count > 1 else ''}"))
+    return findings + [Finding(PARAMS_FILE, "", error) for error in errors]
 
 
 def table(findings: list[Finding]) -> str:

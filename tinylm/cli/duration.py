@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
-from tinylm.presets.sections import Read
+from tinylm.host.params import Sections
 from tinylm.train.precision import resolved
 
 SHARE = 0.35  # of the speed of the feed-forward layers' product that a whole update reaches
@@ -36,7 +36,7 @@ def products_per_s(
     return 2 * rows * width * columns / best
 
 
-def training_tokens(read: Read, tokens_per_epoch: int | None) -> int | None:
+def training_tokens(read: Sections, tokens_per_epoch: int | None) -> int | None:
     """Tokens that the stages train, seed_train and accum_run see in all; None if the budget is in unknown epochs."""
     train, sweep = read["train"], read["accum_sweep"]
     if train.tokens is None and tokens_per_epoch is None:
@@ -45,7 +45,7 @@ def training_tokens(read: Read, tokens_per_epoch: int | None) -> int | None:
     return own * (1 + len(read["seeds"].more)) + sweep.tokens * len(sweep.settings)
 
 
-def training_seconds(read: Read, vocab_size: int, tokens: int, device: Any) -> float:
+def training_seconds(read: Sections, vocab_size: int, tokens: int, device: Any) -> float:
     """About how long training on so many tokens takes here."""
     model, width = read["model"], read["embedding"].width
     train = resolved(read["train"], device)

@@ -16,10 +16,11 @@ from tinylm.base.machine import pick_device
 from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
 from tinylm.cli.duration import training_seconds, training_tokens
+from tinylm.cli.finding import Finding
 from tinylm.embedding.source import check_vectors
+from tinylm.host.params import Sections, linked_outputs
 from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
-from tinylm.presets.sections import Finding, Read, linked_outputs
 from tinylm.presets.write import hub_names, preset_values
 
 OLDEST_PYTHON = (3, 11)
@@ -46,7 +47,7 @@ def _readable(key: str, name: str) -> Finding:
     return Finding(key, name)
 
 
-def check_files(read: Read) -> Iterator[Finding]:
+def check_files(read: Sections) -> Iterator[Finding]:
     """Whether the corpus and the vector file can be read; what they hold is the rehearsal's."""
     data, embedding = read.get("data"), read.get("embedding")
     if data is not None:
@@ -70,7 +71,7 @@ def check_files(read: Read) -> Iterator[Finding]:
             yield Finding("embedding.hub_id", embedding.hub_id, note="asked for when vocab runs")
 
 
-def stories_bytes(read: Read) -> int:
+def stories_bytes(read: Sections) -> int:
     """Size of the corpus as text: that of local files, otherwise an estimate from the number of stories."""
     data = read.get("data")
     if data is None:
@@ -82,7 +83,7 @@ def stories_bytes(read: Read) -> int:
     return STORY_BYTES * ((data.train_stories or HUB_STORIES) + (data.evaluation_stories or 0))
 
 
-def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
+def needs(read: Sections, vocab_size: int | None) -> tuple[int, int]:
     """About how many bytes of disk and of memory a run takes.
 
     Disk: the corpus three times (as delivered, stories and ids, DVC's cache) and the weights ten times (model,
@@ -104,7 +105,7 @@ def needs(read: Read, vocab_size: int | None) -> tuple[int, int]:
     return disk, memory
 
 
-def _room(read: Read, vocab_size: int | None) -> Iterator[Finding]:
+def _room(read: Sections, vocab_size: int | None) -> Iterator[Finding]:
     import psutil
 
     disk, memory = needs(read, vocab_size)
@@ -174,7 +175,9 @@ def _temporary() -> Iterator[Finding]:
         yield Finding("temporary folder", folder, note=note)
 
 
-def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> Iterator[Finding]:
+def _time(
+    read: Sections, vocab_size: int | None, tokens_per_epoch: int | None
+) -> Iterator[Finding]:
     """About how long the run will take."""
     needed = {"model", "embedding", "train", "accum_sweep", "seeds", "runtime"}
     if (
@@ -193,7 +196,7 @@ def _time(read: Read, vocab_size: int | None, tokens_per_epoch: int | None) -> I
 
 
 def check_machine(
-    read: Read, vocab_size: int | None, tokens_per_epoch: int | None = None
+    read: Sections, vocab_size: int | None, tokens_per_epoch: int | None = None
 ) -> Iterator[Finding]:
     """Python, cores, device, disk, memory, time, git and DVC. The sizes are estimates; without them less is said."""
     old = "" if sys.version_info >= OLDEST_PYTHON else "Python is too old; allowed: 3.11 or newer"

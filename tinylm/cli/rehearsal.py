@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.seeding import derive_seed
+from tinylm.cli.finding import Finding
 from tinylm.decoding.texts import encode_prompt
 from tinylm.download.marked_text import TextPart
 from tinylm.download.readers import stories_of
@@ -24,7 +25,7 @@ from tinylm.download.sources import Rows, Source, open_source
 from tinylm.download.splits import write_stories
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.presets.sections import Finding, Read, check_rules, vocab_limit
+from tinylm.host.params import Sections, rule_errors
 from tinylm.vocab.encoding import cut_stream, write_stores
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -87,7 +88,7 @@ def _beginning(rows: Rows, most: int) -> tuple[int, bool]:
     return stories, True
 
 
-def _limits(read: Read, source: Source) -> tuple[int, int, bool]:
+def _limits(read: Sections, source: Source) -> tuple[int, int, bool]:
     """(train stories to take, evaluation stories to take, whether the first are all that there is)."""
     data, vocab = read["data"], read.get("vocab")
     wanted = [
@@ -103,7 +104,7 @@ def _limits(read: Read, source: Source) -> tuple[int, int, bool]:
     return max(min(data.train_stories or stories, stories), 1), evaluated, is_all
 
 
-def make(read: Read, folder: Path) -> Made:
+def make(read: Sections, folder: Path) -> Made:
     """The stories, and the vocabulary if its section can be read; hub data is not asked for."""
     data, vocab = read.get("data"), read.get("vocab")
     if data is None or data.source == "hub":
@@ -151,7 +152,7 @@ def _chosen(choose: Callable[[], list], wanted: int) -> str:
     return f"{len(choose()):,} of {wanted:,}"
 
 
-def _scored(store: TokenStore, read: Read, tokenizer: Tokenizer) -> str:
+def _scored(store: TokenStore, read: Sections, tokenizer: Tokenizer) -> str:
     """Whether a split has a token to score."""
     from tinylm.vocab.batches import scoring_batches
 
@@ -164,7 +165,7 @@ def _scored(store: TokenStore, read: Read, tokenizer: Tokenizer) -> str:
     return f"{len(store.ids):,} tokens"
 
 
-def _batches(made: Made, read: Read, batch_size: int) -> "TrainBatches":
+def _batches(made: Made, read: Sections, batch_size: int) -> "TrainBatches":
     """The train split in batches, in the order of stage train."""
     from tinylm.vocab.batches import TrainBatches
 
@@ -176,7 +177,7 @@ def _batches(made: Made, read: Read, batch_size: int) -> "TrainBatches":
     )
 
 
-def _first_update(made: Made, read: Read) -> str:
+def _first_update(made: Made, read: Sections) -> str:
     """Whether the budget allows an update, and the run reaches the epochs that are to be kept."""
     from tinylm.train.loop import budget_too_small
     from tinylm.train.schedules import EpochCheckpoints
@@ -194,7 +195,7 @@ def _first_update(made: Made, read: Read) -> str:
     return f"{first:,} tokens; the budget is {end:,}"
 
 
-def _sweep(made: Made, read: Read) -> str:
+def _sweep(made: Made, read: Sections) -> str:
     """Whether the sweep's budget allows an update of its largest setting."""
     from tinylm.bench.accum import plan
 
@@ -206,7 +207,7 @@ def _sweep(made: Made, read: Read) -> str:
     return f"{updates:,} updates, {used:,} tokens" if made.whole else "enough for an update"
 
 
-def _uses(read: Read, made: Made) -> Iterator[tuple[str, bool, Use]]:
+def _uses(read: Sections, made: Made) -> Iterator[tuple[str, bool, Use]]:
     """(what, whether all that it depends on was made, the stage's own function)."""
     from tinylm.bench import beam, kv
     from tinylm.evaluate.continuations import evaluation_prompts
@@ -258,7 +259,7 @@ def _vectors(settings: EmbeddingSettings, tokenizer: Tokenizer) -> str:
     return f"{info['covered']:,} of {info['words']:,} words"
 
 
-def _unknown(read: Read, made: Made) -> str:
+def _unknown(read: Sections, made: Made) -> str:
     """A note on the sample prompt's words that the vocabulary lacks; none if only a beginning of it was made."""
     from tinylm.api.language_model import unknown_words
 
@@ -266,7 +267,7 @@ def _unknown(read: Read, made: Made) -> str:
     return unknown_words(made.tokenizer, read["train"].sample_prompt) if made.whole else ""
 
 
-def use(read: Read, made: Made) -> Iterator[Finding]:
+def use(read: Sections, made: Made) -> Iterator[Finding]:
     """One finding for each later stage's demand on what was made; sections without an error only."""
     if made.tokenizer is None or not all(name in read for name in NEEDED):
         return
@@ -290,11 +291,22 @@ class Tried:
     tokens_per_epoch: int | None
 
 
-def rehearse(read: Read) -> Tried:
+def vocab_limit(read: Sections) -> int | None:
+    """The most ids that section `vocab` allows; None if it sets no limit or has an error."""
+    return read["vocab"].size_limit() if "vocab" in read else None
+
+
+def rules_only(read: Sections) -> Tried:
+    """What the rules between sections find, without the data."""
+    rules = [Finding("rules between sections", "", error) for error in rule_errors(read)]
+    return Tried(rules or [Finding("rules between sections", "kept")], vocab_limit(read), None)
+
+
+def rehearse(read: Sections) -> Tried:
     """Try the data, and check the rules between sections with the vocabulary that it gives."""
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         made = make(read, Path(folder))
-        rules = check_rules(read, made.vocab_size or vocab_limit(read))
+        rules = rules_only(read).findings
         sound = not any(
             finding.problem for finding in rules
         )  # else the same cause would be named twice

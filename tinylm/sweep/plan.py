@@ -17,9 +17,9 @@ from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import read_json, write_json
+from tinylm.host.params import read_sections, rule_errors
 from tinylm.host.processes import locked
 from tinylm.host.runtime import duration
-from tinylm.presets.sections import check_rules, read_sections, vocab_limit
 from tinylm.presets.write import Values, flatten, merge
 
 FOLDER = Path("runs/sweeps")
@@ -169,13 +169,12 @@ def params_text(base: str, values: Values) -> str:
 def problem(base: str, values: Values) -> str:
     """Why a run of these values cannot begin, in one line; "" if it can."""
     params = parse_yaml(params_text(base, values), PARAMS_FILE)
-    read, findings = read_sections(params)
-    said = [
-        finding.problem
-        for finding in [*findings, *check_rules(read, vocab_limit(read))]
-        if finding.problem
-    ]
-    return f"{said[0]}{f' (and {len(said) - 1} more)' if said[1:] else ''}" if said else ""
+    sections, errors = read_sections(params)
+    errors += rule_errors(sections)
+    if not errors:
+        return ""
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{errors[0]}{more}"
 
 
 def shared_values(params: Mapping[str, Any]) -> Values:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from tinylm.base.config import setting
+from tinylm.vocab.gpt2_files import SIZE as GPT2_SIZE
 
 TOKENIZERS = ("words", "bpe", "gpt2", "longest_match")
 PUNCTUATIONS = ("drop", "keep", "attached")
 SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
+WORD_SPECIALS = 4  # special tokens of `words`, which max_size does not count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,14 @@ class VocabSettings:
     path: str = setting("")
     hub_id: str | None = setting(None)
     hub_revision: str | None = setting(None)
+
+    def size_limit(self) -> int | None:
+        """The most ids that these settings allow; None without a limit."""
+        if self.tokenizer == "gpt2":
+            return GPT2_SIZE
+        if self.tokenizer == "words" and self.max_size is not None:
+            return self.max_size + WORD_SPECIALS
+        return self.max_size
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""

@@ -1,0 +1,161 @@
+"""Every section of params.yaml is checked before any work, and the rules between sections too."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tinylm.base.config import InputError, load_params, parse_yaml
+from tinylm.host import params
+from tinylm.host.params import SECTIONS, read_sections, rule_errors, settings_class, stage_params
+from tinylm.presets.write import FOLDER, names, preset_text
+
+BASE = load_params(FOLDER / "storybook.yaml")
+for section, values in {  # what the limits below are counted from, whatever the preset is tuned to
+    "data": {"evaluation_stories": 500},
+    "embedding": {"width": 128},
+    "model": {"heads": 8, "context": 192, "head_width": None},
+    "train": {"batch_size": 32, "accumulation": 1, "tokens": 1_500_000, "validate_every": 50},
+    "decode": {"top_k": 50},
+    "evaluate": {"stories": 50, "tendency_sentences": 200},
+    "accum_sweep": {"settings": [1, 2, 4, 8], "batch_size": 16, "tokens": 160_000},
+}.items():
+    assert BASE[section].keys() >= values.keys()
+    BASE[section] |= values
+STREAM = {
+    "train.layout": "stream",
+    "model.context": 64,
+    "train.batch_size": 32,
+    "train.accumulation": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def changed(changes: dict) -> dict:
+    """The parameters with {"section.key": value} changed."""
+    copy = {section: dict(values) for section, values in BASE.items()}
+    for path, value in changes.items():
+        section, _, key = path.partition(".")
+        copy[section][key] = value
+    return copy
+
+
+def errors(changes: dict) -> list[str]:
+    sections, lines = read_sections(changed(changes))
+    return lines + rule_errors(sections)
+
+
+def test_the_table_names_every_section_of_a_preset():
+    assert list(SECTIONS) == list(BASE)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_preset_has_no_error(name):
+    sections, lines = read_sections(parse_yaml(preset_text(name), name))
+    assert lines + rule_errors(sections) == []
+
+
+def test_errors_of_all_sections_are_raised_at_once():
+    copy = changed({"train.lr": -1, "train.lrr": 1, "model.layers": "four", "seeds.more": [1]})
+    del copy["report"]
+    copy["trian"] = {}
+    Path("params.yaml").write_text(yaml.safe_dump(copy), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        stage_params()
+    lines = str(error.value).splitlines()
+    keys = ["model.layers", "train.lr", "train.lrr", "section 'report'", "section 'trian'"]
+    assert len(lines) == len(keys)
+    for key in keys:
+        assert any(line.startswith(f"params.yaml: {key} ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"model.heads": 129}, "model.heads"),
+        ({"model.norm_kind": "std", "model.heads": 1, "embedding.width": 1}, "model.norm_kind"),
+        ({"evaluate.prompt_tokens": 191}, "evaluate.prompt_tokens"),
+        ({"beam_bench.prompt_tokens": 191}, "beam_bench.prompt_tokens"),
+        ({"kv_bench.prompt_tokens": 191}, "kv_bench.prompt_tokens"),
+        ({"vocab.max_size": 50, "beam_bench.widths": [1, 55]}, "beam_bench.widths"),
+        ({"vocab.max_size": 45}, "decode.top_k"),
+        (STREAM | {"train.tokens": 4095}, "train.tokens"),
+        (STREAM | {"train.tokens": 4096 * 49, "train.patience": 3}, "train.validate_every"),
+        (STREAM | {"accum_sweep.tokens": 8191}, "accum_sweep.tokens"),
+        ({"data.evaluation_stories": 199}, "evaluate.tendency_sentences"),
+        ({"kv_bench.batch": 501}, "kv_bench.batch"),
+        ({"seeds.more": [2, 1]}, "seeds.more"),
+    ],
+)
+def test_a_broken_rule_between_sections_is_one_line_with_its_key(changes, key):
+    (line,) = errors(changes)
+    assert line.startswith(f"params.yaml: {key} ")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.heads": 129, "model.head_width": 3},
+        {f"{name}.prompt_tokens": 190 for name in ("evaluate", "beam_bench", "kv_bench")},
+        {"vocab.max_size": 46},
+        {"vocab.max_size": 6, "decode.top_k": 0},
+        STREAM | {"train.tokens": 4096, "train.patience": None},
+        STREAM | {"train.tokens": 4096 * 50, "train.patience": 3},
+        {"train.tokens": 1},
+        STREAM | {"accum_sweep.tokens": 8192},
+        {"data.evaluation_stories": 200},
+    ],
+)
+def test_the_last_allowed_value_breaks_no_rule(changes):
+    assert errors(changes) == []
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "max_size", "size"),
+    [
+        ("words", 100, 104),
+        ("words", None, None),
+        ("bpe", 300, 300),
+        ("longest_match", 70, 70),
+        ("gpt2", 100, 50_257),
+    ],
+)
+def test_the_largest_size_of_a_vocabulary_is_given_before_it_is_made(tokenizer, max_size, size):
+    changes = {"vocab.tokenizer": tokenizer, "vocab.max_size": max_size, "vocab.path": "gpt2"}
+    sections, _ = read_sections(changed(changes))
+    assert sections["vocab"].size_limit() == size
+
+
+def test_a_rule_is_skipped_if_one_of_its_sections_has_an_error():
+    lines = errors({"model.layers": "four", "model.heads": 129, "seeds.more": [1]})
+    assert [line.split()[1] for line in lines] == ["model.layers", "seeds.more"]
+
+
+def test_a_section_whose_package_was_removed_is_skipped(monkeypatch):
+    monkeypatch.setitem(params.SECTIONS, "seeds", "tinylm.no_such_package.settings:Settings")
+    assert settings_class("seeds") is None
+    assert errors({"seeds.more": [1]}) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links here")
+def test_a_linked_folder_of_outputs_is_refused(folder):
+    (folder / "elsewhere").mkdir()
+    (folder / "models").symlink_to("elsewhere")
+    Path("params.yaml").write_text(yaml.safe_dump(BASE), encoding="utf-8")
+    with pytest.raises(InputError, match="models is a link"):
+        stage_params()
+
+
+def test_a_file_of_vectors_of_another_width_is_refused_where_it_is_asked_for():
+    Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n", encoding="utf-8")
+    copy = changed({"embedding.source": "file", "embedding.path": "v.vec"})
+    Path("params.yaml").write_text(yaml.safe_dump(copy), encoding="utf-8")
+    stage_params()
+    with pytest.raises(InputError, match=r"v\.vec, line 1: .*embedding\.width"):
+        stage_params(vectors=True)
