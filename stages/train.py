@@ -10,7 +10,6 @@ from tinylm.base.config import PARAMS_FILE, read_section
 from tinylm.base.files import write_sums
 from tinylm.base.printable import visible
 from tinylm.base.results import write_results
-from tinylm.bench.describe import describe, summary
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import encode_prompt, generate_text
 from tinylm.host.command import guard
@@ -21,6 +20,7 @@ from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.tables import format_description
 from tinylm.host.times import stage_time
 from tinylm.model.checkpoint import save_model
+from tinylm.model.describe import describe, summary
 from tinylm.model.settings import ModelSettings
 from tinylm.train.curves import run_figures, write_curves, write_samples
 from tinylm.train.distributed import Group

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tinylm.bench.describe import describe, summary
 from tinylm.host.tables import WIDTH, format_description
 from tinylm.kernels.train.ops import ByHand
+from tinylm.model.describe import describe, summary
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.transformer import TinyLM
 from tinylm.train.optimizers import Adam

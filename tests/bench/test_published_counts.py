@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tinylm.bench.describe import describe, summary
+from tinylm.model.describe import describe, summary
 from tinylm.model.transformer import TinyLM
 
 D = {

@@ -1,7 +1,7 @@
 import pytest
 
-from tinylm.bench.describe import summary
 from tinylm.bench.traffic import CHUNK_ROWS, format_traffic, update_traffic
+from tinylm.model.describe import summary
 from tinylm.model.recompute import RunRecomputing
 
 TOKENS = 34  # two rows of the context

@@ -38,9 +38,9 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("tinylm/train/precision.py", '"bf16" if', '"fp32" if', TRAIN),
     ("tinylm/train/schedules.py", "0.5 * (1.0 + math", "0.4 * (1.0 + math", TRAIN),
-    ("tinylm/bench/describe.py", "parameter.numel()", "2 * parameter.numel()", "train"),
+    ("tinylm/model/describe.py", "parameter.numel()", "2 * parameter.numel()", "train"),
     (
-        "tinylm/evaluate/split_loss.py",
+        "tinylm/train/split_loss.py",
         "math.exp",
         "2 * math.exp",
         "train evaluate accum_run accum_sweep seed_train seed_score",

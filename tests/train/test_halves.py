@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.support.small import needs_compiler
+from tinylm.model.transformer import block_matrices
 from tinylm.train import halves
 from tinylm.train.halves import Halves, Together
-from tinylm.train.muon import block_matrices
 from tinylm.train.trainer import Trainer, accumulate_gradients
 from tinylm.vocab.batches import Batch
 

@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional as F
 
 from tinylm.base.config import InputError
-from tinylm.evaluate.split_loss import split_loss
 from tinylm.train.loop import train
+from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed, accumulate_gradients
 from tinylm.vocab.batches import Batch
 

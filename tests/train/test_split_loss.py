@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from tinylm.base.config import InputError
-from tinylm.evaluate.split_loss import split_loss
 from tinylm.model.loss import cross_entropy
+from tinylm.train.split_loss import split_loss
 
 
 def test_the_loss_of_a_split_is_the_sum_over_its_targets(new_model, ragged):

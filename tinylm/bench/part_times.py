@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tinylm.bench.describe import describe
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
+from tinylm.model.describe import describe
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import Block, TinyLM, causal_mask
 

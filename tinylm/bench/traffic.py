@@ -3,12 +3,11 @@
 import dataclasses
 from collections.abc import Iterable
 
-from tinylm.bench.describe import describe
 from tinylm.kernels.train.output_loss import BF16_CHUNK_ROWS
+from tinylm.model.describe import describe
 from tinylm.model.loss import CHUNK_ROWS
 from tinylm.model.recompute import mode_of, recompute_counts
-from tinylm.model.transformer import TinyLM
-from tinylm.train.muon import block_matrices
+from tinylm.model.transformer import TinyLM, block_matrices
 
 WIDE = 4  # bytes of a number in the residual stream and of a weight, gradient or moment
 MUON_STEPS = 3  # Newton-Schulz steps of training/muon.py

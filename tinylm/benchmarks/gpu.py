@@ -18,13 +18,13 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
 from tinylm.base.machine import pick_device
 from tinylm.bench import measure
-from tinylm.bench.describe import summary
 from tinylm.benchmarks import shape as shapes
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import seconds
 from tinylm.host.command import Parser, guard, is_out_of_memory
 from tinylm.host.runtime import conditions
 from tinylm.kernels.decoding.decoder import prepare
+from tinylm.model.describe import summary
 from tinylm.train.trainer import Trainer, TrainSettings
 
 RESULTS = Path("docs/benchmarks-gpu.json")

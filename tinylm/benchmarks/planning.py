@@ -1,6 +1,6 @@
 """What the full corpus, and 10 and 1,000 times as much, would take on this laptop and on one, eight and 64 H200s.
 
-Counted: operations and bytes of the model (tinylm/bench/describe.py), of data parallel training (each step's
+Counted: operations and bytes of the model (tinylm/model/describe.py), of data parallel training (each step's
 gradients go once through a ring), of the data on disk. Measured or assumed: every field of `Assumptions`, each an
 option of this command. There are two models: that of word-50k with the words of the full corpus, and one that grows
 with the data, at a fixed number of tokens per parameter (Hoffmann et al. 2022), counted as 6 operations per parameter
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from tinylm.base.config import InputError
 from tinylm.base.paths import output_file
-from tinylm.bench.describe import summary
 from tinylm.benchmarks import record
 from tinylm.benchmarks.shape import WORD_50K, untrained
 from tinylm.host.command import Parser, guard
+from tinylm.model.describe import summary
 
 SCALES = (1, 10, 1000)
 MOST = {"node": 64, "vocabulary": 10**8}

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tinylm.base.config import InputError, load_params, read_section
 from tinylm.base.machine import pick_device
-from tinylm.bench.describe import describe, summary
 from tinylm.bench.traffic import format_traffic, update_traffic
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.host.tables import format_description
 from tinylm.model.checkpoint import new_model
+from tinylm.model.describe import describe, summary
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.train.precision import resolved

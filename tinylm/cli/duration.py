@@ -4,9 +4,9 @@ import math
 import time
 from typing import Any
 
-from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
 from tinylm.host.params import Sections
+from tinylm.model.describe import summary
 from tinylm.train.precision import resolved
 
 SHARE = 0.35  # of the speed of the feed-forward layers' product that a whole update reaches

@@ -13,7 +13,6 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.base.machine import pick_device
-from tinylm.bench.describe import summary
 from tinylm.cli.describe import blank_model
 from tinylm.cli.duration import training_seconds, training_tokens
 from tinylm.cli.finding import Finding
@@ -21,6 +20,7 @@ from tinylm.embedding.source import check_vectors
 from tinylm.host.params import Sections, linked_outputs
 from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
+from tinylm.model.describe import summary
 from tinylm.presets.write import hub_names, preset_values
 
 OLDEST_PYTHON = (3, 11)

@@ -10,10 +10,10 @@ import torch
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair
-from tinylm.evaluate.split_loss import target_losses
 from tinylm.evaluate.statistics import wilson
 from tinylm.model.checkpoint import new_model
 from tinylm.model.transformer import TinyLM
+from tinylm.train.split_loss import target_losses
 from tinylm.vocab.batches import UNSCORED, Batch
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer

@@ -13,10 +13,10 @@ from tinylm.evaluate.bits_per_byte import Spelling, bits_per_byte
 from tinylm.evaluate.continuations import EvaluateSettings
 from tinylm.evaluate.perplexity import perplexity, story_nats
 from tinylm.evaluate.side_model import dropped_nats
-from tinylm.evaluate.split_loss import target_losses
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
 from tinylm.evaluate.story_texts import story_rows, story_texts
 from tinylm.model.transformer import TinyLM
+from tinylm.train.split_loss import target_losses
 from tinylm.vocab.batches import scoring_batches, scoring_starts
 from tinylm.vocab.token_store import TokenStore, coverage
 from tinylm.vocab.tokenizer import Tokenizer

@@ -376,3 +376,12 @@ def initialise(model: TinyLM) -> None:
             nn.init.normal_(
                 parameter, std=parameter.shape[1] ** -0.5 / (depth**0.5 if last else 1.0)
             )
+
+
+def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
+    """The matrices of a model's blocks that learn, by name, each with how many maps are stacked in it."""
+    return {
+        name: (parameter, 3 if ".qkv." in name else 1)  # queries, keys, values
+        for name, parameter in model.named_parameters()
+        if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.files import atomic_write, write_json
-from tinylm.evaluate.split_loss import capped_perplexity
+from tinylm.train.split_loss import capped_perplexity
 from tinylm.vocab.batches import TrainBatches
 
 LAST = 20  # the final train loss is the mean over this many updates

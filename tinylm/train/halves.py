@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from tinylm.kernels.train.dropout import drawing_from
 from tinylm.kernels.train.ops import Native
 from tinylm.kernels.train.output_loss import PART_COLUMNS, fill_low, in_low, native_sum_up
-from tinylm.model.transformer import TinyLM
-from tinylm.train.muon import block_matrices
+from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.optimizers import PIECE
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch

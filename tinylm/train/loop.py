@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor
 
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.evaluate.split_loss import capped_perplexity, split_loss
 from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
 from tinylm.host.loggers import Logger
 from tinylm.host.runtime import Progress
@@ -20,6 +19,7 @@ from tinylm.train.distributed import Group, RankLost
 from tinylm.train.schedules import EarlyStopping, EpochCheckpoints
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, State
+from tinylm.train.split_loss import capped_perplexity, split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed
 from tinylm.vocab.batches import Batch, TrainBatches
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 # Of compositions of odd quintics a x + b x^3 + c x^5, those that stay closest to 1: the first on [0.02, 1], each later
 # one on the interval that those before it leave (Amsel et al. 2025, arXiv:2505.16932, algorithm 1).
@@ -13,15 +13,6 @@ QUINTICS = ((7.7110, -22.1138, 16.2488), (3.2153, -2.4112, 0.5013), (2.2183, -1.
 MARGIN = (
     1.02  # the first quintic grows fast beyond 1, which rounding may reach for a matrix of rank one
 )
-
-
-def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
-    """The matrices of a model's blocks that learn, by name, each with how many maps are stacked in it."""
-    return {
-        name: (parameter, 3 if ".qkv." in name else 1)  # queries, keys, values
-        for name, parameter in model.named_parameters()
-        if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2
-    }
 
 
 def orthogonalise(stack: Tensor) -> Tensor:

@@ -9,10 +9,10 @@ from torch import Tensor
 from tinylm.host.command import CommandFailed
 from tinylm.host.runtime import keep_freed_memory
 from tinylm.kernels.train.ops import why_not_native
-from tinylm.model.transformer import TinyLM
+from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
 from tinylm.train.halves import sharing
-from tinylm.train.muon import Muon, block_matrices
+from tinylm.train.muon import Muon
 from tinylm.train.optimizers import Adam, clip_gradients
 from tinylm.train.precision import choose_products, resolved
 from tinylm.train.schedules import learning_rate

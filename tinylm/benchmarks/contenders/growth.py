@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from tinylm.bench.describe import summary
 from tinylm.benchmarks.checkpoint import WORDS
 from tinylm.benchmarks.contenders.decoding import our_decode
 from tinylm.benchmarks.serve import Step, seconds
 from tinylm.benchmarks.shape import ADAMW_BF16, Shape, new_trainer, train_settings, untrained
 from tinylm.kernels.decoding.decoder import prepare
+from tinylm.model.describe import summary
 from tinylm.storybook import corpus
 from tinylm.vocab.words import build_tokenizer, count_words
 

@@ -25,8 +25,8 @@ from tinylm.benchmarks.shape import (
 )
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.evaluate.split_loss import split_loss
 from tinylm.train.assembly import assemble
+from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, scoring_batches
 from tinylm.vocab.token_store import TokenStore

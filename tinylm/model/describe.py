@@ -6,8 +6,7 @@ from typing import Any
 from torch import nn
 
 from tinylm.model.recompute import mode_of, recompute_counts
-from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM
-from tinylm.train.muon import block_matrices
+from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM, block_matrices
 
 
 @dataclasses.dataclass(frozen=True)
