@@ -2,11 +2,16 @@ import re
 
 import pytest
 
-from tinylm.storybook.classes import all_words, look_up, phrase_words, told
-from tinylm.storybook.corpus import generate, normalise
-from tinylm.storybook.lexicon import grammar
-from tinylm.storybook.lexicon.kinds import SLOTS
-from tinylm.storybook.telling import RULES
+from tinylm.storybook.classes import (
+    KIND_CLASSES,
+    all_words,
+    class_lists,
+    look_up,
+    phrase_words,
+    word_classes,
+)
+from tinylm.storybook.corpus import RULES, generate, normalise
+from tinylm.storybook.lexicon import SLOTS
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +32,13 @@ def test_every_word_of_the_phrases_has_a_class():
         for word in normalise(re.sub(r"[{<(][^>})]*[>})]", " ", phrase)).split()
     }
     assert words <= set(phrase_words())
-    listed = {
-        word
-        for words in (grammar.VERBS, grammar.NOUNS, grammar.ADJECTIVES)
-        for word in words.split()
-    }
+    lists = class_lists()
+    listed = {*lists["verb"], *lists["noun"], *lists["adjective"]}
     assert listed <= words
 
 
 def test_every_part_that_a_phrase_asks_for_has_a_class():
-    known = {origin for _, kinds in grammar.KIND_CLASSES for origin in kinds.split()}
+    known = {origin for _, kinds in KIND_CLASSES for origin in kinds.split()}
     asked = set()
     for name, _, part in (
         slot.partition(".") for phrase in phrases() for slot in re.findall(r"\{([^}$]*)\}", phrase)
@@ -49,10 +51,10 @@ def test_every_part_that_a_phrase_asks_for_has_a_class():
     assert known - asked == {"elder.his"}  # asked for as {$1.his}
 
 
-def test_the_generator_tells_every_word_of_its_stories(stories):
+def test_the_generator_names_a_class_for_every_word_of_its_stories(stories):
     for story in stories:
         words = normalise(story).split()
-        classes, marked = told(words)
+        classes, marked = word_classes(words)
         assert len(classes) == len(marked) == len(words)
         assert all(classes)
         assert marked[0]
@@ -61,7 +63,7 @@ def test_the_generator_tells_every_word_of_its_stories(stories):
 def test_marks_are_those_of_the_text(stories):
     for story in stories:
         words = story.split()
-        _, marked = told(normalise(story).split())
+        _, marked = word_classes(normalise(story).split())
         for i in range(1, len(words)):
             by_text = not words[i - 1][-1].isalpha() or not words[i][0].isalpha()
             assert marked[i] == by_text, (words[i - 1], words[i])
@@ -86,17 +88,17 @@ def test_marks_are_those_of_the_text(stories):
     ],
 )
 def test_what_was_drawn_has_the_class_of_its_list(text, classes):
-    found = told(normalise(text).split())
+    found = word_classes(normalise(text).split())
     assert found is not None
     assert found[0] == classes.split(", ")
 
 
-def test_the_start_of_a_story_is_told_as_in_the_whole(stories):
+def test_the_start_of_a_story_has_the_classes_of_the_whole(stories):
     for story in stories[:10]:
         words = normalise(story).split()
-        whole = told(words)
+        whole = word_classes(words)
         for length in (1, 7, 31):
-            classes, marked = told(words[:length])
+            classes, marked = word_classes(words[:length])
             assert classes[: length - 1] == whole[0][: length - 1]
             assert marked == whole[1][:length]
 
@@ -104,8 +106,8 @@ def test_the_start_of_a_story_is_told_as_in_the_whole(stories):
 @pytest.mark.parametrize(
     "words", [[], ["the", "zebra"], ["once", "upon", "a", "time", "there", "were"]]
 )
-def test_what_the_generator_cannot_write_is_not_told(words):
-    assert told(words) is None
+def test_what_the_generator_cannot_write_is_not_word_classes(words):
+    assert word_classes(words) is None
 
 
 @pytest.mark.parametrize(
@@ -129,11 +131,11 @@ def test_look_up_mostly_agrees_with_the_generator(stories):
     same = total = 0
     for story in stories:
         words = normalise(story).split()
-        same += sum(a == b for a, b in zip(look_up(words), told(words)[0], strict=True))
+        same += sum(a == b for a, b in zip(look_up(words), word_classes(words)[0], strict=True))
         total += len(words)
     assert 0.95 < same / total < 1
 
 
 def test_closed_words_stay_closed():
-    for word in (*grammar.ARTICLES.split(), *grammar.PRONOUNS.split()):
+    for word in class_lists()["article"] + class_lists()["pronoun"]:
         assert len(all_words()[word]) == 1

@@ -4,11 +4,10 @@ import random
 
 import pytest
 
-from tinylm.storybook.chooser import Sampler
 from tinylm.storybook.corpus import generate, normalise
+from tinylm.storybook.lexicon import KINDS
 from tinylm.storybook.scorer import reach, score, words_of
 from tinylm.storybook.sense import GROUPS, MEANING, judge
-from tinylm.storybook.telling import told
 
 STORIES = [normalise(story.text).split() for story in generate(12, 1, 3)[0]]
 FOUND = (
@@ -99,16 +98,8 @@ def test_an_is_read_as_a():
 
 
 def test_kinds_and_groups_are_those_of_the_lexicon():
-    from tinylm.storybook.lexicon.kinds import KINDS
-
     lists = {kind.partition(":")[0] for kind in KINDS}
     named = [kind for kinds in GROUPS.values() for kind in kinds.split()]
     assert len(named) == len(set(named))
     assert set(named) <= lists
     assert set(GROUPS) < set(MEANING)
-
-
-def test_a_telling_is_drawn_as_a_story_is():
-    pieces = told(Sampler("x")).pieces
-    assert pieces == told(Sampler("x")).pieces
-    assert judge([word for piece in pieces for word in words_of(piece)], True).kind == ""

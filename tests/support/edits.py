@@ -21,7 +21,7 @@ EDITS: tuple[tuple[str, str, str, str], ...] = (
     ("tinylm/download/in_order.py", "waiting.popleft()", "waiting.pop()", "download vocab"),
     ("tinylm/download/cleaning.py", '"\\r\\n", "\\n"', '"\\r\\n", " "', "download"),
     (
-        "tinylm/storybook/lexicon/things.py",
+        "tinylm/storybook/lexicon.txt",
         "ball, kite",
         "kite, ball",
         "download evaluate beam_bench",

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from tinylm.storybook.lexicon.kinds import KINDS
+from tinylm.storybook.lexicon import KINDS
 
 _Any = TypeVar("_Any")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tinylm.storybook.classes import look_up, told
+from tinylm.storybook.classes import look_up, word_classes
 from tinylm.storybook.corpus import normalise
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -80,7 +80,7 @@ class WordReader:
                 bare.append((core.lower(), first if first == last else -1, marked))
                 marked = bool(after)
         texts = [text for text, _, _ in bare]
-        found = told([normalise(text) for text in texts]) if all(texts) else None
+        found = word_classes([normalise(text) for text in texts]) if all(texts) else None
         names, marks = found or (look_up(texts), [m for _, _, m in bare])
         words = [
             Word(text, token, name, mark or own)

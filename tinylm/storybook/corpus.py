@@ -1,23 +1,262 @@
-"""The embedded corpus: stories for small children, each with the exact log-probability of its words."""
+"""The default corpus: stories for small children, each with the exact log-probability of its words.
+
+A story is told phrase by phrase, and the telling stops at every choice. `plots.txt` has the phrases:
+
+- `{slot}` or `{slot.part}` mentions a fact of the story's world, and settles it when it is first told;
+- `{*kind}` is a word without consequence;
+- `<rule>` or `<rule:a,b>` tells one of the rule's phrases, with slots a and b for $1 and $2;
+- `(a=b)` changes a fact; `^` makes the next letter a capital;
+- a line is `weight| [guard] phrase`, where the guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` test facts.
+
+Every choice must show in the words, and soon: no two tellings may give the same words (see scorer.py).
+"""
 
 from __future__ import annotations
 
+import random
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
-from tinylm.storybook.chooser import Sampler
-from tinylm.storybook.telling import tell
+from tinylm.storybook.lexicon import KINDS, SLOTS, Entry, Weighted, read_sections
 
+RULES = read_sections("plots.txt")
+HERO_PARTS = ("he", "him", "his", "himself")
+VOWEL_SOUND = re.compile(
+    r"\b([Aa]) (?=(?!uni|use|usu|ukul|one|eu)[aeiou]|ho(?:nest|ur))", re.IGNORECASE
+)
 _DROPPED = re.compile(r"[^a-z ]+")
+_RULE_LINE = re.compile(r"(?:(\d+)\|)?\s*((?:\[[^]]*\]\s*)*)(.*)")
+_PHRASE_PART = re.compile(r"([^{<(]+)|\{([^}]*)\}|<([^>]*)>|\(([^)]*)\)")
 
 
-@dataclass(frozen=True)
-class Story:
-    """text: plain ASCII prose in one paragraph; log_prob: ln P(text) in nats, rounded to 6 decimals."""
+class Mention(NamedTuple):
+    slot: str
+    part: str
+    origin: str
 
-    text: str
-    log_prob: float
+
+class Passing(NamedTuple):
+    kind: str
+    part: str
+
+
+class Call(NamedTuple):
+    rule: str
+
+
+class Assign(NamedTuple):
+    target: str
+    source: str
+
+
+Op = str | Mention | Passing | Call | Assign
+
+
+class Guard(NamedTuple):
+    wanted: bool
+    left: str
+    right: str
+
+
+class Rule(NamedTuple):
+    phrases: Weighted  # options are op tuples, last op first
+    guards: tuple[tuple[Guard, ...], ...]  # empty where no phrase of the rule has a guard
+
+
+class Choice(NamedTuple):
+    """A point where the telling may continue in several ways."""
+
+    weighted: Weighted
+    banned: tuple[int, ...]
+    slot: str  # the slot that the choice settles; "" for a phrase or a word without consequence
+    kind: str  # of an entry; "" for a phrase
+    part: str = ""  # of a word without consequence
+
+
+@cache
+def compile_rule(name: str) -> Rule:
+    """The rule `name` or `name:a,b`, with its arguments inserted."""
+    base, _, arguments = name.partition(":")
+    phrases = []
+    weights = []
+    guards = []
+    for line in RULES[base]:
+        for number, argument in enumerate(arguments.split(","), start=1):
+            line = line.replace(f"${number}", argument)
+        match = _RULE_LINE.fullmatch(line)
+        assert match, line
+        weights.append(int(match[1] or 1))
+        guards.append(tuple(_guard(text) for text in re.findall(r"\[([^]]*)\]", match[2])))
+        phrases.append(tuple(reversed(_compile_phrase(match[3]))))
+    return Rule(Weighted(phrases, weights), tuple(guards) if any(guards) else ())
+
+
+def _guard(text: str) -> Guard:
+    left, _, right = text.lstrip("!").partition("=")
+    return Guard(not text.startswith("!"), left, right)
+
+
+def _compile_phrase(text: str) -> list[Op]:
+    ops: list[Op] = []
+    for literal, slot, rule, assign in _PHRASE_PART.findall(text):
+        if literal:
+            ops.append(literal)
+        elif rule:
+            ops.append(Call(rule))
+        elif assign:
+            ops.append(Assign(*assign.split("=")))
+        else:
+            ops.append(_compile_slot(slot))
+    return ops
+
+
+def _compile_slot(text: str) -> Op:
+    name, _, part = text.partition(".")
+    if name.startswith("*"):
+        assert name[1:] in KINDS, text
+        return Passing(name[1:], part)
+    if name in HERO_PARTS:
+        return Mention("hero", name, origin("child", name))
+    assert name in SLOTS, text
+    kind = SLOTS[name].partition(" by ")[0]
+    return Mention(name, part, origin(kind, part))
+
+
+def origin(kind: str, part: str) -> str:
+    """Where a piece is from: "kind" for an entry's own word, "kind.part" for what goes with it."""
+    return f"{kind}.{part}" if part else kind
+
+
+@dataclass(slots=True)
+class World:
+    """The facts of one story: slots (hero, thing, place, holder) bound to entries."""
+
+    facts: dict[str, Entry] = field(default_factory=dict)
+    used: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def copy(self) -> World:
+        """An independent copy."""
+        return World(dict(self.facts), dict(self.used))
+
+    def source(self, slot: str) -> tuple[str, str | None]:
+        """(the list that a slot is drawn from, the slot that must be settled before it, if any)."""
+        kind, _, key = SLOTS[slot].partition(" by ")
+        if not key:
+            return kind, None
+        master, _, part = key.partition(".")
+        if master not in self.facts:
+            return kind, master
+        return f"{kind}:{self.facts[master].parts[part]}", None
+
+    def settle(self, slot: str, kind: str, index: int) -> None:
+        """Bind a slot to an entry, which no other slot of the story can then have."""
+        self.facts[slot] = KINDS[kind].options[index]
+        self.used[kind] = (*self.used.get(kind, ()), index)
+
+    def allows(self, guards: tuple[Guard, ...]) -> bool:
+        """Whether every guard of a phrase is as wanted."""
+        return all(self._holds(guard.left, guard.right) == guard.wanted for guard in guards)
+
+    def _holds(self, left: str, right: str) -> bool:
+        """Whether slot left is settled and, if right is given, is slot right's entry or word."""
+        entry = self.facts.get(left)
+        if entry is None or not right:
+            return entry is not None
+        return entry is self.facts.get(right) or right in entry.parts.values()
+
+
+class Telling:
+    """A partly told story: the operations to do (last first), the world, the pieces of text so far.
+
+    `origins`: where each piece is from, "kind" or "kind.part" of an entry, "" for a phrase's words.
+    """
+
+    __slots__ = ("origins", "pieces", "todo", "world")
+
+    def __init__(self, todo: list[Op] | None = None, world: World | None = None):
+        self.todo: list[Op] = [Call("story")] if todo is None else todo
+        self.world = world or World()
+        self.pieces: list[str] = []
+        self.origins: list[str] = []
+
+    def fork(self) -> Telling:
+        """An independent copy; its pieces start empty."""
+        return Telling(self.todo.copy(), self.world.copy())
+
+    def advance(self) -> Choice | None:
+        """Continue to the next choice; None at the end of the story."""
+        facts = self.world.facts
+        while self.todo:
+            op = self.todo.pop()
+            if isinstance(op, str):
+                self._tell(op, "")
+            elif isinstance(op, Mention):
+                entry = facts.get(op.slot)
+                if entry is None:
+                    self.todo.append(op)
+                    return self._choice_of_entry(op.slot)
+                self._tell(entry.parts[op.part], op.origin)
+            elif isinstance(op, Call):
+                rule = compile_rule(op.rule)
+                if rule.guards or len(rule.phrases.options) > 1:
+                    return Choice(self._open_phrases(rule), (), "", "")
+                self.todo.extend(rule.phrases.options[0])
+            elif isinstance(op, Passing):
+                return Choice(KINDS[op.kind], (), "", op.kind, op.part)
+            else:
+                facts[op.target] = facts[op.source]
+        return None
+
+    def _tell(self, piece: str, origin: str) -> None:
+        self.pieces.append(piece)
+        self.origins.append(origin)
+
+    def _choice_of_entry(self, slot: str) -> Choice:
+        kind, master = self.world.source(slot)
+        if master is not None:
+            return self._choice_of_entry(master)
+        return Choice(KINDS[kind], self.world.used.get(kind, ()), slot, kind)
+
+    def _open_phrases(self, rule: Rule) -> Weighted:
+        if not rule.guards:
+            return rule.phrases
+        allowed = [i for i, guards in enumerate(rule.guards) if self.world.allows(guards)]
+        return rule.phrases.restrict(tuple(allowed))
+
+    def take(self, choice: Choice, index: int) -> None:
+        """Take option `index` of the choice that `advance` returned."""
+        if choice.slot:
+            self.world.settle(choice.slot, choice.kind, index)
+        elif choice.kind:
+            entry = choice.weighted.options[index]
+            self._tell(entry.parts[choice.part], origin(choice.kind, choice.part))
+        else:
+            self.todo.extend(choice.weighted.options[index])
+
+    def first_piece(self, choice: Choice, index: int) -> tuple[str, str]:
+        """(what an option tells first, its origin); ("", "") if it depends on further choices."""
+        option = choice.weighted.options[index]
+        if not choice.kind:
+            opens_with_text = option and isinstance(option[-1], str)
+            return (option[-1], "") if opens_with_text else ("", "")
+        if not choice.slot:
+            return option.parts[choice.part], origin(choice.kind, choice.part)
+        mention = self.todo[-1]
+        if isinstance(mention, Mention) and mention.slot == choice.slot:
+            return option.parts[mention.part], origin(choice.kind, mention.part)
+        return "", ""
+
+
+def render(pieces: list[str]) -> str:
+    """Join pieces to prose: single spaces, capitals as marked, `an` before a vowel's sound."""
+    text = re.sub(r" +", " ", "".join(pieces)).strip()
+    text = re.sub(r" +(?=[.,!?;])", "", text)
+    text = re.sub(r"\^(\W*)(\w)", lambda match: match[1] + match[2].upper(), text)
+    return VOWEL_SOUND.sub(r"\1n ", text)
 
 
 def normalise(text: str) -> str:
@@ -25,11 +264,53 @@ def normalise(text: str) -> str:
     return _DROPPED.sub("", text.lower())
 
 
-def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
-    """(train stories, evaluation stories): all different, none in both, the same for a seed on every machine.
+class Sampler:
+    """Draws options and sums their log-probabilities.
 
-    Evaluation is drawn first, train while it is read. A story drawn twice is dropped and the next one used. That
-    changes log_prob by no more than the probability mass of the dropped stories, which is below e^-40 each.
+    It draws integers only: a seed gives the same stories on every machine and Python hash seed.
+    """
+
+    def __init__(self, seed: str):
+        self._bits = random.Random(seed).getrandbits
+        self.log_prob = 0.0
+
+    def pick(self, weighted: Weighted, banned: tuple[int, ...] = ()) -> int:
+        """Index of an option; a banned one is drawn again, so the others keep their proportions."""
+        while True:
+            index = bisect_right(weighted.cumulative, self._bits(64) * weighted.total >> 64)
+            if index not in banned:
+                self.log_prob += weighted.log_prob(index, banned)
+                return index
+
+
+def sample_telling(sampler: Sampler, start: str = "story") -> Telling:
+    """One whole telling of the rule `start`, drawn by the sampler."""
+    telling = Telling([Call(start)])
+    while (choice := telling.advance()) is not None:
+        telling.take(choice, sampler.pick(choice.weighted, choice.banned))
+    return telling
+
+
+@dataclass(frozen=True)
+class Story:
+    """text: plain ASCII prose in one paragraph; log_prob: ln P(text) in nats, to 6 decimals."""
+
+    text: str
+    log_prob: float
+
+
+def sample_story(sampler: Sampler) -> Story:
+    """One story, drawn by the sampler."""
+    sampler.log_prob = 0.0
+    text = render(sample_telling(sampler).pieces)
+    return Story(text, round(sampler.log_prob, 6))
+
+
+def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
+    """(train stories, evaluation stories): all different, none in both, equal for equal seeds.
+
+    Evaluation is drawn first, train while it is read. A story drawn twice is dropped, and the next
+    one is used. That changes log_prob by at most the probability of the dropped stories, e^-40 each.
     """
     seen: set[str] = set()
     held = list(_different(evaluation, f"storybook evaluation {seed}", seen))
@@ -39,10 +320,9 @@ def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], I
 def _different(count: int, seed: str, seen: set[str]) -> Iterator[Story]:
     sampler = Sampler(seed)
     while count > 0:
-        sampler.log_prob = 0.0
-        text, _ = tell(sampler)
-        key = normalise(text)
+        story = sample_story(sampler)
+        key = normalise(story.text)
         if key not in seen:
             seen.add(key)
             count -= 1
-            yield Story(text, round(sampler.log_prob, 6))
+            yield story

@@ -5,68 +5,87 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
-from tinylm.storybook.corpus import normalise
-from tinylm.storybook.telling import Telling, first_piece, render
+from tinylm.storybook.corpus import Telling, normalise, render
 
 Missed = Callable[[int, str, str], None]
+
+
+class Parse(NamedTuple):
+    """One way to tell a text: its ln P, its pieces and where each is from (see `Telling`)."""
+
+    log_prob: float
+    pieces: list[str]
+    origins: list[str]
+
+
+def _ignore(position: int, word: str, origin: str) -> None:
+    """The `missed` of a caller that needs no alternatives."""
 
 
 @cache
 def words_of(piece: str) -> tuple[str, ...]:
     """The words of a piece, lower case and letters only, "a" for "an"."""
-    return tuple("a" if word == "an" else word for word in normalise(piece).split())
+    return _without_an(normalise(piece).split())
+
+
+def _without_an(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple("a" if word == "an" else word for word in words)
 
 
 def score(text: str) -> tuple[float, int]:
-    """(ln P(words of text), number of ways to tell it); (-inf, 0) if the generator cannot write it.
+    """(ln P(words of text), number of ways to tell it); (-inf, 0) for an impossible text.
 
-    Every option of every choice is tried; a telling is dropped once its words are no prefix of the text's.
-    The probabilities of the tellings that end exactly with the text are summed.
+    Every option of every choice is tried; a telling is dropped once its words are no prefix of the
+    text's. The probabilities of the tellings that end exactly with the text are summed.
     """
-    found = [
-        log_prob
-        for log_prob, pieces, _ in tellings(words_of(text))
-        if normalise(render(pieces)) == normalise(text)
-    ]
-    if not found:
+    wanted = normalise(text)
+    log_probs = []
+    for parse in parse_all(words_of(text)):
+        if normalise(render(parse.pieces)) == wanted:
+            log_probs.append(parse.log_prob)
+    if not log_probs:
         return -math.inf, 0
-    top = max(found)
-    return top + math.log(math.fsum(math.exp(value - top) for value in found)), len(found)
+    top = max(log_probs)
+    total = math.fsum(math.exp(value - top) for value in log_probs)
+    return top + math.log(total), len(log_probs)
 
 
-def tellings(
-    wanted: tuple[str, ...], opening: bool = False, missed: Missed = lambda *_: None
-) -> Iterator[tuple[float, list[str], list[str]]]:
-    """Every way to tell just these words ("a" for "an"): its ln P, its pieces and their origins (see `Telling`).
+def parse_all(
+    wanted: tuple[str, ...], opening: bool = False, missed: Missed = _ignore
+) -> Iterator[Parse]:
+    """Every way to tell just these words ("a" for "an").
 
-    opening: the words are the start of a story; a telling is returned as soon as it contains them all.
-    missed: told where a telling and the words part: how many of the words it has told, its own next word ("" where
-    the story ends) and that word's origin.
+    opening: the words are the start of a story; a telling is returned once it contains them all.
+    missed: called where a telling and the words part. Its arguments are the number of words that
+    agree, the telling's next word ("" where the story ends) and that word's origin.
     """
-    stack: list[tuple[Telling, int, float, list[str], list[str]]] = [(Telling(), 0, 0.0, [], [])]
+    stack = [(Telling(), 0, Parse(0.0, [], []))]
     while stack:
-        telling, position, log_prob, pieces, origins = stack.pop()
+        telling, position, before = stack.pop()
         choice = telling.advance()
         position = _follow(telling.pieces, telling.origins, wanted, position, opening, missed)
         if position < 0:
             continue
-        pieces, origins = pieces + telling.pieces, origins + telling.origins
+        pieces = before.pieces + telling.pieces
+        origins = before.origins + telling.origins
         if position == len(wanted) and (opening or choice is None):
-            yield log_prob, pieces, origins
-        elif choice is None:
+            yield Parse(before.log_prob, pieces, origins)
+            continue
+        if choice is None:
             missed(position, "", "")
-        else:
-            for index in range(len(choice.weighted.options)):
-                first, origin = first_piece(telling, choice, index)
-                if (
-                    index not in choice.banned
-                    and _follow([first], [origin], wanted, position, opening, missed) >= 0
-                ):
-                    branch = telling.fork()
-                    branch.take(choice, index)
-                    weight = choice.weighted.log_prob(index, choice.banned)
-                    stack.append((branch, position, log_prob + weight, pieces, origins))
+            continue
+        for index in range(len(choice.weighted.options)):
+            if index in choice.banned:
+                continue
+            piece, origin = telling.first_piece(choice, index)
+            if _follow([piece], [origin], wanted, position, opening, missed) < 0:
+                continue
+            branch = telling.fork()
+            branch.take(choice, index)
+            log_prob = before.log_prob + choice.weighted.log_prob(index, choice.banned)
+            stack.append((branch, position, Parse(log_prob, pieces, origins)))
 
 
 def _follow(
@@ -77,11 +96,12 @@ def _follow(
     opening: bool,
     missed: Missed,
 ) -> int:
-    """The position in wanted after the words of pieces, or -1 if they differ."""
+    """The position in `wanted` after the words of the pieces, or -1 if they differ."""
     for piece, origin in zip(pieces, origins, strict=True):
         words = words_of(piece)
         rest = wanted[position : position + len(words)]
-        if rest != (words[: len(rest)] if opening else words):
+        expected = words[: len(rest)] if opening else words
+        if rest != expected:
             same = 0
             while same < len(rest) and rest[same] == words[same]:
                 same += 1
@@ -92,12 +112,13 @@ def _follow(
 
 
 def reach(words: Sequence[str], ended: bool) -> tuple[int, set[tuple[str, str]]]:
-    """(how many of a text's words some story begins with, what those stories go on with in place of the next).
+    """(how many of a text's words some story begins with, what stories have instead of the next).
 
-    words: lower case, letters only. ended: the text is said to end with its last word. What stories go on with are
-    (word, origin) pairs, ("", "") where a story ends; none if the text is a story, or may become one.
+    words: lower case, letters only. ended: the text ends with its last word. What stories have is
+    (word, origin) pairs, ("", "") where a story ends; none if the text is or may become a story.
     """
-    furthest, instead = 0, set[tuple[str, str]]()
+    furthest = 0
+    instead: set[tuple[str, str]] = set()
 
     def missed(position: int, word: str, origin: str) -> None:
         nonlocal furthest
@@ -107,7 +128,7 @@ def reach(words: Sequence[str], ended: bool) -> tuple[int, set[tuple[str, str]]]
         if position == furthest:
             instead.add((word, origin))
 
-    plain = tuple("a" if word == "an" else word for word in words)
-    if next(tellings(plain, opening=not ended, missed=missed), None) is not None:
-        return len(plain), set()
+    wanted = _without_an(words)
+    if next(parse_all(wanted, opening=not ended, missed=missed), None) is not None:
+        return len(wanted), set()
     return furthest, instead

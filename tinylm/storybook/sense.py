@@ -1,7 +1,7 @@
-"""Does a text make sense in the storybook's world? The generator says where it first cannot, and of which kind that is.
+"""The judge: does a text make sense in the storybook's world, and if not, where and how does it fail?
 
-A text makes sense as far as some story begins with its words; the first word with which no story goes on is its first
-impossible word. Nothing is sampled for that: every way to tell the words is tried (`scorer.reach`).
+A text makes sense as far as some story begins with its words. The first word with which no story
+goes on is its first impossible word. Nothing is sampled: every way to tell the words is tried.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from tinylm.storybook.chooser import Sampler
-from tinylm.storybook.lexicon.kinds import KINDS
+from tinylm.storybook.corpus import Sampler, sample_telling
+from tinylm.storybook.lexicon import KINDS
 from tinylm.storybook.scorer import reach, words_of
-from tinylm.storybook.telling import told
 
 GROUPS = {
     "person": "child kin elder rel job",
     "animal": "animal far fur petname",
-    "thing": """thing look cloth fabric rug tool trouble food taste dish dishtaste goods build seed wild junk instrument
-    treat""",
+    "thing": "thing look cloth fabric rug tool trouble food taste dish dishtaste goods build seed "
+    "wild junk instrument treat",
     "place": "village outside inside home shed air",
 }
 MEANING = {
@@ -32,7 +31,7 @@ MEANING = {
     "grammar": "a word that no story has after the two words before it",
     "end": "the text ends before its plot does, or goes on after it",
 }
-SAMPLE = 4000  # stories whose word triples are known
+SAMPLE = 4000  # stories whose word triples count as grammatical
 _SHOWN = 5  # words in `expected`
 Tags = tuple[str, str, str]
 
@@ -41,9 +40,9 @@ Tags = tuple[str, str, str]
 class Verdict:
     """How far a text makes sense.
 
-    words: how many of its first words some story begins with; word: the next, impossible one, "" if the text ends
-    there; kind: a key of MEANING, "" if nothing is impossible; expected: up to five of the words that stories have in
-    its place, "" for their end.
+    words: how many of its first words some story begins with; word: the next, impossible one, "" if
+    the text ends there; kind: a key of MEANING, "" if nothing is impossible; expected: up to five of
+    the words that stories have instead, "" for their end.
     """
 
     words: int
@@ -53,56 +52,62 @@ class Verdict:
 
 
 def judge(words: Sequence[str], ended: bool) -> Verdict:
-    """The verdict on a text's words (lower case, letters only); ended: it is said to end with the last of them."""
-    known, instead = reach(words, ended)
+    """The verdict on a text's words (lower case, letters only); ended: it ends with the last one."""
+    possible, instead = reach(words, ended)
     if not instead:
-        return Verdict(known)
-    word = words[known] if known < len(words) else ""
+        return Verdict(possible)
+    word = words[possible] if possible < len(words) else ""
     expected = sorted({expected for expected, _ in instead})
-    return Verdict(known, word, _kind(words[:known], word, instead), tuple(expected[:_SHOWN]))
+    kind = _kind(words[:possible], word, instead)
+    return Verdict(possible, word, kind, tuple(expected[:_SHOWN]))
 
 
 def _kind(before: Sequence[str], word: str, instead: set[tuple[str, str]]) -> str:
-    """What is impossible about a word after those before it, given the (word, origin) pairs that are possible."""
+    """What is impossible about a word, given the (word, origin) pairs that are possible there."""
     if not word or instead == {("", "")}:
         return "end"
-    found = {_group(origin) for _, origin in instead if origin and word in _said_for(origin)}
+    groups = {_group(origin) for _, origin in instead if origin and word in _group_words(origin)}
     for group in MEANING:
-        if group in found:
+        if group in groups:
             return group
     tags, triples = _triples()
-    a, b, c = (tags.get(each, each) for each in ["", "", *before, word][-3:])
-    return "plot" if (a, b, c) in triples else "grammar"
+    last_three = ["", "", *before, word][-3:]
+    triple = tuple(tags.get(each, each) for each in last_three)
+    return "plot" if triple in triples else "grammar"
 
 
 def _group(origin: str) -> str:
     kind = origin.partition(".")[0].partition(":")[0]
-    return next((group for group, kinds in GROUPS.items() if kind in kinds.split()), "detail")
+    for group, kinds in GROUPS.items():
+        if kind in kinds.split():
+            return group
+    return "detail"
 
 
 @cache
-def _said_for(origin: str) -> frozenset[str]:
-    """Every word that entries of the origin's group have in the same part; of the origin's own kind if it is a
-    detail."""
+def _group_words(origin: str) -> frozenset[str]:
+    """Every word that entries of the origin's group have in the same part.
+
+    For a detail it is every word of the origin's own kind.
+    """
     kind, _, part = origin.partition(".")
     group = GROUPS.get(_group(origin), kind.partition(":")[0]).split()
-    entries = (
-        entry
-        for key, listed in KINDS.items()
-        if key.partition(":")[0] in group
-        for entry in listed.options
-    )
-    return frozenset(word for entry in entries for word in words_of(entry.parts.get(part, "")))
+    words: set[str] = set()
+    for name, listed in KINDS.items():
+        if name.partition(":")[0] in group:
+            for entry in listed.options:
+                words.update(words_of(entry.parts.get(part, "")))
+    return frozenset(words)
 
 
 @cache
 def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
-    """(each entry word's tag, the triples of tags that stand in a row in SAMPLE stories).
+    """(the tag of each entry's word, the triples of tags in a row in SAMPLE stories).
 
-    Words of the lexicon are tagged by the lists that have them, so that a triple is known for each name, not only for
-    those that were drawn. A word of the generator's own phrases is its own tag.
+    Words of the lexicon are tagged by the lists that have them, so a triple counts for every name,
+    not only for those that were drawn. A word of the generator's own phrases is its own tag.
     """
-    stories = [list(_words_with_lists(str(number))) for number in range(SAMPLE)]
+    stories = [list(_words_with_origins(f"sense {number}")) for number in range(SAMPLE)]
     lists: dict[str, set[str]] = {}
     for kind, listed in KINDS.items():
         for entry in listed.options:
@@ -110,7 +115,7 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
                 for word in words_of(text):
                     lists.setdefault(word, set()).add(f"{kind}.{part}")
     phrases = {word for story in stories for word, origin in story if not origin}
-    tags = {word: " ".join(sorted(found)) for word, found in lists.items() if word not in phrases}
+    tags = {word: " ".join(sorted(names)) for word, names in lists.items() if word not in phrases}
     triples: set[Tags] = set()
     for story in stories:
         row = ["", "", *(tags.get(word, word) for word, _ in story)]
@@ -118,9 +123,8 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
     return tags, frozenset(triples)
 
 
-def _words_with_lists(seed: str) -> Iterator[tuple[str, str]]:
-    """The words of a story, each with its origin."""
-    telling = told(Sampler(f"sense {seed}"))
+def _words_with_origins(seed: str) -> Iterator[tuple[str, str]]:
+    telling = sample_telling(Sampler(seed))
     for piece, origin in zip(telling.pieces, telling.origins, strict=True):
         for word in words_of(piece):
             yield word, origin
