@@ -1,0 +1,136 @@
+"""One template gives Markdown, a page, a PDF and text for a terminal; inserted text is never markup."""
+
+import io
+import re
+import shutil
+import subprocess
+
+import jinja2
+import pytest
+from matplotlib.figure import Figure
+
+from tinylm.report.render import escape, render, to_html, to_pdf, to_terminal
+
+EVIL = (
+    "<script>alert(1)</script> [x](javascript:a) ![i](http://a/b.png) `c` **b** _i_ a_b &lt; &amp; "
+    '#let x = 1; $y$ "q" \\ | \u202e ~~s~~'
+)
+SHOWN = EVIL.replace("\u202e", "⟨U+202E⟩")
+TEMPLATE = """# {{ title }}
+
+By {{ author }}
+
+## First
+
+Text {{ evil }}.
+
+**Not shown:** {{ "a.json" }} is missing.
+
+{{ table(("name", "value", "what"), rows, "A caption") }}
+
+{{ facts([("perplexity", "3.2"), ("absent", none)]) }}
+
+{{ quote(evil) }}
+
+{{ bullets(["- a", "1. b"]) }}
+
+{{ image("../plots/p.png", "alt text", 'its "caption"') }}
+
+#### A fold
+
+Inside the fold.
+
+# Appendix
+
+## Extras
+
+More.
+"""
+
+
+@pytest.fixture
+def markdown(tmp_path):
+    (tmp_path / "page.md.j2").write_text(TEMPLATE)
+    rows = [["a|b", 1, EVIL], ["*c*", 2.5, "two\nlines"]]
+    return render(tmp_path / "page.md.j2", title="A # title", author="me", evil=EVIL, rows=rows)
+
+
+def unescaped(text):
+    for entity, character in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        text = text.replace(entity, character)
+    return text
+
+
+def test_text_of_models_is_shown_on_the_page_as_it_is_and_loads_nothing(markdown):
+    page = to_html(markdown, {"p": "<svg></svg>"})
+    assert unescaped(page).count(SHOWN) == 3
+    body = page[page.index("<body>") :]
+    assert "<script" not in body
+    assert "<img" not in body
+    assert not re.search(r"(src|href)=\"(?!#)", body)
+
+
+@pytest.mark.parametrize(
+    "start", ["# a", "- a", "+ a", "1. a", "23) a", "> a", "===", "---", "    a"]
+)
+def test_no_text_begins_another_block(start, tmp_path):
+    (tmp_path / "page.md.j2").write_text("{{ text }}\n")
+    page = to_html(render(tmp_path / "page.md.j2", text=start))
+    assert f"<p>{start.strip()}</p>" in unescaped(page)
+
+
+def test_numbers_stay_readable_in_the_markdown():
+    assert escape("2.5") == "2.5"
+    assert escape("raw_bits") == "raw_bits"
+    assert escape(None) == "–"
+
+
+def test_tables_have_captions_row_headers_and_aligned_numbers(markdown):
+    page = to_html(markdown)
+    assert "<caption>A caption</caption>" in page
+    assert '<th scope="row" style="text-align:left">a|b</th>' in page
+    assert '<td style="text-align:right">2.5</td>' in page
+    assert "absent" not in page
+
+
+def test_sections_are_in_the_contents_and_the_appendix_is_folded(markdown):
+    page = to_html(markdown)
+    assert '<li><a href="#first">First</a></li>' in page
+    assert "<details><summary>A fold</summary><p>Inside the fold.</p>" in page
+    assert '<details><summary><h2 id="extras-title">Extras</h2></summary>' in page
+    assert '<p class="missing">' in page
+
+
+def test_a_picture_that_was_not_drawn_is_left_out(markdown):
+    assert "<figure>" not in to_html(markdown)
+    assert "<figcaption>its &quot;caption&quot;</figcaption>" in to_html(
+        markdown, {"p": "<svg></svg>"}
+    )
+
+
+@pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
+def test_the_pdf_has_every_text_and_the_same_bytes_each_time(markdown, tmp_path):
+    png = io.BytesIO()
+    Figure(figsize=(2, 1)).savefig(png)
+    pdf = to_pdf(markdown, {"p": png.getvalue()})
+    assert pdf == to_pdf(markdown, {"p": png.getvalue()})
+    (tmp_path / "a.pdf").write_bytes(pdf)
+    command = ["pdftotext", "-raw", tmp_path / "a.pdf", "-"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = re.sub(r"\s+", "", text)
+    assert re.sub(r"\s+", "", SHOWN) in words
+    for part in ("A # title", "A caption", "perplexity", "A fold", "Inside the fold.", "Extras"):
+        assert part.replace(" ", "") in words
+
+
+def test_the_terminal_gets_tables_and_plain_text(markdown):
+    text = to_terminal(markdown, width=300)
+    assert SHOWN in text
+    assert "A caption" in text
+    assert "\x1b" not in text
+
+
+def test_a_value_that_is_missing_is_an_error(tmp_path):
+    (tmp_path / "page.md.j2").write_text("{{ nothing }}")
+    with pytest.raises(jinja2.UndefinedError):
+        render(tmp_path / "page.md.j2")

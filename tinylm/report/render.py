@@ -1,0 +1,139 @@
+"""From one Jinja2 template to Markdown, and from the Markdown to a page, a PDF and a terminal.
+
+Conventions of the Markdown:
+
+- `#` the title, followed by lines for the head of the page. A second `#` starts an appendix, folded on the page.
+- `##` a section with its link in the page's contents; `###` and `#####` headings inside it.
+- `####` a fold: on the page a line that opens what follows, up to the next heading of this or a higher level.
+- `*Text*` alone before a table is the table's caption; elsewhere a paragraph of this kind is a note.
+- `**Not shown:**` starts a warning.
+- `![alt text](folder/NAME.png "caption")` is the picture NAME; pictures in one paragraph stand side by side.
+- A table without column names lists facts.
+
+Everything that a template inserts with `{{ }}` is plain text and is escaped, so that no text of a model or a user
+is read as Markdown, HTML or Typst. The functions of FUNCTIONS and macros return Markdown and are inserted as it is.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from tinylm.base.printable import visible
+from tinylm.report.html_page import to_html
+from tinylm.report.pdf import to_pdf
+from tinylm.report.wording import ABSENT
+
+__all__ = ["escape", "render", "to_html", "to_pdf", "to_terminal"]
+
+# Characters that CommonMark would read as markup, wherever they stand and at the beginning of a line.
+_ANYWHERE = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
+_AT_THE_START = re.compile(r"^(\d{0,9})([#+\-=>]|(?<=\d)[.)](?=\s|$))")
+
+
+def escape(value: Any) -> Markup:
+    """Plain text as one line of Markdown that shows exactly this text; None as a dash."""
+    if value is None:
+        return Markup(ABSENT)
+    line = " ".join(visible(value).split())
+    line = _ANYWHERE.sub(r"\\\g<0>", line)
+    return Markup(_AT_THE_START.sub(r"\1\\\2", line))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Markup:
+    """A table as Markdown, columns of numbers right-aligned; columns without any value are left out."""
+    cells = [[escape(cell) for cell in row] for row in rows]
+    columns = [
+        column
+        for column in range(len(heads))
+        if column == 0 or any(row[column] not in ("", ABSENT) for row in cells)
+    ]
+    if not cells or not columns:
+        return Markup("")
+    lines = [[str(escape(heads[column])) for column in columns]]
+    lines.append([_alignment(column, cells) for column in columns])
+    lines += [[str(row[column]) for column in columns] for row in cells]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return Markup(f"*{escape(caption)}*\n\n{text}" if caption else text)
+
+
+def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
+    is_number = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$|yes$|no$")
+    if column > 0 and all(is_number.match(row[column]) for row in cells):
+        return "---:"
+    return ":---"
+
+
+def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
+    """Terms and values as a table without column names; absent values are left out."""
+    rows = [(term, value) for term, value in pairs if value not in (None, "", ABSENT)]
+    return table(("", ""), rows)
+
+
+def bullets(items: Iterable[Any]) -> Markup:
+    """A list with one line for each text."""
+    return Markup("\n".join(f"- {escape(item)}" for item in items))
+
+
+def quote(text: Any) -> Markup:
+    """A text as a block quote that keeps its line breaks."""
+    lines = [escape(line) for line in visible(text).strip().split("\n")]
+    return Markup("> " + "  \n> ".join(lines))
+
+
+def image(path: str, alt: str, caption: str = "") -> Markup:
+    """A picture with its text for readers who cannot see it."""
+    title = str(escape(caption)).replace('"', r"\"")
+    return Markup(f'![{escape(alt)}]({path} "{title}")')
+
+
+FUNCTIONS: Mapping[str, Callable[..., Markup]] = {
+    "table": table,
+    "facts": facts,
+    "bullets": bullets,
+    "quote": quote,
+    "image": image,
+}
+
+
+def render(
+    template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **values: Any
+) -> str:
+    """The Markdown that a template makes of these values.
+
+    Args:
+        template: the file; it may include others of its folder.
+        filters: more functions for `{{ value | name }}`, such as the formats of wording.py.
+        values: what the template may name, besides FUNCTIONS.
+
+    Raises:
+        jinja2.UndefinedError: the template names a value that is not given.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template.parent),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,  # so that macros and FUNCTIONS return Markup, which `escape` is not applied to
+        finalize=lambda value: value if isinstance(value, Markup) else escape(value),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(FUNCTIONS)
+    environment.filters.update(filters or {})
+    text = environment.get_template(template.name).render(**values)
+    return re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
+
+
+def to_terminal(markdown: str, width: int | None = None) -> str:
+    """The Markdown as text for a terminal, without pictures; `width` in columns, the terminal's by default."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    text = re.sub(r"^!\[.*\n?", "", markdown, flags=re.MULTILINE)
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(Markdown(text, hyperlinks=False))
+    return capture.get()
