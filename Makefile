@@ -9,9 +9,8 @@
 # make fuzz      10,000 damaged files for every parser and reader
 # make kills     kill every stage at each write, fsync and rename that it makes
 # make coverage  branch coverage of the tests, every process counted
-# make bench     every benchmark beside its peers (LINES="training vectors": these; NANOGPT=, NANOCHAT=, LLAMA2C=: clones)
-# make bench-gpu all figures of a CUDA card in one call of under 8 minutes
-# make growth    how cost grows, as pictures with the counted limits
+# make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=: a clone)
+# make bench-gpu all measurements of a CUDA card, in under 8 minutes
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.
 BIN := .venv/bin
@@ -21,7 +20,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz kills coverage peers bench bench-gpu growth clean
+.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz kills coverage peers bench bench-gpu clean
 
 setup: .venv/.ready
 
@@ -72,21 +71,18 @@ kills: setup
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
 
-.venv-peers/.ready: tinylm/benchmarks/requirements.txt .venv/.ready
+.venv-peers/.ready: benchmarks/requirements.txt .venv/.ready
 	$(BIN)/python -m venv .venv-peers
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > .venv-peers/tinylm.pth
 	mv .venv-peers/tinylm.pth "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/"
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tinylm/benchmarks/requirements.txt
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@touch $@
 
 bench: setup peers
-	python -m tinylm.benchmarks $(LINES)
-
-growth: setup
-	python -m tinylm.benchmarks.growth $(LINES)
+	python -m benchmarks $(LINES)
 
 bench-gpu: setup
-	python -m tinylm.benchmarks.gpu
+	python -m benchmarks.gpu
 
 .venv/.measure: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,measure]'

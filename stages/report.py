@@ -51,11 +51,10 @@ def main() -> None:
 
     # seconds of imports, for those who need them
     from tinylm.lab.making import write_lab
-    from tinylm.report.reference_sections import with_library
     from tinylm.report.writing import write_report
 
     print("report: pictures, page and paper", flush=True)
-    run = with_library(read_run(".", params), ".")
+    run = read_run(".", params)
     lab = write_lab(run, params, ".")
     if settings.prompts or settings.sentences:
         from tinylm.api.own_texts import with_own_texts

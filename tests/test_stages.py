@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
+from benchmarks.lab import lab
+from benchmarks.options import Options
 from tests.support.stages import ORDER, ROOT, SMALL, STORIES, plant, read, run, small_params
-from tinylm.benchmarks.lab import lab
-from tinylm.benchmarks.options import Options
 from tinylm.host.processes import exclusive_lock
 
 

@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 import torch
 
+from tests.support.small import model_settings
 from tinylm.bench.part_times import TRIALS, WHOLE, PartTime, format_times, part_times
-from tinylm.cli.part_checks import PUBLISHED
 from tinylm.model.checkpoint import new_model
 from tinylm.model.describe import describe
 
-SMALL = dataclasses.replace(PUBLISHED, layers=2, heads=2, feed_forward=16, context=8)
+SMALL = model_settings(layers=2, heads=2, feed_forward=16, context=8)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

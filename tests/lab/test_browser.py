@@ -6,9 +6,9 @@ import time
 import pytest
 import torch
 
+from tests.lab.page_engine import Engine
 from tests.lab.test_engine import RULE, VOCAB, WIDTH
 from tests.support.small import random_model
-from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import Moment, build_page, tensors_of
 from tinylm.lab.facts import facts

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.lab.page_engine import Engine
 from tests.support.pairs import pairs
 from tests.support.small import random_model
-from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding import filters
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate

@@ -12,9 +12,9 @@ import time
 import pytest
 import torch
 
+from tests.lab.page_engine import Engine
 from tests.lab.test_engine import RULE, VOCAB
 from tests.support.small import random_model
-from tinylm.benchmarks.page_engine import Engine
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import build_page
 from tinylm.lab.facts import facts

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from py_mini_racer import MiniRacer
 
+from tests.lab.page_engine import Engine
 from tests.lab.test_engine import FACTS, RULE, VOCAB, WIDTH
 from tests.support.random_run import make_run
 from tests.support.small import random_model
 from tinylm.base.config import InputError
-from tinylm.benchmarks.page_engine import Engine
 from tinylm.cli import main
 from tinylm.lab import build
 from tinylm.lab.package import as_text, quantise, to_bytes

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import itertools
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -21,18 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import forks
-from tests.support.clone import SMALL
 from tinylm.cli.arguments import PURPOSES
 
-STUDY = """\
-short:
-  preset: storybook
-  system: E
-  question: Does it learn?
-  seeds: [1]
-  set: {train.tokens: 2000}
-  vary: {train.lr: [1e-3, 2e-3]}
-"""
 NO_HUB = "http://127.0.0.1:9"  # the port of a service that discards: nobody listens
 PARAMS = "params.yaml"
 
@@ -88,21 +77,14 @@ STAGES = (
 COMMANDS = (
     Case("tinylm.cli generate once --greedy --max-tokens 20", prints=True),
     Case("tinylm.cli describe", prints=True),
-    Case("tinylm.cli describe --check"),
     Case("tinylm.cli check"),
     Case("tinylm.cli preset --list", prints=True),
-    Case("tinylm.cli record --list", prints=True),
-    Case("tinylm.cli record --table", prints=True),
-    Case("tinylm.cli study --list", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD", prints=True),
     Case("tinylm.cli compare HEAD~1 HEAD --html x.html --json x.json", ("x.html", "x.json")),
     Case("tinylm.cli plan --effect 0.5", prints=True),
     Case("tinylm.cli attention once -o a.png", same=("a.png",)),
     Case("tinylm.cli lab", same=("lab.html",)),
     Case("tinylm.cli preset word-10k --force", same=(PARAMS,)),
-    Case("tinylm.cli record mine", ("docs/runs/mine.json", "docs/ledger.yaml")),
-    Case("tinylm.cli record --ledger", same=("docs/ledger.yaml",)),
-    Case("tinylm.cli study short", ("docs/studies/short.json",)),
     Case("tinylm.cli publish me/it --license mit", ("exports/me/it/README.md",), code=1),
     Case(
         "tinylm.cli publish me/it --dry-run",
@@ -114,7 +96,6 @@ COMMANDS = (
     Case(
         "tinylm.cli import given --models m --vocab v.json", same=("m/model.safetensors", "v.json")
     ),
-    Case("tinylm.cli standin big --stories 300", same=("big/train.txt", "big/validation.txt")),
     Case("tinylm.cli.stage_deps", same=("dvc.yaml",), makes_anew=False, silent=True),
     Case("tinylm.cli.verify", silent=True),
     Case("tinylm.cli.mend_lock", silent=True),
@@ -126,23 +107,14 @@ ALL = STAGES + COMMANDS
 
 def test_no_command_and_no_stage_is_missing(pipeline):
     commands = {case.words.split()[1] for case in COMMANDS if case.words.startswith("tinylm.cli ")}
-    # tests/sweep interrupts a sweep, kills it and fills its disk; a race is a sweep
-    assert commands | {"sweep", "race"} == set(PURPOSES)
+    # tests/sweep interrupts a sweep, kills it and fills its disk
+    assert commands | {"sweep"} == set(PURPOSES)
     assert {case.name.split()[0] for case in STAGES} == set(pipeline["stages"])
 
 
 @pytest.fixture(scope="module")
 def place(clone):
-    """A finished run of two commits, with a study that takes seconds and an export."""
-    studies = clone.path / "tinylm/studies/studies.yaml"
-    studies.write_text(STUDY, encoding="utf-8")
-    preset = clone.path / "tinylm/presets/storybook.yaml"
-    text = preset.read_text("utf-8")
-    ours = re.sub(
-        "held_out_share: [0-9.]+", f"held_out_share: {SMALL['data.held_out_share']}", text
-    )
-    assert ours != text
-    preset.write_text(ours, encoding="utf-8")  # so that the study's tokens are ours
+    """A finished run of two commits, with an export."""
     clone.run("git", "commit", "-q", "--allow-empty", "-m", "once more")
     clone.run(sys.executable, "-m", "tinylm.cli", "export", "given")
     return clone

@@ -13,7 +13,6 @@ from tests.support import reruns
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli.arguments import PURPOSES, make_parser
 from tinylm.presets.write import names
-from tinylm.studies.study_plan import read_studies
 
 ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
@@ -97,7 +96,7 @@ def problem(words: list[str], stages: list[str]) -> str | None:
             return None
         except InputError as error:
             return f"tinylm does not understand it: {error}"
-        known = {"preset": names(), "study": list(read_studies())}.get(rest[0], [])
+        known = {"preset": names()}.get(rest[0], [])
         name = getattr(arguments, "name", None)
         return None if not known or name is None or name in known else f"no {rest[0]} {name}"
     if tool == "make":

@@ -20,7 +20,6 @@ from tinylm.presets.write import FOLDER
 from tinylm.report import sources
 from tinylm.report.drawing import Picture
 from tinylm.report.pictures import draw_pictures
-from tinylm.report.reference_sections import with_library
 from tinylm.report.sources import Run, read_run
 from tinylm.report.writing import write_report
 
@@ -543,6 +542,6 @@ def written(
     folder = tmp_path_factory.mktemp("written")
     make_run(folder)
     with times_of_any_result():
-        run = with_library(read_run(folder, params), ROOT)
+        run = read_run(folder, params)
     write_report(run, SETTINGS, folder)
     return folder, run

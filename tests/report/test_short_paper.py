@@ -16,7 +16,6 @@ from tinylm.report.current import OWN_TEXTS
 from tinylm.report.drawing import to_png
 from tinylm.report.pictures import draw_pictures
 from tinylm.report.quality_sections import OWN_PROMPTS
-from tinylm.report.reference_sections import with_library
 from tinylm.report.sections import Part, write_parts
 from tinylm.report.short_paper import (
     FORMS,
@@ -42,7 +41,7 @@ def whole(tmp_path_factory, params):
     """A run of the default's size: 4 layers of 4 heads, three sentences, stories of 130 words."""
     folder = tmp_path_factory.mktemp("whole")
     write_run(folder, updates=1000, layers=4, heads=4, sentences=[SENTENCE] * 3)
-    run = with_library(read_run(folder, params), folder.parents[0])
+    run = read_run(folder, params)
     samples = [row | {"reference": STORY, "continuation": STORY} for row in run.rows("samples")]
     beams = [row | {"reference": STORY, "text": STORY} for row in run.rows("beams")]
     stories = [row | {"text": STORY} for row in run.rows("stories")]

@@ -14,7 +14,7 @@ from tests.support.clone import working_tree
 ROOT = Path(__file__).parents[2]
 SOURCES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-    for folder in ("tinylm", "stages")
+    for folder in ("tinylm", "stages", "benchmarks", "studies")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 TABLE = imports.import_table((ROOT / "ARCHITECTURE.md").read_text("utf-8"))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.cli import compare, export, handin, plan, publish, race, standin, sweep
+from tinylm.cli import compare, export, handin, plan, publish, sweep
 from tinylm.host.command import Parser, guard, printing_is_all
 from tinylm.host.runtime import bound_kernel_caches, share_cores
 
@@ -65,24 +65,19 @@ PURPOSES = {
     "describe": "print the model that params.yaml gives: parts, shapes, parameters, operations",
     "check": "check params.yaml, data and machine before any work",
     "preset": "write a preset over params.yaml",
-    "record": "keep the figures of the run in this folder in docs/runs",
     "publish": "put the model, its card and its report on the Hugging Face hub",
     "handin": "pack what a course asks for: code, report, plots, samples, settings, model card",
-    "study": "answer a question by training with several settings and seeds",
     "sweep": "run many settings and seeds, each a DVC experiment, here or on a cluster",
-    "race": "the loss after a time beside the record's, or the time to a tuned nanoGPT's loss",
     "compare": "what two or more runs differ in, and how sure the difference is",
     "plan": "how many seeds and stories show a difference of a given size, by the noise of earlier runs",
     "export": "write the model as transformers or llama.cpp loads it",
     "import": "read an export back, to the same bytes",
-    "standin": "write a synthetic corpus of the size of TinyStories, to see what that size costs",
 }
-ANYWHERE = ("generate", "attention", "lab", "export", "import", "standin")  # they need no pipeline
+ANYWHERE = ("generate", "attention", "lab", "export", "import")  # they need no pipeline
 IN_A_CLONE = (
     "check",
     "preset",
     "sweep",
-    "race",
 )  # without dvc.yaml, what they propose or write would be of no use
 GENERATE_NOTES = """\
 Several prompts are continued side by side and printed when all are done. A prompt '-', or none where standard
@@ -222,7 +217,6 @@ def _add_lab(commands: Any) -> None:
 DESCRIBE_EXAMPLES = """\
   tinylm describe                                   after `dvc repro vocab`
   tinylm describe --vocab-size 15000 --width 300
-  tinylm describe --check                           runs each part on small inputs
   tinylm describe --times                           where the time of a mini-batch goes
 """
 
@@ -237,9 +231,6 @@ def _add_describe(commands: Any) -> None:
     )
     parser.add_argument(
         "--width", type=int, metavar="D", help="width, in place of embedding.width of params.yaml"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="run each part: shapes and values beside the expected"
     )
     parser.add_argument(
         "--times",
@@ -279,69 +270,6 @@ def _add_preset(commands: Any) -> None:
     )
 
 
-RECORD_NOTES = """\
-A second run with another train.seed is added under the same name; the same seed replaces it. Stages that
-were not run with the present parameters are left out, and named."""
-RECORD_EXAMPLES = """\
-  tinylm record word-50k
-  tinylm record --list
-  tinylm record --table                             the published systems and ours, as in docs/reference/results.md
-"""
-
-
-def _add_record(commands: Any) -> None:
-    parser = _command(commands, "record", RECORD_EXAMPLES, RECORD_NOTES)
-    parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="of docs/runs/NAME.json, best the preset's name"
-    )
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--list", action="store_true", help="name what is recorded")
-    instead.add_argument(
-        "--table", action="store_true", help="print the table of docs/reference/results.md"
-    )
-    instead.add_argument(
-        "--ledger",
-        action="store_true",
-        help="write docs/ledger.yaml by the recorded figures, and print it",
-    )
-    instead.add_argument(
-        "--check", action="store_true", help="count again what was counted of the sources' material"
-    )
-    parser.add_argument(
-        "--samples",
-        metavar="FILE",
-        help="with --check: the 50 samples of (B), CSV: reference,continuation,perplexity",
-    )
-
-
-STUDY_NOTES = """\
-Each setting and seed is a run of a sweep (tinylm sweep --help) that ends with stage train, on the vocabulary and tokens
-of this folder. A study that was cut off goes on when the same command is given again. Its result is written to
-docs/studies/NAME.json."""
-STUDY_EXAMPLES = """\
-  tinylm study --list
-  tinylm preset shakespeare-bpe && dvc repro vocab && tinylm study learning-rate
-  tinylm study epoch-1 --seeds 1,2,3 --threads 1 --workers 2
-  tinylm study learning-rate --on slurm --workers 8
-  tinylm study epoch-1 --table
-"""
-
-
-def _add_study(commands: Any) -> None:
-    parser = _command(commands, "study", STUDY_EXAMPLES, STUDY_NOTES)
-    parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--seeds", metavar="N,N", help="of section train (default: the study's)")
-    parser.add_argument(
-        "--threads", type=int, metavar="N", help="of each run (default: runtime.threads)"
-    )
-    sweep.add_places(parser)
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--list", action="store_true", help="name the studies and their questions")
-    instead.add_argument(
-        "--table", action="store_true", help="print what docs/studies/NAME.json holds"
-    )
-
-
 def _add_exchange(commands: Any) -> None:
     there = _command(commands, "export", export.EXPORT_EXAMPLES, export.EXPORT_NOTES)
     back = _command(commands, "import", export.IMPORT_EXAMPLES)
@@ -371,16 +299,12 @@ def make_parser() -> argparse.ArgumentParser:
     check = _command(commands, "check", CHECK_EXAMPLES, CHECK_NOTES)
     check.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
     _add_preset(commands)
-    _add_record(commands)
-    _add_study(commands)
     sweep.add_options(_command(commands, "sweep", sweep.EXAMPLES, sweep.NOTES))
-    race.add_options(_command(commands, "race", race.EXAMPLES, race.NOTES))
     publish.add_options(_command(commands, "publish", publish.EXAMPLES, publish.NOTES))
     handin.add_options(_command(commands, "handin", handin.EXAMPLES, handin.NOTES))
     compare.add_options(_command(commands, "compare", compare.EXAMPLES, compare.NOTES))
     plan.add_options(_command(commands, "plan", plan.EXAMPLES, plan.NOTES))
     _add_exchange(commands)
-    standin.add_options(_command(commands, "standin", standin.EXAMPLES, standin.NOTES))
     return parser
 
 
@@ -389,9 +313,7 @@ def only_prints(arguments: Arguments) -> bool:
     asked = vars(arguments)
     if arguments.command == "compare":
         return not (asked["json"] or asked["html"])
-    if arguments.command == "describe":
-        return not asked["check"]
-    return arguments.command in ("generate", "plan") or any(
+    return arguments.command in ("generate", "describe", "plan") or any(
         asked.get(option) not in (None, False) for option in ("list", "table", "status")
     )
 

@@ -58,7 +58,7 @@ def _mib(size: int) -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table of parts, then totals; with --times each part measured, with --check run on small inputs."""
+    """Print the table of parts, then totals; with --times each part measured."""
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
@@ -96,7 +96,3 @@ def run(arguments: argparse.Namespace) -> None:
                 part_times(settings, size, width, train.batch_size, train.precision, device)
             )
         )
-    if arguments.check:
-        from tinylm.cli.part_checks import run as check
-
-        check(model)

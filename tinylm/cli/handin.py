@@ -36,9 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
     """(the run, everything that is missing of it or not of these parameters and this code)."""
+    from tinylm.compare.provenance import without_stale
     from tinylm.report.current import is_current
     from tinylm.report.sources import FILES, read_run
-    from tinylm.studies.record import without_stale
 
     run, missing = without_stale(read_run(".", params), ".")
     lacking: dict[str, str] = {}

@@ -44,9 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run() -> tuple[Any, list[str], bool]:
     """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
+    from tinylm.compare.provenance import without_stale
     from tinylm.report.current import is_current
     from tinylm.report.sources import read_run
-    from tinylm.studies.record import without_stale
 
     params = load_params()
     run, left_out = without_stale(read_run(".", params), ".")

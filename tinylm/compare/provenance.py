@@ -1,5 +1,6 @@
 """Which files of the workspace belong to the current parameters, and which code made them."""
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
+from tinylm.report.sources import FILES, Run
 
 LOCK = "dvc.lock"
 Stage = dict[str, Any]
@@ -185,6 +187,20 @@ def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], d
         and _md5(Path(folder) / out) != md5
     }
     return found, files
+
+
+def without_stale(run: Run, folder: str | Path) -> tuple[Run, list[str]]:
+    """The run with only what was made with these parameters, and a line for each stage or file left out."""
+    stages, files = stale(folder, run.params)
+    reasons = {
+        name: f"{stage}: {stages[stage]}; dvc repro {stage}"
+        if stage in stages
+        else f"{files[path]}; dvc repro {stage}"
+        for name, (path, stage) in FILES.items()
+        if name in run.found and (stage in stages or path in files)
+    }
+    kept = {name: value for name, value in run.found.items() if name not in reasons}
+    return dataclasses.replace(run, found=kept), list(dict.fromkeys(reasons.values()))
 
 
 def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:

@@ -9,7 +9,6 @@ from tinylm.base import paths
 from tinylm.base.closure import code_sha256
 from tinylm.base.config import InputError
 from tinylm.base.files import SUMS, check_sums, read_json, sha256, write_json, write_sums
-from tinylm.report.library import LEDGER, RUNS, STUDIES
 from tinylm.report.sources import FILES
 
 MADE = f"{paths.REPORT}/made_of.json"
@@ -24,14 +23,9 @@ MODEL = (
 
 
 def shown_sha256(folder: str | Path, params: dict[str, Any]) -> str:
-    """One SHA-256 over all that a report shows: parameters, the files of the run and of docs/, and what draws it."""
+    """One SHA-256 over all that a report shows: parameters, the files of the run, and what draws it."""
     root = Path(folder)
-    named = [path for path, _ in FILES.values()] + [LEDGER, *MODEL]
-    named += [
-        path.relative_to(root).as_posix()
-        for docs in (RUNS, STUDIES)
-        for path in (root / docs).glob("*.json")
-    ]
+    named = [path for path, _ in FILES.values()] + [*MODEL]
     sums = {path: sha256(root / path) for path in sorted(named) if (root / path).is_file()}
     parts = [
         {name: section for name, section in params.items() if name != "runtime"},

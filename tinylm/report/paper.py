@@ -46,7 +46,6 @@ CHAPTERS = (
             "attention",
         ),
     ),
-    ("Published systems", ("published", "ledger")),
     ("Discussion", ("conclusions",)),
     ("Appendix", ("budget", "settings", "literature")),
 )

@@ -14,7 +14,6 @@ from tinylm.report import (
     pair_sections,
     preprocessing,
     quality_sections,
-    reference_sections,
     run_sections,
     sense_sections,
 )
@@ -168,20 +167,6 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
             "What this run shows, and what it does not show",
             (),
             whole.conclusions,
-        ),
-        Section(
-            "published",
-            "Published",
-            "Beside the published systems",
-            (),
-            reference_sections.published,
-        ),
-        Section(
-            "ledger",
-            "Ledger",
-            "Claims of the published systems",
-            ("ledger",),
-            reference_sections.ledger,
         ),
         Section("settings", "Settings", "Settings", (), whole.settings),
         Section("literature", "Literature", "Literature", (), method.literature),

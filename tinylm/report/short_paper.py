@@ -1,4 +1,4 @@
-"""The paper of a run without the published systems: at most 12 pages, its longest parts shortened until it fits.
+"""The short paper of a run: at most 12 pages, its longest parts shortened until it fits.
 
 The page, report/index.html, has everything; the paper says so, and each table says how many of its rows it shows.
 """
@@ -14,7 +14,6 @@ from tinylm.report.quality_sections import OWN_PROMPTS
 from tinylm.report.sections import Part
 
 PAGES = 12
-OF_OTHERS = ("published", "ledger")
 WHOLE = (
     "summary",
     "data",
@@ -86,10 +85,10 @@ def build_short_paper(
     byline: Sequence[str] = (),
 ) -> bytes:
     """The paper in the first of FORMS that fits into PAGES pages, else in the last one."""
-    own, paper = [part for part in parts if part.anchor not in OF_OTHERS], b""
+    paper = b""
     said = ". ".join(text for text in (subtitle, _NOTE) if text) + "."
     for form in FORMS:
-        kept = [shortened(part, form) for part in own if part.anchor not in form.without]
+        kept = [shortened(part, form) for part in parts if part.anchor not in form.without]
         made = build_paper(kept, title, said, pngs, byline=byline, dense=True)
         assert isinstance(made, bytes)
         paper = made

@@ -1,9 +1,7 @@
 """A new sweep: its values are read and checked, and what is in the folder is kept for all of its runs."""
 
-import json
 import math
 import os
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -130,21 +128,3 @@ def begin(
         print(f"run {number} ({sweep.label(int(number))}): {said}", flush=True)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
-
-
-def go_on_or_begin(
-    label: str,
-    planned: list[tuple[Values, str]],
-    workers: int,
-    on: str,
-    memory_gib: float | None,
-    timed: bool = False,
-) -> Sweep:
-    """The sweep of these runs that was cut off, if code and parameters are the same, or a new one."""
-    same = json.dumps([planned, git("rev-parse", "HEAD"), git("diff", "HEAD")], default=str)
-    name = f"{label}-{sha256(same.encode()).hexdigest()[:8]}"
-    if (Path(plan.FOLDER) / name / "sweep.json").exists():
-        sweep = plan.open_sweep(name)
-        sweep.begin_again()
-        return sweep
-    return begin(planned, name, workers, on, memory_gib, timed=timed)

@@ -1,0 +1,79 @@
+"""nanoGPT (github.com/karpathy/nanoGPT): the model and optimizer of the user's clone, driven in its best mode.
+
+Its own train.py supports no bf16 on a CPU and is a script; the loop here does the same (random windows of one file of
+ids, AdamW as `configure_optimizers` sets it up, gradients clipped at 1, cosine with warm-up) with the same settings,
+and offers bf16 and torch.compile in addition to its plain CPU mode.
+"""
+
+import contextlib
+import importlib.util
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.shape import Shape
+
+BETAS, CLIP, WEIGHT_DECAY = (0.9, 0.99), 1.0, 0.1  # beta2 as in its configurations of small models
+MIN_LR, WARM_UP = 0.1, 0.05  # shares of the peak and of the updates
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+def load(clone: str) -> Any:
+    """Its model.py as a module. FileNotFoundError if the folder is not a clone of it."""
+    spec = importlib.util.spec_from_file_location("nanogpt_model", Path(clone) / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class NanoGPT:
+    """Its model and optimizer at a shape, on the CPU. mode: fp32 | bf16 | bf16+compile"""
+
+    def __init__(self, clone: str, shape: Shape, mode: str, lr: float = 1e-3) -> None:
+        theirs = load(clone)
+        self.shape, self.mode = shape, mode
+        config = theirs.GPTConfig(
+            block_size=shape.context, vocab_size=shape.vocab, n_layer=shape.layers, n_head=shape.heads,
+            n_embd=shape.width, dropout=shape.dropout, bias=False,
+        )  # fmt: skip
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.raw = theirs.GPT(config)
+            self.optimizer = self.raw.configure_optimizers(WEIGHT_DECAY, lr, BETAS, "cpu")
+        self.model: Callable[..., Any] = (
+            torch.compile(self.raw) if mode.endswith("compile") else self.raw
+        )
+
+    def update(self, batch: Batch, lr: float | None = None) -> None:
+        """One step of its loop; the gradients are dropped when the next step begins, as in ours."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["lr"] if lr is None else lr
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.mode != "fp32"):
+            _, loss = self.model(*batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.raw.parameters(), CLIP)
+        self.optimizer.step()
+        loss.item()  # it prints the loss of every step by default
+
+
+def windows(ids: np.ndarray, shape: Shape) -> Batch:
+    """(inputs, targets) of windows at random places, each (batch, context) int64"""
+    starts = torch.randint(len(ids) - shape.context, (shape.batch,)).numpy()
+    rows = torch.from_numpy(ids[starts[:, None] + np.arange(shape.context + 1)].astype(np.int64))
+    return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+
+
+def learning_rate(update: int, updates: int, peak: float) -> float:
+    """Linear warm-up, then a cosine that ends with the run, at a tenth of the peak."""
+    warm = max(1, round(WARM_UP * updates))
+    if update < warm:
+        return peak * (update + 1) / (warm + 1)
+    way = (update - warm) / max(1, updates - warm)
+    return peak * (MIN_LR + (1.0 - MIN_LR) * 0.5 * (1.0 + math.cos(math.pi * way)))

@@ -1,0 +1,249 @@
+"""Answer a question by training one preset with several settings and seeds.
+
+studies.yaml has the questions. Each setting with each seed is a run of a sweep that ends with stage train, on the
+vocabulary and tokens in this folder. The same command continues a study that was interrupted. The result is written to
+studies/results/NAME.json.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from studies.published import study_section, table_lines
+from studies.records import FOLDER, RESULTS, published
+from tinylm.base.config import InputError, load_params
+from tinylm.base.files import read_json, write_json
+from tinylm.compare.statistics import NO_CLAIM, claimed, seed_error
+from tinylm.evaluate.statistics import holm
+from tinylm.host.command import CommandFailed, Parser, guard
+from tinylm.presets.write import Values, flatten, names, preset_values
+from tinylm.sweep import begin, engines, plan
+
+FILE = FOLDER / "studies.yaml"
+REQUIRED = ("preset", "question", "seeds", "settings")
+OPTIONAL = ("system", "answer", "set")
+SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
+FREE = ("source", "path", "hub_id", "hub_revision", "column", "seed", "train_stories")
+METRICS = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates")
+NOT_FINITE = "not finite"  # in the reason of a training that diverged, which is a result too
+CODE = ("tinylm", "stages", "params.yaml", "dvc.yaml")
+
+Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> metrics of the run
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A question, and its settings by name with the values in which each differs from the preset."""
+
+    name: str
+    preset: str
+    question: str
+    seeds: list[int]
+    settings: dict[str, Values]
+    common: Values  # laid over the preset in every setting
+    system: str = ""  # the published system that asked or answered it
+    answer: str = ""
+
+    def values(self, setting: str) -> Values:
+        """Every value of the preset as this setting has it."""
+        return preset_values(self.preset) | self.common | self.settings[setting]
+
+
+def _study(name: str, row: Mapping[str, Any]) -> Study:
+    unknown = sorted(set(row) - {*REQUIRED, *OPTIONAL})
+    missing = sorted(set(REQUIRED) - set(row))
+    if unknown or missing:
+        allowed = f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}"
+        raise InputError(f"{FILE.name}: {name}: {', '.join(unknown + missing)}; allowed: {allowed}")
+    if row["preset"] not in names():
+        raise InputError(f"{FILE.name}: {name}: preset; allowed: {' | '.join(names())}")
+    settings = {str(setting): dict(values) for setting, values in row["settings"].items()}
+    common = dict(row.get("set", {}))
+    known = preset_values(row["preset"])
+    for key in {*common, *(key for values in settings.values() for key in values)}:
+        if key not in known or key.partition(".")[0] not in SECTIONS:
+            allowed = f"a key of section {', '.join(SECTIONS)}"
+            raise InputError(f"{FILE.name}: {name}: {key}; allowed: {allowed}")
+    system, answer = row.get("system", ""), row.get("answer", "")
+    if system and system not in published():
+        raise InputError(f"{FILE.name}: {name}: system; allowed: {' | '.join(published())}")
+    return Study(
+        name, row["preset"], row["question"], row["seeds"], settings, common, system, answer
+    )
+
+
+def read_studies() -> dict[str, Study]:
+    """All studies by name. Raises InputError for one that cannot be run."""
+    return {name: _study(name, row) for name, row in load_params(FILE).items()}
+
+
+def refuse_other_tokens(study: Study, params: dict[str, Any]) -> None:
+    """Raise InputError if params.yaml asks for other tokens than the preset, except for another number of stories."""
+    values = flatten(params)
+    for key, wanted in preset_values(study.preset).items():
+        section, _, name = key.partition(".")
+        decides_tokens = section == "vocab" or (section == "data" and name not in FREE)
+        if decides_tokens and values[key] != wanted:
+            how = f"tinylm preset {study.preset}, then dvc repro vocab"
+            raise InputError(f"params.yaml: {key} = {values[key]}; the study needs {wanted}: {how}")
+
+
+def planned(study: Study, params: dict[str, Any]) -> dict[tuple[str, int], Values]:
+    """{(setting, seed): values in which the run differs from params.yaml}; all settings with one seed first."""
+    here = flatten(params)
+    runs = {}
+    for seed in study.seeds:
+        for setting in study.settings:
+            values = study.values(setting) | {"train.seed": seed}
+            if values["embedding.source"] == "random":
+                values["embedding.seed"] = seed
+            runs[setting, seed] = {
+                key: value
+                for key, value in values.items()
+                if key.partition(".")[0] in SECTIONS and value != here[key]
+            }
+    return runs
+
+
+def sweep_name(study: Study, runs: Mapping[tuple[str, int], Values]) -> str:
+    """A name that is the same as long as the runs and the code that they execute are the same."""
+    commands = (["git", "rev-parse", "HEAD"], ["git", "diff", "HEAD", "--", *CODE])
+    code = [subprocess.run(command, capture_output=True, check=True).stdout for command in commands]
+    text = json.dumps(list(runs.values()), default=str).encode()
+    return f"study-{study.name}-{hashlib.sha256(b''.join([text, *code])).hexdigest()[:8]}"
+
+
+def carry_out(study: Study, runs: Mapping[tuple[str, int], Values], workers: int) -> plan.Sweep:
+    """Begin the sweep of these runs, or continue it, and wait for its end."""
+    name = sweep_name(study, runs)
+    if (Path(plan.FOLDER) / name / "sweep.json").exists():
+        sweep = plan.open_sweep(name)
+        sweep.begin_again()
+    else:
+        to_train = [(values, "train") for values in runs.values()]
+        sweep = begin.begin(to_train, name, workers, "local", None)
+    engines.run_local(sweep, workers, load_params()["runtime"]["log_every_s"])
+    return sweep
+
+
+def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
+    """Metrics of a run; losses in nats per token. Raises CommandFailed if it failed and did not just diverge."""
+    state = sweep.state(number)
+    if state["state"] != plan.DONE:
+        if NOT_FINITE in state["why"]:
+            return {"diverged": 1, "error": state["why"]}
+        raise CommandFailed(f"run {number}: {state['why']}; the same command tries it again")
+    train = sweep.figures(number)["train"]
+    first_epoch = (train.get("by_epoch") or [{}])[0]
+    names = ("held_out_perplexity", "train_loss", "updates", "tokens", "epochs", "parameters")
+    return {
+        "diverged": 0,
+        "held_out_loss": math.log(train["held_out_perplexity"]),
+        "epoch_train_loss": first_epoch.get("train_loss"),
+        **{name: train[name] for name in names},
+    }
+
+
+def compared_with_first(runs: Runs) -> dict[str, dict[str, Any]]:
+    """For each later setting: its validation loss minus the first's, Holm's corrected p, and the verdict.
+
+    Student's t over seeds. All runs are scored on the same batches: other stories are not accounted for.
+    """
+    losses = {
+        setting: {
+            int(seed): run["held_out_loss"] for seed, run in by_seed.items() if not run["diverged"]
+        }
+        for setting, by_seed in runs.items()
+    }
+    first, *others = losses
+    errors = {}
+    for setting in others:
+        error = (
+            seed_error(losses[first], losses[setting])
+            if losses[first] and losses[setting]
+            else None
+        )
+        if error is not None:
+            errors[setting] = error
+    compared = {}
+    for setting in others:
+        if losses[first] and losses[setting]:
+            means = [statistics.fmean(losses[side].values()) for side in (first, setting)]
+            compared[setting] = {"difference": means[1] - means[0], "says": f"{NO_CLAIM}: one seed"}
+    raw = [error.p(compared[setting]["difference"]) for setting, error in errors.items()]
+    for setting, p in zip(errors, holm(raw), strict=True):
+        verdict = claimed(compared[setting]["difference"] < 0, p)
+        compared[setting] |= {"error": errors[setting].error, "p": p, "says": verdict}
+    return compared
+
+
+def summary(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
+    """For each setting: its values, mean and standard deviation over seeds of every metric, and the runs."""
+    rows: dict[str, dict[str, Any]] = {}
+    for setting, by_seed in runs.items():
+        row: dict[str, Any] = {"values": study.settings[setting], "mean": {}, "spread": {}}
+        for name in (*METRICS, "tokens", "diverged"):
+            values = [run[name] for run in by_seed.values() if run.get(name) is not None]
+            if values:
+                row["mean"][name] = statistics.fmean(values)
+            if len(values) > 1:
+                row["spread"][name] = statistics.stdev(values)
+        rows[setting] = row | {"runs": by_seed}
+    for setting, comparison in compared_with_first(runs).items():
+        rows[setting]["beside_first"] = comparison
+    return rows
+
+
+def run_study(study: Study, workers: int) -> Path:
+    """Carry out a study and write its result. Raises InputError or CommandFailed."""
+    params = load_params()
+    refuse_other_tokens(study, params)
+    runs = planned(study, params)
+    sweep = carry_out(study, runs, workers)
+    results: Runs = {}
+    for number, (setting, seed) in enumerate(runs, start=1):
+        results.setdefault(setting, {})[str(seed)] = outcome(sweep, number)
+    path = Path(RESULTS) / f"{study.name}.json"
+    record = dataclasses.asdict(study) | {
+        "date": time.strftime("%Y-%m-%d"),
+        "conditions": sweep.figures(1).get("conditions", {}),
+        "settings": summary(study, results),
+    }
+    write_json(path, record)
+    return path
+
+
+def main() -> None:
+    parser = Parser(prog="python -m studies.study", description=__doc__)
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="without it, the studies are listed"
+    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at once")
+    parser.add_argument("--table", action="store_true", help="print the recorded result")
+    arguments = parser.parse_args()
+    studies = read_studies()
+    if arguments.name is None:
+        for name, study in studies.items():
+            print(f"{name}: {study.question} ({study.preset}, {len(study.settings)} settings)")
+        return
+    if arguments.name not in studies:
+        raise InputError(f"study {arguments.name!r}; allowed: {' | '.join(studies)}")
+    if arguments.workers < 1:
+        raise InputError(f"--workers {arguments.workers}; allowed: 1 or more")
+    path = Path(RESULTS) / f"{arguments.name}.json"
+    if not arguments.table:
+        path = run_study(studies[arguments.name], arguments.workers)
+    record = read_json(path, f"python -m studies.study {arguments.name}")
+    print("\n".join(table_lines(study_section(record))))
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))
