@@ -7,7 +7,6 @@
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      10,000 damaged files for every parser and reader
-# make kills     kill every stage at each write, fsync and rename that it makes
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=: a clone)
 # make bench-gpu all measurements of a CUDA card, in under 8 minutes
@@ -20,17 +19,16 @@ unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FI
 # Each of two processes starts with half of the tests, and takes half of what the other has left when it is done.
 PYTEST := pytest -n 2 --dist worksteal --durations 15
 
-.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz kills coverage peers bench bench-gpu clean
+.PHONY: setup unmoved repro story test test-all lint size deps golden fuzz coverage peers bench bench-gpu clean
 
 setup: .venv/.ready
 
 # $(call step,WHAT,COMMAND): says what is done, does it, says how long it took
 step = @printf '%s ... ' '$(1)'; begun=$$(date +%s); $(2) || { code=$$?; echo 'failed'; exit $$code; }; echo "$$(($$(date +%s) - begun)) s"
 SIZES = some 160, 0.3 GB to fetch and 2 GB on the disk (4 and 8 GB if torch comes with CUDA)
-INSTALL = $(BIN)/python -m tinylm.host.installing
-PIP_INSTALL = $(INSTALL) $(BIN)/python -m pip install --progress-bar off --disable-pip-version-check -c constraints.txt -e
+PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e
 # uv installs the same versions faster; it does not read pip's settings, so pip is tried if uv fails
-UV_INSTALL = $(INSTALL) uv pip install --quiet --python $(BIN)/python --torch-backend auto -c constraints.txt -e
+UV_INSTALL = uv pip install --python $(BIN)/python --torch-backend auto -c constraints.txt -e
 
 # The commands in .venv/bin name the folder that they were installed in: in a copy they would run the code over there.
 MOVED = the folder was moved or copied: rm -r .venv, then make setup
@@ -64,9 +62,6 @@ golden: setup
 
 fuzz: setup
 	python -m tests.fuzz.run
-
-kills: setup
-	python -m tests.faults.kills
 
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready
@@ -102,7 +97,7 @@ test-all: test
 	$(PYTEST) -m full
 
 deps: setup
-	python -m tinylm.cli.stage_deps
+	python -m tests.support.stage_deps
 
 size: setup
 	python -m tests.support.size

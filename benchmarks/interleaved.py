@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.serve import OWN, prepare
 from tinylm.host.command import CommandFailed
-from tinylm.host.runtime import Progress, duration
+from tinylm.host.progress import Progress, duration
 
 ROOT = Path(__file__).parents[1]
 SAID_EVERY_S = 60.0  # while one contender is waited for

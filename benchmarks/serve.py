@@ -41,10 +41,9 @@ def main() -> None:
             1, signal.SIGKILL
         )  # PR_SET_PDEATHSIG: a trial ends with the benchmark
     if OWN in sys.argv[2:]:
-        from tinylm.host.runtime import bound_kernel_caches, share_cores
+        from tinylm.host.starting import start_command
 
-        share_cores()
-        bound_kernel_caches()
+        start_command()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     step: Step | None = None

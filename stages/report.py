@@ -12,10 +12,9 @@ from tinylm.base.seeding import seed_everything
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.host.times import show_times
 from tinylm.report.current import LAB, is_current, mark_current
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, as_number, read_run
+from tinylm.report.sources import as_number, read_run
 
 TIMED = {
     "beam_bench": [paths.plot("beam_bench_time")],
@@ -41,8 +40,6 @@ def closing(figures: Any) -> str:
 def main() -> None:
     params = stage_params()
     settings = read_section(params, "report", ReportSettings)
-    for stage in STAGES:
-        show_times(stage, stage, paths.figures(stage), TIMED.get(stage, ()))
     if is_current(".", params):
         figures = paths.figures("evaluate")
         print(f"{paths.REPORT_PAGE} shows this run already")

@@ -26,8 +26,8 @@ def __getattr__(name: str) -> Any:
 
         return version("tinylm")
     if name in _FROM:
-        from tinylm.host.runtime import share_cores
+        from tinylm.host.starting import start_command
 
-        share_cores()
+        start_command()
         return getattr(importlib.import_module(f"tinylm.api.{_FROM[name]}"), name)
     raise AttributeError(f"module 'tinylm' has no attribute {name!r}")

@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -109,3 +110,16 @@ class Disk:
         if self.error is not None:
             sys.stderr.flush()
             os._exit(code)
+
+
+class Death(Disk):
+    """A disk on which the process is killed by SIGKILL before its N-th call."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(Path(), Path(), lambda: None, lambda *_: None)
+        self.number = number
+
+    def point(self, name: str) -> None:
+        self.calls.append(name)
+        if len(self.calls) == self.number:
+            os.kill(os.getpid(), signal.SIGKILL)

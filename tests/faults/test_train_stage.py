@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import forks
 from tests.support.stages import before_training, written
 from tinylm.base.machine import instructions
 
@@ -44,9 +43,9 @@ os.replace = replace
 def start(folder: Path, before: str = "", **environment: str) -> subprocess.Popen:
     """Stage train in a process of its own, `before` run first."""
     known = {key: value for key, value in os.environ.items() if not key.startswith("TINYLM_")}
-    known |= {"OMP_NUM_THREADS": "1", "FORKS": forks.server(), **environment}
+    known |= {"OMP_NUM_THREADS": "1", **environment}
     return subprocess.Popen(
-        forks.command("-c", HEAD + before + TAIL), cwd=folder, env=known, text=True, encoding="utf-8",
+        [sys.executable, "-c", HEAD + before + TAIL], cwd=folder, env=known, text=True, encoding="utf-8",
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

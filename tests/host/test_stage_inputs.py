@@ -1,4 +1,4 @@
-"""A stage whose inputs are edited while it runs fails, so that DVC does not record its result for the edited ones."""
+"""A stage whose inputs are edited while it runs fails, so that DVC records no wrong result."""
 
 import sys
 from pathlib import Path
@@ -7,29 +7,24 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from tinylm.base import code
 from tinylm.host import stage_inputs
 from tinylm.host.command import guard
 
-PIPELINE = {
-    "stages": {
-        "vocab": {"params": ["data"], "deps": ["code", "one.py", "${data.path}", "data/stories"]}
-    }
-}
+PIPELINE = {"stages": {"vocab": {"params": ["data"], "deps": ["stages/vocab.py", "data/stories"]}}}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """A folder with a pipeline of one stage, which this process seems to run."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    Path("stages").mkdir()
+    Path("stages/vocab.py").write_text("a")
     Path("dvc.yaml").write_text(yaml.safe_dump(PIPELINE))
     write_params("mine.txt")
-    for name in ("code/a.py", "one.py", "mine.txt", "data/stories/a.json"):
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text("a")
-    monkeypatch.setattr(
-        sys.modules["__main__"], "__spec__", SimpleNamespace(name="stages.vocab"), raising=False
-    )
-    return tmp_path
+    spec = SimpleNamespace(name="stages.vocab")
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec, raising=False)
 
 
 def write_params(path: str, lr: float = 1.0) -> None:
@@ -44,36 +39,21 @@ def run(edit) -> int:
     return guard(main)
 
 
-def grow() -> None:
-    with open("mine.txt", "a") as handle:
-        handle.write("more")
-
-
 @pytest.mark.parametrize(
-    ("edit", "named"),
+    ("edit", "name"),
     [
-        (lambda: write_params("other.txt"), "params.yaml: section data and 1 more changed"),
-        (lambda: Path("params.yaml").write_text("data: ["), "changed while stage vocab ran"),
-        (lambda: Path("code/a.py").write_text("b"), "code/a.py changed"),
-        (lambda: Path("code/b.py").write_text("b"), "code/b.py changed"),
-        (lambda: Path("one.py").unlink(), "one.py changed"),
-        (grow, "mine.txt changed"),
+        (lambda: write_params("other.txt"), "section data"),
+        (lambda: Path("params.yaml").write_text("data: ["), "section data"),
+        (lambda: Path("stages/vocab.py").write_text("b"), "the code"),
     ],
 )
-def test_an_edit_of_an_input_while_the_stage_runs_is_refused(folder, capsys, edit, named):
+def test_an_edit_of_an_input_while_the_stage_runs_is_refused(capsys, edit, name):
     assert run(edit) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ")
-    assert named in line
-    assert line.endswith("run dvc repro again")
+    assert name in line
+    assert "run dvc repro again" in line
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda: None, lambda: write_params("mine.txt", lr=2.0), lambda: Path("code/a.py").write_text("a"),
-        lambda: Path("data/stories/a.json").unlink(), lambda: Path("two.py").write_text("b")
-    ],
-)  # fmt: skip
-def test_what_is_no_input_of_the_stage_may_change(folder, edit):
+@pytest.mark.parametrize("edit", [lambda: None, lambda: write_params("mine.txt", lr=2.0)])
+def test_what_is_no_input_of_the_stage_may_change(edit):
     assert run(edit) == 0

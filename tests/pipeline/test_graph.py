@@ -11,9 +11,9 @@ import pytest
 
 from stages.report import TIMED
 from tests.support.reruns import RERUNS, STAGES
+from tests.support.stage_deps import load_defaults, written
 from tinylm.base import paths
 from tinylm.base.config import load_params
-from tinylm.cli.stage_deps import load_defaults, written
 from tinylm.report.current import MODEL
 from tinylm.report.sources import FILES
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from tests.support import forks, stages
+from tests.support import stages
 
 ROOT = Path(__file__).parents[2]
 # {"section.key": value}: those of tests/support/stages.py, but on stories of the storybook
@@ -32,28 +32,13 @@ SMALL |= {
     "train.sample_every": 1000,
     "accum_sweep.tokens": 2000,
 }
-# What `python` means to the stages here: it notes its command, and can be told to die in the middle of one.
+# What `python` means to the stages here: it notes its command, and KILL_STAGE dies at its KILL_AT-th call.
 PYTHON = """\
 #!/bin/sh
 echo "$@" >> {log}
-if [ "$KILL_STAGE" = "$2" ]; then exec {python} {killer} "$2"; fi
-exec {forked} "$@"
+if [ "$KILL_STAGE" = "$2" ]; then exec {python} -m tests.support.killer "$KILL_AT" "$2"; fi
+exec {python} "$@"
 """
-KILLER = '''\
-"""Run a stage, but die by SIGKILL just before the file KILL_BEFORE appears under its final name."""
-import os, runpy, signal, sys
-
-rename = os.replace
-
-def replace(source, target):
-    if os.path.abspath(target) == os.path.abspath(os.environ["KILL_BEFORE"]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target)
-
-os.replace = replace
-sys.path.insert(0, os.getcwd())
-runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
-'''
 
 
 @dataclass(frozen=True)
@@ -96,7 +81,6 @@ class Clone:
             "DVC_GLOBAL_CONFIG_DIR": str(tools / "config"),
             "DVC_SYSTEM_CONFIG_DIR": str(tools / "config"),
             "DVC_SITE_CACHE_DIR": str(tools / "site"),
-            "FORKS": forks.server(),
             **more,
         }
 
@@ -104,10 +88,8 @@ class Clone:
         """The noting `python` of this copy."""
         tools = self.path.parent / f"{self.path.name}.bin"
         tools.mkdir()
-        killer, python = tools / "kill_at.py", tools / "python"
-        killer.write_text(KILLER, encoding="utf-8")
-        forked = " ".join(forks.command())
-        script = PYTHON.format(log=self.log, python=sys.executable, killer=killer, forked=forked)
+        python = tools / "python"
+        script = PYTHON.format(log=self.log, python=sys.executable)
         python.write_text(script, encoding="utf-8")
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
 
@@ -115,8 +97,6 @@ class Clone:
         self, *words: str, code: int | None = 0, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; `code` is the exit code that it must have, None for any."""
-        if words[:2] == (sys.executable, "-m"):
-            words = (*forks.command(), *words[1:])
         done = subprocess.run(
             words,
             cwd=self.path,

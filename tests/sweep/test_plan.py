@@ -116,7 +116,7 @@ def test_a_sweep_is_found_from_a_slot_and_names_are_checked(sweep, monkeypatch):
 
 def test_a_slow_run_is_named_once_and_a_waiting_one_never(sweep, capsys):
     from tinylm.host.processes import locked
-    from tinylm.host.runtime import Progress
+    from tinylm.host.progress import Progress
     from tinylm.sweep.engines import _Watch
 
     for number in (3, 4):

@@ -13,7 +13,7 @@ from tinylm.download import in_order
 from tinylm.download.in_order import map_in_order
 from tinylm.host import memory
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import own_peak_mib, peak_figures
+from tinylm.host.memory import own_peak_mib, peak_memory
 from tinylm.host.workers import cores
 
 ROOT = Path(__file__).parents[2]
@@ -125,13 +125,13 @@ def test_peak_memory_counts_what_was_given_back():
 
 def test_peak_memory_counts_the_workers(monkeypatch):
     monkeypatch.setattr(memory, "_workers_mib", 0.0)
-    assert set(peak_figures()) == {"peak_mib"}
+    assert set(peak_memory()) == {"peak_mib"}
     list(map_in_order(square, range(4), 2))
-    figures = peak_figures()
+    figures = peak_memory()
     assert figures["workers_peak_mib"] > 10
     assert figures["peak_mib"] == pytest.approx(own_peak_mib() + figures["workers_peak_mib"], abs=1)
     memory.note_workers(1.0)  # a smaller group leaves the larger one's figure
-    assert peak_figures()["workers_peak_mib"] == figures["workers_peak_mib"]
+    assert peak_memory()["workers_peak_mib"] == figures["workers_peak_mib"]
 
 
 def test_without_proc_the_system_is_asked(monkeypatch):

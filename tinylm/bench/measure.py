@@ -17,7 +17,6 @@ from typing import Any
 
 from tinylm.base.config import InputError, setting
 from tinylm.host.command import CommandFailed, is_out_of_memory
-from tinylm.host.processes import name_sockets
 from tinylm.host.workers import begin_worker, ctrl_c_later
 
 
@@ -97,7 +96,6 @@ def start_server(module: str) -> None:
     """Start the server that forks the processes; it imports `module` meanwhile. Starting it once is enough."""
     from multiprocessing import forkserver
 
-    name_sockets()
     multiprocessing.get_context("forkserver").set_forkserver_preload(
         ["torch", module]
     )  # the server skips what it cannot import

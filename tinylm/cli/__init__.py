@@ -1,18 +1,9 @@
 """The command `tinylm`."""
 
-import sys
+from tinylm.host.starting import start_command
 
-from tinylm.host.starting import default_signals, own_repository, wrong_python
+start_command()
 
-default_signals()
-own_repository()
-
-try:
-    from tinylm.cli.arguments import main
-except ModuleNotFoundError:
-    if wrong := wrong_python():
-        print(f"error: {wrong}", file=sys.stderr)
-        sys.exit(2)
-    raise
+from tinylm.cli.arguments import main  # noqa: E402
 
 __all__ = ["main"]

@@ -13,8 +13,7 @@ import tinylm
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.cli import compare, export, handin, plan, publish, sweep
-from tinylm.host.command import Parser, guard, printing_is_all
-from tinylm.host.runtime import bound_kernel_caches, share_cores
+from tinylm.host.command import Parser, guard
 
 Arguments = argparse.Namespace
 
@@ -355,7 +354,6 @@ def _run(words: Sequence[str] | None) -> None:
         make_parser().print_help()
         return
     _check_folder(arguments)
-    printing_is_all(only_prints(arguments))
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
@@ -364,6 +362,4 @@ def _run(words: Sequence[str] | None) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, see `guard`."""
-    share_cores()
-    bound_kernel_caches()
     return guard(lambda: _run(words), prints=True)  # as --help does

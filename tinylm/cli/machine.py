@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from tinylm.cli.duration import training_seconds, training_tokens
 from tinylm.cli.finding import Finding
 from tinylm.embedding.source import check_vectors
 from tinylm.host.params import Sections, linked_outputs
-from tinylm.host.processes import name_sockets
 from tinylm.host.workers import cores
 from tinylm.model.describe import summary
 from tinylm.presets.write import hub_names, preset_values
@@ -159,22 +157,6 @@ def _repository() -> Iterator[Finding]:
     yield Finding("folders", "written to by the stages", problem)
 
 
-def _temporary() -> Iterator[Finding]:
-    """Whether the temporary folder can be written to, and sockets be made."""
-    folder = tempfile.gettempdir()
-    try:
-        sockets = name_sockets()
-    except InputError as error:
-        yield Finding("temporary folder", folder, str(error))
-    else:
-        note = (
-            ""
-            if sockets == folder
-            else f"too long a name for a socket; those of the benches go to {sockets}"
-        )
-        yield Finding("temporary folder", folder, note=note)
-
-
 def _time(
     read: Sections, vocab_size: int | None, tokens_per_epoch: int | None
 ) -> Iterator[Finding]:
@@ -222,5 +204,4 @@ def check_machine(
                 f"not installed; pip install {runtime.logger}, or none",
             )
     yield from _room(read, vocab_size)
-    yield from _temporary()
     yield from _repository()

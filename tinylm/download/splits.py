@@ -28,7 +28,7 @@ from tinylm.download.in_order import map_in_order
 from tinylm.download.rows import CleanBlock, chunks, peek
 from tinylm.download.sources import Rows, Source, open_source
 from tinylm.download.stories import SPLITS, DataSettings
-from tinylm.host.runtime import Progress
+from tinylm.host.progress import Progress
 from tinylm.kernels.text.cleaning import LIBRARY
 
 STORIES = Path(paths.STORIES)

@@ -1,9 +1,8 @@
-"""Checks before a command starts: held locks, unwritable folders, names that are too long for a socket."""
+"""Checks before a command starts: held locks and unwritable folders."""
 
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,10 +22,9 @@ def locked(path: str | Path) -> Iterator[IO[str] | None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            free = False
-        else:
-            free = True
-        yield handle if free else None
+            yield None
+            return
+        yield handle
 
 
 @contextlib.contextmanager
@@ -46,10 +44,10 @@ def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
 
 
 def check_writable(*folders: str | Path) -> None:
-    """OSError naming the first folder in which no file can be created: found before the work, not after it."""
+    """Raises OSError naming the first folder in which no file can be made: before the work starts."""
     for folder in map(Path, folders):
-        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        probe = there / f".probe.{os.getpid()}.tmp"
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        probe = existing / f".probe.{os.getpid()}.tmp"
         try:
             probe.touch()
         except OSError as error:
@@ -57,33 +55,3 @@ def check_writable(*folders: str | Path) -> None:
                 error.errno, f"no file can be made here ({error.strerror})", str(folder)
             ) from None
         probe.unlink()
-
-
-LONGEST_TEMPORARY = 107 - len(
-    "/pymp-12345678/listener-12345678"
-)  # bytes; what a socket's name holds, and its end
-SHORT_FOLDERS = ("/tmp", "/var/tmp")
-
-
-def name_sockets() -> str:
-    """Choose where multiprocessing keeps its sockets: in TMPDIR, or where that is too long a name, in /tmp.
-
-    Raises InputError if there is no such folder to write to.
-    """
-    from multiprocessing import util
-
-    given = tempfile.gettempdir()
-    if len(os.fsencode(given)) <= LONGEST_TEMPORARY:
-        return given
-    short = next((folder for folder in SHORT_FOLDERS if os.access(folder, os.W_OK | os.X_OK)), None)
-    if short is None:
-        raise InputError(
-            f"environment: TMPDIR = {given!r}: {len(os.fsencode(given))} bytes; allowed: at most {LONGEST_TEMPORARY}, "
-            f"since processes talk through sockets there ({' and '.join(SHORT_FOLDERS)} cannot be written to)"
-        )
-    tempfile.tempdir = short
-    try:
-        util.get_temp_dir()  # made once, and kept for this process
-    finally:
-        tempfile.tempdir = given
-    return short

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.closure import code_sha256
+from tinylm.base.code import code_sha256
 from tinylm.base.config import InputError
 from tinylm.base.files import SUMS, check_sums, read_json, sha256, write_json, write_sums
 from tinylm.report.sources import FILES

@@ -17,7 +17,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import CommandFailed, Interrupted
 from tinylm.host.processes import exclusive_lock, locked
-from tinylm.host.runtime import Progress, duration
+from tinylm.host.progress import Progress, duration
 from tinylm.host.workers import cores
 from tinylm.sweep import plan
 from tinylm.sweep.plan import Sweep

@@ -19,7 +19,7 @@ from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import read_json, write_json
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.host.processes import locked
-from tinylm.host.runtime import duration
+from tinylm.host.progress import duration
 from tinylm.presets.write import Values, flatten, merge
 
 FOLDER = Path("runs/sweeps")

@@ -12,7 +12,7 @@ from torch import Tensor
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.host.command import CommandFailed, Interrupted, is_out_of_memory, signals_noted
 from tinylm.host.loggers import Logger
-from tinylm.host.runtime import Progress
+from tinylm.host.progress import Progress
 from tinylm.model.transformer import TinyLM
 from tinylm.train.curves import Curves, TrainResult
 from tinylm.train.distributed import Group, RankLost

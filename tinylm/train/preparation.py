@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tinylm.base import paths
-from tinylm.base.closure import code_sha256
+from tinylm.base.code import code_sha256
 from tinylm.base.files import sha256
 from tinylm.host.runtime import RuntimeSettings, conditions
 from tinylm.kernels.train.ops import why_not_native

@@ -19,9 +19,9 @@ from tinylm.base.config import InputError
 from tinylm.base.files import (
     copy_file,
     read_json,
+    remove_stale_temp_files,
     rename_folder,
     sha256,
-    sweep,
     write_bytes,
     write_json,
     write_sums,
@@ -219,7 +219,7 @@ class Snapshots:
             )
         if self.mode in ("auto", "force") and not any(self.folder.glob("[0-9]*.json")):
             state = self._from_other_run()
-        sweep(self.root, below=True)
+        remove_stale_temp_files(self.root, below=True)
         if self.mode == "never":
             for run in unfinished_runs(self.root):
                 if run.has_the_inputs_of(self.parts):

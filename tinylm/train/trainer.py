@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tinylm.host.command import CommandFailed
-from tinylm.host.runtime import keep_freed_memory
+from tinylm.host.memory import keep_freed_memory
 from tinylm.kernels.train.ops import why_not_native
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group

@@ -21,7 +21,7 @@ from tinylm.download.stories import (
     text_of,
     texts_of,
 )
-from tinylm.host.runtime import Progress
+from tinylm.host.progress import Progress
 from tinylm.kernels.text.counting import LIBRARY
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import (

@@ -5,7 +5,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from tinylm.base.closure import stage_code
+from tests.support.closure import stage_code
 from tinylm.base.config import parse_yaml
 from tinylm.base.files import write_bytes
 from tinylm.host.command import guard

@@ -1,0 +1,62 @@
+"""Which source files decide what a stage computes, from the imports of its script.
+
+They are the stage's script and, of every package of ours that it imports, directly or not, all
+files. `kernels` has a package for each of its users, and each file of `bench` serves a stage of its
+own, so these are listed one by one. Packages that say how a command runs (`HOW_IT_RUNS`) are left
+out: they change no result.
+"""
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HOW_IT_RUNS = ("tinylm/host", "tinylm/presets")
+LISTED_BY_FILE = ("tinylm/bench", "stages")
+LISTED_BY_SUBFOLDER = "tinylm/kernels"
+
+
+def _imported_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
+@functools.cache
+def _imported_files(path: str) -> frozenset[str]:
+    """Our own files that one file imports directly, at its top or inside functions."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    files = {f"{name.replace('.', '/')}.py" for name in _imported_names(tree)}
+    ours = {name for name in files if name.startswith("tinylm/") and (ROOT / name).is_file()}
+    return frozenset(name for name in ours if not name.startswith(HOW_IT_RUNS))
+
+
+def imported(script: str) -> list[str]:
+    """The script and every file of ours that it imports, directly or not."""
+    seen: set[str] = set()
+    waiting = {script}
+    while waiting:
+        path = waiting.pop()
+        seen.add(path)
+        waiting |= _imported_files(path) - seen
+    return sorted(seen)
+
+
+def _entry(path: str) -> str:
+    """The name under which dvc.yaml lists a file: its package, or the file itself."""
+    if path.startswith(LISTED_BY_FILE):
+        return path
+    depth = 3 if path.startswith(LISTED_BY_SUBFOLDER) else 2
+    return "/".join(path.split("/")[:depth])
+
+
+def stage_code(script: str) -> list[str]:
+    """The code that a stage's entry in dvc.yaml lists: its script, then packages and files."""
+    entries = {_entry(path) for path in imported(script)}
+    return [script, *sorted(entries - {script})]

@@ -1,0 +1,34 @@
+"""The code that decides what a stage computes, as dvc.yaml lists it (`make deps` writes the list)."""
+
+import hashlib
+from pathlib import Path
+
+from tinylm.base.config import load_params
+from tinylm.base.files import sha256
+
+ROOT = Path(__file__).parents[2]
+PIPELINE = "dvc.yaml"
+_CODE = ("stages/", "tinylm/")
+
+
+def _files(entry: str) -> list[Path]:
+    path = ROOT / entry
+    if path.is_file():
+        return [path]
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    return [file for file in files if "__pycache__" not in file.parts]
+
+
+def code_sha256(script: str) -> str:
+    """One SHA-256 over names and bytes of the code that the stage of a script depends on.
+
+    script: stages/NAME.py for the stage NAME of dvc.yaml.
+    """
+    entry = load_params(ROOT / PIPELINE)["stages"][Path(script).stem]
+    digest = hashlib.sha256()
+    for dependency in sorted(entry["deps"]):
+        if dependency.startswith(_CODE):
+            for file in _files(dependency):
+                name = file.relative_to(ROOT).as_posix()
+                digest.update(f"{name} {sha256(file)}\n".encode())
+    return digest.hexdigest()
