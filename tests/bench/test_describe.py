@@ -111,59 +111,21 @@ def test_muon_keeps_one_number_for_each_of_the_blocks_weights(new_model):
     assert summary(model)["optimizer_bytes"] - summary(model, "muon")["optimizer_bytes"] == weights
 
 
-def test_the_table_is_aligned_and_joins_equal_blocks(new_settings):
+def test_the_table_shows_equal_blocks_once_and_the_totals(new_settings):
     settings = new_settings(layers=4, heads=8, feed_forward=512, context=192)
     lines = format_description(describe(TinyLM(settings, torch.randn(1000, 300)))).splitlines()
-    assert lines[3] == "block 1-4, each:"
-    assert [line[:14].strip() for line in lines[4:8]] == ["norms", "attention", "", "feed-forward"]
-    assert "300 -> 3 x 300 + bias (8 x 37-38)  " in lines[5]
-    assert lines[6].split() == ["->", "300", "+", "bias"]
+    assert sum(line.split()[:2] == ["feed-forward", "1-4"] for line in lines) == 1
     assert lines[-1].split() == ["all", "2,982,248", "5,976,000", "933,888", "20,729,664"]
-    assert (
-        len({len(line) for line in lines if line[-1].isdecimal() or line[-1] == "-"}) == 1
-    )  # every line ends with a number of the last column
-    ends = [
-        [i for i in range(1, len(line)) if line[i] == " " != line[i - 1]]
-        for line in (lines[1], lines[-1])
-    ]
-    assert lines[0].endswith("training")
-    assert ends
 
 
-def test_blocks_that_differ_stand_apart(new_model):
+def test_blocks_that_differ_are_shown_apart(new_model):
     text = format_description(describe(new_model(norm="post", embedding="frozen", layers=3)))
-    lines = [line.split("   ")[0].strip() for line in text.splitlines()]
-    assert [line for line in lines if line.startswith(("block", "attention", "feed"))] == [
-        "block 1-3, each:", "block 1:", "attention", "block 1-3, each:", "feed-forward", "block 2-3, each:",
-        "attention"
-    ]  # fmt: skip
-    assert "embedding, frozen  " in text
+    blocks = [line.split()[1] for line in text.splitlines() if line.startswith(" attention")]
+    assert blocks == ["1", "2-3"]
+    assert "embedding, frozen" in text
 
 
-def test_no_line_is_wider_than_a_page(new_settings):
-    """With numbers of nine digits a long shape goes on in the next line."""
+def test_no_line_is_wider_than_a_terminal(new_settings):
     settings = new_settings(layers=12, heads=16, feed_forward=16000, context=2048)
-    lines = format_description(
-        describe(TinyLM(settings, torch.empty(90000, 2000, device="meta")))
-    ).splitlines()
-    assert max(map(len, lines)) <= WIDTH
-    assert "".join(" ".join(lines).split()).count("2000->3x2000+bias") == 1
-
-
-def test_the_table_names_what_a_variant_is_made_of(new_model):
-    settings = {
-        "norm": "post",
-        "norm_kind": "rms",
-        "positions": "learned",
-        "qkv_bias": False,
-        "output_bias": True,
-    }
-    lines = format_description(describe(new_model(layers=1, **settings))).splitlines()
-    places = {line[:15].strip(): " ".join(line[15:].split()) for line in lines}
-    assert places["positions"].startswith("17 x 19, learned 323 -")
-    assert places["norms"].startswith("2 x 19, rms, post 38 -")
-    assert places["attention"].startswith("19 -> 3 x 19 (3 x 6-7) -> 19 + bias 1,463 3,192")
-    assert places["feed-forward"].startswith("19 -> 23 + bias gelu -> 19 + bias 916 1,748")
-    assert places["final norm"].startswith("19, rms 19 -")
-    assert places["output (tied)"].startswith("31 x 19 + bias 31 1,178")
-    assert "positions" in format_description(describe(new_model(positions="none", layers=1)))
+    model = TinyLM(settings, torch.empty(90000, 2000, device="meta"))
+    assert max(map(len, format_description(describe(model)).splitlines())) <= WIDTH

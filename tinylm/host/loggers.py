@@ -1,4 +1,4 @@
-"""Curves sent to wandb or dvclive during a run, offline; what the run computes and writes stays the same."""
+"""Curves sent to wandb or dvclive during a run, offline; the run computes and writes the same."""
 
 import contextlib
 import importlib
@@ -14,15 +14,17 @@ _also: list[Send] = []
 
 
 def also_to(send: Send) -> None:
-    """Let all that loggers of this process send go here too; what it raises ends the run."""
+    """Let everything that loggers of this process send go here too; what it raises ends the run."""
     _also.append(send)
 
 
 class Logger:
-    """Sends figures of an update to a tracker at most every `every_s` seconds, held-out losses whenever measured."""
+    """Sends metrics of an update at most every `every_s` seconds, and each validation loss."""
 
     def __init__(self, send: Send, every_s: float) -> None:
-        self._send, self._every_s, self._last = send, every_s, float("-inf")
+        self._send = send
+        self._every_s = every_s
+        self._last = float("-inf")
 
     def due(self) -> bool:
         """Whether `every_s` seconds have passed since this last returned true."""
@@ -32,29 +34,27 @@ class Logger:
         self._last = now
         return True
 
-    def send(self, update: int, figures: Mapping[str, float]) -> None:
-        """Send named figures as they are after this many updates."""
+    def send(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Send named metrics as they are after this many updates."""
         for send in (self._send, *_also):
-            send(update, figures)
+            send(update, metrics)
 
 
 def _wandb(package: Any, folder: str, settings: dict[str, Any]) -> tuple[Send, Callable[[], None]]:
     run = package.init(project="tinylm", dir=folder, mode="offline", config=settings)
-    return lambda update, figures: run.log(dict(figures), step=update), run.finish
+    return lambda update, metrics: run.log(dict(metrics), step=update), run.finish
 
 
 def _dvclive(
     package: Any, folder: str, settings: dict[str, Any]
 ) -> tuple[Send, Callable[[], None]]:
-    os.environ["DVC_STUDIO_OFFLINE"] = (
-        "true"  # otherwise a DVC_STUDIO_TOKEN is enough for it to send everything
-    )
+    os.environ["DVC_STUDIO_OFFLINE"] = "true"  # a DVC_STUDIO_TOKEN alone would make it send
     live = package.Live(f"{folder}/dvclive", report=None, save_dvc_exp=False, dvcyaml=None)
     live.log_params(settings)
 
-    def send(update: int, figures: Mapping[str, float]) -> None:
+    def send(update: int, metrics: Mapping[str, float]) -> None:
         live.step = update
-        for name, value in figures.items():
+        for name, value in metrics.items():
             live.log_metric(name, value)
         live.make_summary()
 
@@ -65,9 +65,10 @@ def _dvclive(
 def open_logger(
     name: str, folder: str, every_s: float, settings: dict[str, Any]
 ) -> Iterator[Logger | None]:
-    """The tracker `name` (none | wandb | dvclive) with the run's settings by key path, closed at the end.
+    """The tracker `name` (none | wandb | dvclive) with the run's settings, closed at the end.
 
-    It writes below `folder`; a resumed run starts again there. Raises InputError if the package is missing.
+    It writes below `folder`; a resumed run starts again there. Raises InputError if the package is
+    missing.
     """
     if name == "none":
         yield Logger(lambda *_: None, every_s) if _also else None
@@ -76,9 +77,10 @@ def open_logger(
         package = importlib.import_module(name)
     except ModuleNotFoundError:
         raise InputError(
-            f"{PARAMS_FILE}: runtime.logger = {name!r}: the package is not installed; pip install {name}, or none"
+            f"{PARAMS_FILE}: runtime.logger = {name!r}: pip install {name}; allowed here: none"
         ) from None
-    send, close = {"wandb": _wandb, "dvclive": _dvclive}[name](package, folder, settings)
+    open_tracker = _wandb if name == "wandb" else _dvclive
+    send, close = open_tracker(package, folder, settings)
     try:
         yield Logger(send, every_s)
     finally:
