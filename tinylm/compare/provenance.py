@@ -6,10 +6,12 @@ import json
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.report.sources import FILES, Run
+
+if TYPE_CHECKING:
+    from tinylm.report.sources import Run
 
 LOCK = "dvc.lock"
 Stage = dict[str, Any]
@@ -189,8 +191,10 @@ def stale(folder: str | Path, params: dict[str, Any]) -> tuple[dict[str, str], d
     return found, files
 
 
-def without_stale(run: Run, folder: str | Path) -> tuple[Run, list[str]]:
+def without_stale(run: "Run", folder: str | Path) -> tuple["Run", list[str]]:
     """The run with only what was made with these parameters, and a line for each stage or file left out."""
+    from tinylm.report.sources import FILES  # here, since it loads numpy
+
     stages, files = stale(folder, run.params)
     reasons = {
         name: f"{stage}: {stages[stage]}; dvc repro {stage}"
