@@ -127,3 +127,16 @@ def test_a_missing_package_is_one_line(monkeypatch, name):
     with pytest.raises(InputError, match=rf"runtime\.logger = '{name}'") as caught:
         open_logger(name, "runs", 5.0, {}).__enter__()
     assert "\n" not in str(caught.value)
+
+
+def test_none_imports_nothing(calls):
+    with open_logger("none", "runs", 5.0, {}) as logger:
+        assert logger is None
+    assert calls == []
+
+
+def test_metrics_of_updates_are_sent_at_an_interval():
+    slow = Logger(print, 1e9)
+    fast = Logger(print, 0.0)
+    assert [slow.due() for _ in range(3)] == [True, False, False]
+    assert [fast.due() for _ in range(3)] == [True, True, True]
