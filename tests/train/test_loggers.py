@@ -6,7 +6,7 @@ import torch
 from dvc_studio_client.config import get_studio_config
 
 from tinylm.base.config import InputError
-from tinylm.host.loggers import open_logger
+from tinylm.host.loggers import Logger, open_logger
 from tinylm.train.loop import train
 
 
