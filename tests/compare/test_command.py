@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from tinylm.cli.arguments import main
+from tinylm.cli.command import main
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.compare.test_command import folder  # noqa: F401
-from tinylm.cli.arguments import main
+from tinylm.cli.command import main
 from tinylm.compare.planning import (
     Recorded,
     Variance,

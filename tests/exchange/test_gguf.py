@@ -173,7 +173,7 @@ def test_weights_beyond_sixteen_bits_are_refused(tmp_path, random_model, words):
     assert not (tmp_path / "model.gguf").exists()
 
 
-def test_the_command_says_what_llama_cpp_gets_and_import_gives_the_model_back(
+def test_the_command_says_what_llama_cpp_gets_and_an_export_is_exported_again(
     tmp_path, export_of, random_model, words, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
@@ -188,13 +188,6 @@ def test_the_command_says_what_llama_cpp_gets_and_import_gives_the_model_back(
     assert "out/model.gguf: gpt2 of llama.cpp" in said
     assert "ids go in and come out" in said
     assert 'Llama("out/model.gguf", n_ctx=' in said
-    monkeypatch.setattr(
-        sys, "argv", ["tinylm", "import", "out", "--models", "m", "--vocab", "v/tokenizer.json"]
-    )
-    assert main() == 0
-    assert (tmp_path / "m/model.safetensors").read_bytes() == (
-        tmp_path / "models/model.safetensors"
-    ).read_bytes()
     monkeypatch.setattr(sys, "argv", ["tinylm", "export", "again", "--models", "out"])
     assert main() == 0
     assert (tmp_path / "again/tinylm/config.json").read_bytes() == (

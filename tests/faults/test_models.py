@@ -21,7 +21,7 @@ from tinylm.base.files import read_json, sha256, write_json
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import DataSettings
 from tinylm.embedding.source import check_vectors, read_vectors
-from tinylm.exchange.originals import restore
+from tinylm.exchange.originals import verified
 from tinylm.model.checkpoint import load_model
 from tinylm.train.snapshot import Snapshots
 from tinylm.vocab.gpt2_files import read_local
@@ -234,7 +234,7 @@ def test_fault_39_archives_are_not_read_at_all(tmp_path, suffix):
         write_stories(settings, tmp_path / "stories")
     assert "not a supported format of vectors" in refusal(path)
     with pytest.raises(InputError, match="not an export"):
-        restore(path, tmp_path / "models", tmp_path / "tokenizer.json", replace=False)
+        verified(path)
     assert sorted(tmp_path.iterdir()) in ([path], [path, tmp_path / "stories"])
     assert not (tmp_path.parent / "outside.txt").exists()
 

@@ -18,7 +18,7 @@ from tinylm.decoding.texts import generate_text
 from tinylm.download.splits import write_stories
 from tinylm.download.stories import SPLITS, DataSettings, read_stories
 from tinylm.embedding.source import check_vectors, read_vectors
-from tinylm.exchange.originals import restore
+from tinylm.exchange.originals import verified
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.model.checkpoint import load_model
 from tinylm.train.snapshot import Snapshots
@@ -133,8 +133,8 @@ def model(folder: Path) -> None:
 
 
 def export(folder: Path) -> None:
-    restore(folder, folder / "models", folder / "vocab/tokenizer.json", replace=False)
-    _continue(load_model(folder / "models")[0], open_tokenizer(folder / "vocab/tokenizer.json"))
+    source = verified(folder)
+    _continue(load_model(source)[0], open_tokenizer(source / "tokenizer.json"))
 
 
 def matrix(folder: Path) -> None:

@@ -11,7 +11,8 @@ from dvc.cli import DvcParserError, parse_args
 
 from tests.support import reruns
 from tinylm.base.config import InputError, load_params, parse_yaml
-from tinylm.cli.arguments import PURPOSES, make_parser
+from tinylm.cli.command import NAMES as COMMANDS
+from tinylm.cli.command import find
 from tinylm.presets.write import names
 
 ROOT = Path(__file__).parents[2]
@@ -88,13 +89,13 @@ def problem(words: list[str], stages: list[str]) -> str | None:
         ]
         return f"unknown: {', '.join(unknown)}" if unknown else None
     if tool == "tinylm":
-        if len(rest) == 1 and rest[0] in PURPOSES:  # named, not typed
+        if len(rest) == 1 and rest[0] in COMMANDS:  # named, not typed
             return None
         try:
-            arguments = make_parser().parse_args(rest)
+            arguments = find(rest[0]).parser().parse_args(rest[1:])
         except SystemExit:  # it prints something, such as its help, and ends
             return None
-        except InputError as error:
+        except (InputError, ModuleNotFoundError) as error:
             return f"tinylm does not understand it: {error}"
         known = {"preset": names()}.get(rest[0], [])
         name = getattr(arguments, "name", None)

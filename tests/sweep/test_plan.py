@@ -164,7 +164,7 @@ def test_options_of_slurm():
 def test_a_sweep_that_cannot_run_is_refused_in_one_line_and_writes_nothing(
     words, said, tmp_path, monkeypatch, capsys
 ):
-    from tinylm.cli.arguments import main
+    from tinylm.cli.command import main
 
     for name in ("params.yaml", "dvc.yaml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())

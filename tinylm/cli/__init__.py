@@ -4,6 +4,6 @@ from tinylm.host.starting import start_command
 
 start_command()
 
-from tinylm.cli.arguments import main  # noqa: E402
+from tinylm.cli.command import main  # noqa: E402
 
 __all__ = ["main"]

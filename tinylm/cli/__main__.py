@@ -2,6 +2,6 @@
 
 import sys
 
-from tinylm.cli.arguments import main
+from tinylm.cli.command import main
 
 sys.exit(main())

@@ -9,6 +9,7 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import read_json, write_json
+from tinylm.cli.command import CLONE, Command
 from tinylm.cli.finding import Finding
 from tinylm.host.params import Sections, read_sections
 
@@ -109,3 +110,24 @@ def run(arguments: argparse.Namespace) -> None:
     problems = sum(bool(finding.problem) for finding in findings)
     if problems:
         raise InputError(f"{problems} {'problem' if problems == 1 else 'problems'}, marked above")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The option."""
+    parser.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
+
+
+COMMAND = Command(
+    name="check",
+    purpose="check params.yaml, data and machine before any work",
+    needs=CLONE,
+    add_arguments=add_arguments,
+    run=run,
+    notes="""\
+Stories are read, split and encoded as the stages will do it, and compared with what each later
+stage needs. Of a large corpus only the beginning is read. `make repro` does this first; where
+nothing was wrong and nothing changed since, --quiet does it only once.""",
+    examples="""\
+  tinylm check && dvc repro
+""",
+)

@@ -5,6 +5,7 @@ import argparse
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write, write_json
 from tinylm.base.paths import output_file
+from tinylm.cli.command import PARAMS, Command
 
 HEAD = "HEAD"
 FILES = ("json", "html")
@@ -85,3 +86,14 @@ def run(arguments: argparse.Namespace) -> None:
 
         with atomic_write(written["html"]) as page:
             page.write(to_html(comparison, scaling))
+
+
+COMMAND = Command(
+    name="compare",
+    purpose="what two or more runs differ in, and how sure the difference is",
+    needs=PARAMS,
+    add_arguments=add_options,
+    run=run,
+    notes=NOTES,
+    examples=EXAMPLES,
+)

@@ -2,28 +2,42 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, load_params, read_section
-from tinylm.base.machine import pick_device
-from tinylm.bench.traffic import format_traffic, update_traffic
-from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.host.runtime import RuntimeSettings
-from tinylm.host.tables import format_description
-from tinylm.model.checkpoint import new_model
-from tinylm.model.describe import describe, summary
-from tinylm.model.settings import ModelSettings
-from tinylm.model.transformer import TinyLM
-from tinylm.train.precision import resolved
-from tinylm.train.settings import TrainSettings
-from tinylm.vocab.tokenizer import open_tokenizer
+from tinylm.cli.command import PARAMS, Command
+
+if TYPE_CHECKING:
+    from tinylm.model.settings import ModelSettings
+    from tinylm.model.transformer import TinyLM
+
+MIB = 2**20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument(
+        "--vocab", default=paths.TOKENIZER, metavar="FILE", help="tokenizer (default %(default)s)"
+    )
+    parser.add_argument(
+        "--vocab-size", type=int, metavar="V", help="number of ids, instead of the tokenizer's"
+    )
+    parser.add_argument(
+        "--width", type=int, metavar="D", help="width, instead of embedding.width of params.yaml"
+    )
 
 
 def blank_model(
-    settings: ModelSettings, vocab_size: int, width: int, recompute: str = "none"
-) -> TinyLM:
-    """A model that has shapes but whose tensors take no memory. Raises InputError if settings and width do not fit."""
+    settings: "ModelSettings", vocab_size: int, width: int, recompute: str = "none"
+) -> "TinyLM":
+    """A model that has shapes but whose tensors take no memory.
+
+    Raises InputError if settings and width do not fit.
+    """
     import torch
 
+    from tinylm.model.checkpoint import new_model
     from tinylm.model.recompute import RunRecomputing
 
     with torch.device("meta"):
@@ -33,7 +47,9 @@ def blank_model(
 
 
 def _vocab_size(arguments: argparse.Namespace) -> int:
-    size = arguments.vocab_size
+    from tinylm.vocab.tokenizer import open_tokenizer
+
+    size: int | None = arguments.vocab_size
     if size is None:
         if not Path(arguments.vocab).exists():
             raise InputError(
@@ -45,54 +61,60 @@ def _vocab_size(arguments: argparse.Namespace) -> int:
     return size
 
 
-def _width(arguments: argparse.Namespace, params: dict) -> int:
-    if arguments.width is None:
+def _width(arguments: argparse.Namespace, params: dict[str, Any]) -> int:
+    from tinylm.embedding.settings import EmbeddingSettings
+
+    width: int | None = arguments.width
+    if width is None:
         return read_section(params, "embedding", EmbeddingSettings).width
-    if not 1 <= arguments.width <= 65536:
-        raise InputError(f"--width {arguments.width}; allowed: 1 to 65536")
-    return arguments.width
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:,.1f} MiB"
+    if not 1 <= width <= 65536:
+        raise InputError(f"--width {width}; allowed: 1 to 65536")
+    return width
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the table of parts, then totals; with --times each part measured."""
+    """Print the table of parts, then totals."""
+    from tinylm.base.machine import pick_device
+    from tinylm.host.runtime import RuntimeSettings
+    from tinylm.host.tables import format_description
+    from tinylm.model.describe import describe, summary
+    from tinylm.model.settings import ModelSettings
+    from tinylm.train.precision import resolved
+    from tinylm.train.settings import TrainSettings
+
     params = load_params()
     settings = read_section(params, "model", ModelSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
-    device = pick_device(runtime.device)
-    train = resolved(read_section(params, "train", TrainSettings), device)  # what `auto` means here
-    size, width = _vocab_size(arguments), _width(arguments, params)
-    model = blank_model(settings, size, width, train.recompute)
+    train = resolved(read_section(params, "train", TrainSettings), pick_device(runtime.device))
+    vocab_size = _vocab_size(arguments)
+    width = _width(arguments, params)
+    model = blank_model(settings, vocab_size, width, train.recompute)
     print(format_description(describe(model)))
     totals = summary(model, train.optimizer)
-    training = totals["weight_bytes"] + totals["gradient_bytes"] + totals["optimizer_bytes"]
-    cache = totals["kv_cache_bytes_per_row"]
-    print(
-        f"\n{totals['parameters_trainable']:,} parameters are trained; weights start as in init: {settings.init}"
-    )
-    print(
-        f"{_mib(totals['weight_bytes'])} of weights, {_mib(training)} with gradients and {train.optimizer}"
-    )
-    print(f"{_mib(cache)} of KV cache a row of {settings.context} tokens")
+    weights = totals["weight_bytes"] / MIB
+    training = weights + (totals["gradient_bytes"] + totals["optimizer_bytes"]) / MIB
+    cache = totals["kv_cache_bytes_per_row"] / MIB
     tokens = train.batch_size * settings.context
+    flop = tokens * totals["training_flop_per_token"]
     print(
-        f"\nan update (one mini-batch) of {tokens:,} tokens in {train.precision} computes and moves"
+        f"\n{totals['parameters_trainable']:,} parameters are trained; "
+        f"weights start as in init: {settings.init}"
     )
-    print(format_traffic(update_traffic(model, tokens, train.optimizer, train.precision)))
-    if arguments.times:
-        from tinylm.base.seeding import seed_everything
-        from tinylm.bench.part_times import TRIALS, format_times, part_times
+    print(
+        f"{weights:,.1f} MiB of weights, {training:,.1f} MiB with gradients and {train.optimizer}"
+    )
+    print(f"{cache:,.1f} MiB of KV cache a row of {settings.context} tokens")
+    print(f"{flop:.3g} operations in a mini-batch of {tokens:,} tokens, in {train.precision}")
 
-        seed_everything(train.seed, runtime.threads)
-        print(
-            f"\nmeasured on {device.type} with {runtime.threads} threads: a mini-batch of {tokens:,} tokens in "
-            f"{train.precision}, forward and backward, all blocks; median and spread of {TRIALS} interleaved trials"
-        )
-        print(
-            format_times(
-                part_times(settings, size, width, train.batch_size, train.precision, device)
-            )
-        )
+
+COMMAND = Command(
+    name="describe",
+    purpose="print the model that params.yaml gives: parts, shapes, parameters, operations",
+    needs=PARAMS,
+    add_arguments=add_arguments,
+    run=run,
+    examples="""\
+  tinylm describe                                   after `dvc repro vocab`
+  tinylm describe --vocab-size 15000 --width 300
+""",
+)

@@ -1,52 +1,97 @@
 """tinylm generate: prompts in, texts out."""
 
 import argparse
-import dataclasses
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tinylm.api.language_model import MAX_TOKENS, LanguageModel, load
-from tinylm.api.results import Text
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.bench.precision_changes import changes as changes_of
-from tinylm.decoding.settings import DecodeSettings
-from tinylm.exchange.loading import use_threads
-from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.cli.command import NOTHING, Command, add_model_options
+
+if TYPE_CHECKING:
+    from tinylm.api.language_model import LanguageModel
+    from tinylm.api.results import Text
+    from tinylm.decoding.settings import DecodeSettings
+    from tinylm.vocab.tokenizer import Tokenizer
 
 MAX_PIPED = 1 << 24  # characters
+# Options that replace a setting of section decode: its name, type, metavar and help.
 SAMPLING = (
-    "temperature",
-    "temperature_end",
-    "top_k",
-    "top_p",
-    "fallback_mass",
-    "fallback_top_p",
-    "repetition_penalty",
-    "repetition_window",
-    "seed",
+    ("temperature", float, "T", "0 is greedy, above 1 is bolder"),
+    ("temperature_end", float, "T", "the temperature moves to this as it goes on"),
+    ("top_k", int, "K", "draw from the K likeliest words, 0: from all"),
+    ("top_p", float, "P", "draw from the likeliest words that make up P, 1: all"),
+    ("fallback_mass", float, "P", "where the K hold less than P, draw from a nucleus; 0 is off"),
+    ("fallback_top_p", float, "P", "the nucleus of --fallback-mass"),
+    ("repetition_penalty", float, "X", "1 is off"),
+    ("repetition_window", int, "N", "penalise the last N tokens only"),
+    ("seed", int, "N", "seed of the random numbers"),
 )
-OF_BEAMS = ("length_penalty", "n_best")
+OF_BEAMS = (("length_penalty", float, "A", "with --beams: log-probability / length ** A"),)
+CHOICES = (
+    ("slide", ("half", "one"), "how the window moves past the context"),
+    (
+        "step",
+        ("plain", "compiled", "auto"),
+        "default: compiled if built and token ids are unchanged",
+    ),
+    ("precision", ("fp32", "bf16", "int8", "auto"), "of weights and products"),
+)
 
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """PROMPT and the options."""
+    parser.add_argument(
+        "prompts", nargs="*", metavar="PROMPT", help="the text to continue; '' starts a story"
+    )
+    add_model_options(parser)
+    parser.add_argument(
+        "--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)"
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--greedy", action="store_true", help="always the likeliest word")
+    how.add_argument(
+        "--beams", type=int, metavar="K", help="beam search of width K instead of sampling"
+    )
+    for name, kind, metavar, text in SAMPLING:
+        group = how if name == "temperature" else parser
+        group.add_argument(_option(name), type=kind, metavar=metavar, help=text)
+    for name, kind, metavar, text in OF_BEAMS:
+        parser.add_argument(_option(name), type=kind, metavar=metavar, help=text)
+    parser.add_argument(
+        "--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)"
+    )
+    for name, choices, text in CHOICES:
+        parser.add_argument(_option(name), choices=choices, help=text)
+    parser.add_argument(
+        "--no-cache", action="store_true", help="without the KV cache: same text, slower"
+    )
+    parser.add_argument(
+        "--log-probs", action="store_true", help="then each token's log-probability, in nats"
+    )
+
+
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together or are out of range, before anything is loaded."""
-    beams, n_best = arguments.beams, arguments.n_best
+    """Raise InputError for options that do not go together or are out of range."""
+    from tinylm.api.language_model import MAX_TOKENS
+
+    beams = arguments.beams
+    n_best = arguments.n_best
     if arguments.greedy and arguments.temperature_end is not None:
-        raise InputError(
-            "--temperature-end does not go with --greedy, which is temperature 0 throughout"
-        )
-    for name in SAMPLING if beams is not None else OF_BEAMS:
+        raise InputError("--temperature-end does not go with --greedy, which is temperature 0")
+    if beams is None:
+        wrong, problem = [*(name for name, *_ in OF_BEAMS), "n_best"], "goes only with"
+    else:
+        wrong, problem = [name for name, *_ in SAMPLING], "does not go with"
+    for name in wrong:
         if getattr(arguments, name) is not None:
-            raise InputError(
-                f"{_option(name)} {'does not go with' if beams is not None else 'goes only with'} --beams"
-            )
+            raise InputError(f"{_option(name)} {problem} --beams")
     if not 0 <= arguments.max_tokens <= MAX_TOKENS:
         raise InputError(f"--max-tokens {arguments.max_tokens}; allowed: 0 to {MAX_TOKENS}")
     if beams is not None and beams < 1:
@@ -56,7 +101,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def read_prompts(words: Sequence[str]) -> list[str]:
-    """The prompts given; '-', or none at all, is standard input as one prompt. Raises InputError at a terminal."""
+    """The prompts given; '-', or none at all, is standard input as one prompt.
+
+    Raises InputError if standard input is a terminal, or too long.
+    """
     if words and "-" not in words:
         return list(words)
     if not words and sys.stdin.isatty():
@@ -69,23 +117,21 @@ def read_prompts(words: Sequence[str]) -> list[str]:
     return [piped if word == "-" else word for word in words or ["-"]]
 
 
-def _print_log_probs(tokenizer: Tokenizer, text: Text) -> None:
+def _print_log_probs(tokenizer: "Tokenizer", text: "Text") -> None:
     for token, log_prob in zip(text.new_ids, text.log_probs or [], strict=True):
         print(f"{log_prob:10.4f}  {visible(tokenizer.tokens[token])}")
     print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 
-def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> list[Text]:
-    """Print each prompt with its continuation; a single one word by word as it is generated. Returns the texts."""
+def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) -> "list[Text]":
+    """Print each prompt with its continuation; a single one word by word as it is generated."""
+
+    def show(piece: str) -> None:
+        print(visible(piece), end="", flush=True)
+
     if len(prompts) == 1:
         try:
-            texts = [
-                lm.generate(
-                    prompts[0],
-                    on_text=lambda piece: print(visible(piece), end="", flush=True),
-                    **options,
-                )
-            ]
+            texts = [lm.generate(prompts[0], on_text=show, **options)]
         finally:
             print()  # so that an error has a line of its own
     else:
@@ -99,50 +145,66 @@ def _sample(lm: LanguageModel, prompts: list[str], options: dict[str, Any]) -> l
 
 
 def _search(
-    lm: LanguageModel, prompts: list[str], options: dict[str, Any], width: int, ranked: bool
-) -> list[Text]:
-    """Print the best continuations of each prompt, with their scores if `ranked`. Returns the best texts."""
-    found = lm.beams(prompts, width, **options)
-    for number, best in enumerate(found):
+    lm: "LanguageModel", prompts: list[str], options: dict[str, Any], width: int, ranked: bool
+) -> "list[Text]":
+    """Print the best continuations of each prompt, with scores if `ranked`; returns the best."""
+    results = lm.beams(prompts, width, **options)
+    for number, best in enumerate(results):
         print("\n" if number else "", end="")
         for rank, text in enumerate(best, start=1):
-            print((f"{rank}. score {text.score:.4f}: " if ranked else "") + visible(text))
+            score = f"{rank}. score {text.score:.4f}: " if ranked else ""
+            print(score + visible(text))
             if options["log_probs"]:
                 _print_log_probs(lm.tokenizer, text)
-    return [best[0] for best in found]
+    return [best[0] for best in results]
 
 
-def _same_ids(lm: LanguageModel, settings: DecodeSettings) -> bool:
-    """Whether the compiled step, where it is ready, gives the ids of the plain one: in fp32 on the CPU."""
-    return (
-        settings.step == "plain" and settings.precision == "fp32" and not lm.model.embedding.is_cuda
-    )
+def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings of section decode that the options replace."""
+    names = [name for name, *_ in (*SAMPLING, *OF_BEAMS, *CHOICES)]
+    changes = {name: getattr(arguments, name) for name in names}
+    if arguments.greedy:
+        changes["temperature"] = 0.0
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+def _settings(lm: "LanguageModel", changes: dict[str, Any]) -> "DecodeSettings":
+    """Section decode with the changes; an error names the option."""
+    try:
+        return lm.with_changes(**changes)
+    except InputError as error:
+        message = re.sub(
+            r"options: decode\.(\w+) = ", lambda match: f"{_option(match[1])} ", str(error)
+        )
+        raise InputError(message) from None
+
+
+def _is_exact_when_compiled(lm: "LanguageModel", settings: "DecodeSettings") -> bool:
+    """Whether the compiled step gives the ids of the plain one: in fp32 on the CPU."""
+    is_plain = settings.step == "plain" and settings.precision == "fp32"
+    return is_plain and not lm.model.embedding.is_cuda
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
+    from tinylm.api.language_model import load
+    from tinylm.bench.precision_changes import changes as precision_changes
+    from tinylm.exchange.loading import use_threads
+
     _check(arguments)
-    prompts, width = read_prompts(arguments.prompts), arguments.beams
+    prompts = read_prompts(arguments.prompts)
+    width = arguments.beams
     if len(prompts) > 2 and all(len(prompt.split()) == 1 for prompt in prompts):
         print(
-            f"note: {len(prompts)} prompts of one word each; a prompt of several words needs quotes",
+            f"note: {len(prompts)} prompts of one word each; "
+            "a prompt of several words needs quotes",
             file=sys.stderr,
         )
     lm = load(arguments.models, arguments.vocab)
     use_threads()
-    names = [field.name for field in dataclasses.fields(DecodeSettings)]
-    changes = {
-        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
-    }
-    if arguments.greedy:
-        changes["temperature"] = 0.0
-    try:
-        settings = lm.with_changes(**changes)
-    except InputError as error:
-        raise InputError(
-            re.sub(r"options: decode\.(\w+) = ", lambda named: f"{_option(named[1])} ", str(error))
-        ) from None
-    if arguments.step is None and _same_ids(lm, settings):
+    changes = _changes(arguments)
+    settings = _settings(lm, changes)
+    if arguments.step is None and _is_exact_when_compiled(lm, settings):
         changes["step"] = "auto"
     options = changes | {
         "max_tokens": arguments.max_tokens,
@@ -156,12 +218,31 @@ def run(arguments: argparse.Namespace) -> None:
             raise InputError(
                 f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}"
             )
-        ranked = arguments.n_best is not None
-        texts = _search(lm, prompts, options | {"n_best": arguments.n_best or 1}, width, ranked)
+        options["n_best"] = arguments.n_best or 1
+        texts = _search(lm, prompts, options, width, ranked=arguments.n_best is not None)
     if settings.step != "plain" or settings.precision != "fp32":
         decoder = lm.decoder(settings)
         sys.stdout.flush()
         print(f"decoded in {decoder.said}", file=sys.stderr)
         if decoder.precision != "fp32":
             ids = ([*text.prompt_ids, *text.new_ids] for text in texts)
-            print(changes_of(lm.model, decoder, ids).in_words(), file=sys.stderr)
+            print(precision_changes(lm.model, decoder, ids).in_words(), file=sys.stderr)
+
+
+COMMAND = Command(
+    name="generate",
+    purpose="continue a text, printed word by word as it is generated",
+    needs=NOTHING,
+    add_arguments=add_arguments,
+    run=run,
+    notes="""\
+Several prompts are continued side by side and printed when all are done. A prompt '-', or none
+where standard input is no terminal, is read from there. Options left out come from section decode
+of params.yaml.""",
+    examples="""\
+  tinylm generate "once upon a time"
+  tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
+  tinylm generate "the dog" --beams 5 --n-best 3
+  echo "once upon a time" | tinylm generate --greedy --log-probs
+""",
+)

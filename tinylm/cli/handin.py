@@ -6,8 +6,8 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params, read_section
+from tinylm.cli.command import PARAMS, Command
 from tinylm.cli.publish import origin
-from tinylm.compare.provenance import changed_code, tracked, untracked
 
 NOTES = """\
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the model card; the
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
     """(the run, everything that is missing of it or not of these parameters and this code)."""
-    from tinylm.compare.provenance import without_stale
+    from tinylm.compare.provenance import changed_code, without_stale
     from tinylm.report.current import is_current
     from tinylm.report.sources import FILES, read_run
 
@@ -59,6 +59,8 @@ def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
 
 def _code() -> list[str]:
     """The files that git tracks. Raises InputError outside git, and where the code would not be whole."""
+    from tinylm.compare.provenance import tracked, untracked
+
     files = tracked(".")
     if files is None:
         raise InputError(
@@ -142,3 +144,14 @@ def run(arguments: argparse.Namespace) -> None:
         f"{len(code)} of them are the code"
         + ("" if arguments.weights else "; no weights, --weights adds them")
     )
+
+
+COMMAND = Command(
+    name="handin",
+    purpose="pack what a course asks for: code, report, plots, samples, settings, model card",
+    needs=PARAMS,
+    add_arguments=add_options,
+    run=run,
+    notes=NOTES,
+    examples=EXAMPLES,
+)

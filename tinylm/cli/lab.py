@@ -6,19 +6,48 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE
 from tinylm.base.files import write_bytes
-from tinylm.exchange.loading import find, read_params
-from tinylm.lab.making import make_page
-from tinylm.report.sources import read_run
+from tinylm.cli.command import NOTHING, Command, add_model_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument(
+        "-o", "--output", default="lab.html", metavar="FILE", help="the page (default %(default)s)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("int8", "float32"),
+        default="int8",
+        help="how the page stores them (default %(default)s)",
+    )
+    add_model_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page; what a run measured of its model is in it if the model is that of the run in this folder."""
+    """Write the page, with the metrics of the run in this folder if the model is that run's."""
     path = paths.output_file("output", arguments.output)
+
+    from tinylm.exchange.loading import find, read_params
+    from tinylm.lab.making import make_page
+    from tinylm.report.sources import read_run
+
     params = read_params()
     models, vocab = find(arguments.models, arguments.vocab)
-    own = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
-    page = make_page(
-        models, vocab, params, read_run(".", params) if own else None, arguments.weights
-    )
+    is_of_this_run = Path(PARAMS_FILE).exists() and models.resolve() == Path(paths.MODELS).resolve()
+    run_files = read_run(".", params) if is_of_this_run else None
+    page = make_page(models, vocab, params, run_files, arguments.weights)
     write_bytes(path, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")
+
+
+COMMAND = Command(
+    name="lab",
+    purpose="write one HTML file in which the trained model runs",
+    needs=NOTHING,
+    add_arguments=add_arguments,
+    run=run,
+    examples="""\
+  tinylm lab
+  tinylm lab -o story.html --models out/my-model    a run's models/ or an export
+""",
+)

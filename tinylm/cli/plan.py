@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 
 from tinylm.base.config import InputError
+from tinylm.cli.command import PARAMS, Command
 
 NOTES = """\
 By the noise that earlier runs recorded: the spread between seeds (runs that differ in train.seed alone, or seeds.more),
@@ -84,3 +85,14 @@ def run(arguments: argparse.Namespace) -> None:
         **{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Wanted)}
     )
     print("\n".join(plan(noise, wanted)))
+
+
+COMMAND = Command(
+    name="plan",
+    purpose="how many seeds and stories show a difference of a given size, by the noise of earlier runs",
+    needs=PARAMS,
+    add_arguments=add_options,
+    run=run,
+    notes=NOTES,
+    examples=EXAMPLES,
+)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, load_params
-from tinylm.compare.provenance import output_md5, revision, uncommitted
+from tinylm.cli.command import PARAMS, Command
 
 NOTES = """\
 Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve, the report and what
@@ -74,6 +74,7 @@ def _listing(folder: Path, files: list[str]) -> str:
 
 def origin() -> Any:
     """Where the model of this folder comes from. Raises InputError if its bytes are not those of stage train."""
+    from tinylm.compare.provenance import output_md5, revision, uncommitted
     from tinylm.exchange.publication import Origin
 
     made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
@@ -150,3 +151,14 @@ def run(arguments: argparse.Namespace) -> None:
     print(
         f"{done.url}: {'commit' if done.changed else 'holds all of it already, commit'} {done.commit}"
     )
+
+
+COMMAND = Command(
+    name="publish",
+    purpose="put the model, its card and its report on the Hugging Face hub",
+    needs=PARAMS,
+    add_arguments=add_options,
+    run=run,
+    notes=NOTES,
+    examples=EXAMPLES,
+)

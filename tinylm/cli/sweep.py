@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from tinylm.cli.command import CLONE, Command
+
 NOTES = """\
 Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all see like any other.
 What runs share (stories, vocabulary, vectors) is made once. Runs end with stage evaluate: the stages that measure times
@@ -172,3 +174,14 @@ def _ended(sweep: Any, plan: Any) -> None:
         print("dvc repro takes what was made from DVC's cache")
     else:
         print(f"dvc exp show, dvc exp apply {sweep.experiment(1)}, tinylm compare --all")
+
+
+COMMAND = Command(
+    name="sweep",
+    purpose="run many settings and seeds, each a DVC experiment, here or on a cluster",
+    needs=CLONE,
+    add_arguments=add_options,
+    run=run,
+    notes=NOTES,
+    examples=EXAMPLES,
+)

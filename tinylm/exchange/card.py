@@ -182,8 +182,8 @@ def origin_text(publication: Publication) -> Blocks:
             f"To make it again, in a clone: “git checkout {commit}”, then “dvc repro”."
             if again
             else "",
-            "The folder tinylm holds the weights byte by byte as they were trained: “tinylm import”, given a download "
-            "of this repository, puts them back into a pipeline."
+            "The folder tinylm holds the weights byte by byte as they were trained: “tinylm generate --models FOLDER” "
+            "reads a download of this repository."
             if publication.weights
             else "",
             "The whole run, with attention maps and benches: report/index.html, report/report.pdf."
