@@ -6,7 +6,7 @@
 # make deps      write the code that each stage depends on into dvc.yaml
 # make story     execute the page docs/tutorial/one-story.md and write its outputs into it
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
-# make fuzz      10,000 damaged files for every parser and reader
+# make fuzz      1,000 damaged files for each reader
 # make coverage  branch coverage of the tests, every process counted
 # make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=: a clone)
 # make bench-gpu all measurements of a CUDA card, in under 8 minutes
@@ -61,7 +61,7 @@ golden: setup
 	python -m tests.golden.run
 
 fuzz: setup
-	python -m tests.fuzz.run
+	FUZZ_CASES=1000 pytest -n 2 tests/fuzz
 
 # The peers' environment sees ours, so that all contenders run the same torch, and holds what ours lacks.
 peers: .venv-peers/.ready

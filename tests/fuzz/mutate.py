@@ -1,62 +1,45 @@
-"""Damage to files: a small mutator over bytes, JSON and the header of safetensors; everything from one seed."""
+"""Damage to files: bytes, JSON values and the header of safetensors. Everything follows from `rng`."""
 
 import copy
 import json
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
-INTEGERS = (
-    0,
-    1,
-    2,
-    127,
-    128,
-    255,
-    256,
-    65535,
-    65536,
-    2**24,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**53,
-    2**63 - 1,
-    2**64 - 1,
-)
+INTEGERS = (0, 1, 127, 255, 65535, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**64 - 1)
 TOKENS = (
-    b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\r", b"\r\n", b"\t", b" ", b"\xe2\x80\xa8", b"\xc2\x85",
-    b"nan", b"NaN", b"-inf", b"Infinity", b"1e999", b"1e-999", b"-0", b"010", b"0x", b"1_0", b"9" * 5000, b"yes",
-    b"[" * 20000, b"{\"a\":" * 20000, b"]", b"}", b"\"", b"'", b"\\", b"\\ud800", b"\\u0000", b"null", b"true", b"{}",
-    b"[]", b"&a [*a, *a]", b"<<: ", b"!!python/object:os.system ", b"%YAML 1.1\n---\n", b"---\n", b": ", b"- ", b"#",
-    b"<eos>", b"<unk>", b"</s>", b"<|endoftext|>", b"<sos>", "\u202e\u200f".encode(), "\ufdfa".encode(),
-    "\u0301".encode() * 500, "\U0001f600".encode(), b"a" * 70000, b"../../etc/passwd", b"/dev/zero",
-)  # fmt: skip
+    *(b"\0", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\r\n", b"\t", b"\xe2\x80\xa8"),
+    *(b"nan", b"-inf", b"1e999", b"010", b"9" * 5000, b"yes", b"null", b"true", b"{}", b"[]"),
+    *(b"[" * 20000, b'{"a":' * 20000, b'"', b"\\ud800", b"&a [*a, *a]", b"---\n", b": ", b"- "),
+    *(b"<eos>", b"<unk>", b"<|endoftext|>", b"a" * 70000, b"../../etc/passwd"),
+    *("\u202e".encode(), "\ufdfa".encode(), "\u0301".encode() * 500, "\U0001f600".encode()),
+)
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 1.5, 1e308, float("nan"), float("inf"), "", "a", "\ud800", "1",
-    [], {}, [1], {"a": 1}, [[[]]], "F32", "F16", "BF16", "I64", "U8", "x" * 70000,
-)  # fmt: skip
-MOST = 1 << 21  # bytes of a mutated file
+    *(None, True, 0, -1, 2**31, 2**63, 10**400, 1.5, 1e308, float("nan"), float("inf")),
+    *("", "a", "\ud800", [], {}, [1], {"a": 1}, [[[]]], "F16", "U8", "x" * 70000),
+)
+MOST_BYTES = 1 << 21
 
 
-def _flip(data: bytearray, rng: random.Random) -> None:
+def _flip_bits(data: bytearray, rng: random.Random) -> None:
     for _ in range(rng.choice((1, 1, 2, 8))):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
 
-def _cut(data: bytearray, rng: random.Random) -> None:
+def _truncate(data: bytearray, rng: random.Random) -> None:
     del data[rng.randrange(len(data)) :]
 
 
 def _remove(data: bytearray, rng: random.Random) -> None:
     start = rng.randrange(len(data))
-    del data[start : start + rng.choice((1, 1, 2, 4, 8, 64))]
+    del data[start : start + rng.choice((1, 2, 8, 64))]
 
 
 def _repeat(data: bytearray, rng: random.Random) -> None:
     start = rng.randrange(len(data))
     piece = data[start : start + rng.choice((1, 4, 16, 256))]
-    data[start:start] = piece * rng.choice((1, 1, 2, 50))
+    data[start:start] = piece * rng.choice((1, 2, 50))
 
 
 def _insert(data: bytearray, rng: random.Random) -> None:
@@ -64,115 +47,78 @@ def _insert(data: bytearray, rng: random.Random) -> None:
     data[start:start] = rng.choice(TOKENS)
 
 
-def _overwrite(data: bytearray, rng: random.Random) -> None:
-    token = rng.choice(TOKENS)[:64]
-    start = rng.randrange(len(data))
-    data[start : start + len(token)] = token
-
-
-def _integer(data: bytearray, rng: random.Random) -> None:
+def _write_integer(data: bytearray, rng: random.Random) -> None:
     size = rng.choice((1, 2, 4, 8))
-    number = (rng.choice(INTEGERS) * rng.choice((1, -1)) + rng.choice((0, 0, 1, -1))) % (
-        1 << 8 * size
-    )
-    start = rng.randrange(len(data)) & ~(rng.choice((0, size - 1)))
+    number = (rng.choice(INTEGERS) + rng.choice((-1, 0, 0, 1))) % (1 << 8 * size)
+    start = rng.randrange(len(data))
     data[start : start + size] = number.to_bytes(size, rng.choice(("little", "big")))
 
 
-def _swap(data: bytearray, rng: random.Random) -> None:
-    first, second = sorted(rng.randrange(len(data) + 1) for _ in range(2))
-    data[:] = data[second:] + data[first:second] + data[:first]
-
-
-BYTES = (
-    _flip,
-    _flip,
-    _cut,
-    _remove,
-    _repeat,
-    _insert,
-    _insert,
-    _overwrite,
-    _integer,
-    _integer,
-    _swap,
+CHANGES: tuple[Callable[[bytearray, random.Random], None], ...] = (
+    *(_flip_bits, _flip_bits, _truncate, _remove, _repeat),
+    *(_insert, _insert, _write_integer, _write_integer),
 )
 
 
-def mutate_bytes(data: bytes, rng: random.Random, other: bytes = b"") -> bytes:
-    """One to four changes; sometimes the head of one file and the tail of another."""
+def mutate_bytes(data: bytes, rng: random.Random) -> bytes:
+    """One to four changes."""
     changed = bytearray(data)
-    if other and rng.random() < 0.1:
-        changed = (
-            changed[: rng.randrange(len(changed) + 1)] + other[rng.randrange(len(other) + 1) :]
-        )
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         if changed:
-            rng.choice(BYTES)(changed, rng)
-    return bytes(changed[:MOST])
+            rng.choice(CHANGES)(changed, rng)
+    return bytes(changed[:MOST_BYTES])
 
 
-def _places(value: Any) -> list[tuple[Any, Any]]:
-    """(container, key) of every node of a JSON value."""
-    found: list[tuple[Any, Any]] = []
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        keys = (
-            list(node)
-            if isinstance(node, dict)
-            else range(len(node))
-            if isinstance(node, list)
-            else ()
-        )
+def _nodes(value: Any) -> list[tuple[Any, Any]]:
+    """(container, key) of every value below a JSON value."""
+    nodes: list[tuple[Any, Any]] = []
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        keys: Any = ()
+        if isinstance(container, dict):
+            keys = list(container)
+        elif isinstance(container, list):
+            keys = range(len(container))
         for key in keys:
-            found.append((node, key))
-            stack.append(node[key])
-    return found
+            nodes.append((container, key))
+            waiting.append(container[key])
+    return nodes
 
 
 def mutate_json(value: Any, rng: random.Random) -> Any:
-    """A value, key or element replaced, removed, added or moved; `value` must not be used again."""
+    """A value replaced, removed, renamed or scaled; `value` is changed in place."""
     for _ in range(rng.choice((1, 1, 2, 4))):
-        places = _places(value)
-        if not places:
+        nodes = _nodes(value)
+        if not nodes:
             return copy.deepcopy(rng.choice(VALUES))
-        node, key = rng.choice(places)
-        way = rng.randrange(6)
-        if way == 0:
-            del node[key]
-        elif way == 1:
-            other, place = rng.choice(places)
-            held = place in (other if isinstance(other, dict) else range(len(other)))
-            node[key] = copy.deepcopy(other[place]) if held else None
-        elif way == 2 and isinstance(node, dict):
-            node[rng.choice(("", "a", "\ud800", "x" * 1000, str(key) + "s"))] = node.pop(key)
-        elif way == 3 and isinstance(node, list):
-            node.insert(rng.randrange(len(node) + 1), copy.deepcopy(rng.choice(VALUES)))
-        elif way == 4 and isinstance(node[key], (int, float)):
-            node[key] = rng.choice((node[key] + 1, node[key] - 1, -node[key], node[key] * 2**20))
+        container, key = rng.choice(nodes)
+        change = rng.choice(("delete", "rename", "scale", "replace", "replace"))
+        if change == "delete":
+            del container[key]
+        elif change == "rename" and isinstance(container, dict):
+            container[rng.choice(("", "a", "x" * 1000, f"{key}s"))] = container.pop(key)
+        elif change == "scale" and isinstance(container[key], int | float):
+            container[key] = rng.choice((container[key] + 1, -container[key], 2**20))
         else:
-            node[key] = copy.deepcopy(rng.choice(VALUES))
+            container[key] = copy.deepcopy(rng.choice(VALUES))
     return value
 
 
-def _dumped(value: Any) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    except (ValueError, RecursionError):  # a value that was moved into itself
-        return b"{}"
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def mutate(data: bytes, rng: random.Random, other: bytes = b"") -> bytes:
-    """A damaged copy: as JSON or safetensors where it is that, else or by chance as bytes."""
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """A damaged copy: as JSON or safetensors if it is one, else as bytes."""
     if rng.random() < 0.5:
         try:
             if data[:1] in b"{[":
-                return _dumped(mutate_json(json.loads(data), rng))
+                return _dump(mutate_json(json.loads(data), rng))
             size = struct.unpack("<Q", data[:8])[0]
             if data[8:9] == b"{" and size < len(data):
-                header = _dumped(mutate_json(json.loads(data[8 : 8 + size]), rng))
+                header = _dump(mutate_json(json.loads(data[8 : 8 + size]), rng))
                 return struct.pack("<Q", len(header)) + header + data[8 + size :]
         except (ValueError, struct.error, RecursionError):
             pass
-    return mutate_bytes(data, rng, other)
+    return mutate_bytes(data, rng)

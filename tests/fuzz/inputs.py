@@ -1,0 +1,119 @@
+"""Small valid files of every format that is read."""
+
+import gzip
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tests.support.small import model_settings
+from tinylm.model.checkpoint import save_model
+from tinylm.model.transformer import TinyLM
+from tinylm.presets.write import BASE, preset_text
+from tinylm.train.snapshot import Snapshots
+from tinylm.vocab.bpe import train_bpe
+from tinylm.vocab.longest_match import train_longest_match
+from tinylm.vocab.matrix_file import save_matrix
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.token_store import write_store
+from tinylm.vocab.words import build_tokenizer, count_words
+
+STORIES = [
+    f"One day a {child} saw a {animal}. It was \u201csad\u201d."
+    for child in ("boy", "girl")
+    for animal in ("dog", "cat", "b\u00efrd", "\U0001f600")
+]
+WORDS = ["one", "day", "a", "boy", "girl", "saw", "dog", "cat", "sad", "it", "was"]
+WIDTH = 6
+PARTS = {"train.seed": 1}
+Files = dict[str, bytes]
+
+
+def fasttext_bin() -> bytes:
+    """A `.bin` of fastText's version 12 written by hand: 11 words, 4 buckets, random rows."""
+    rng = np.random.default_rng(1)
+    magic = struct.pack("<ii", 793712314, 12)
+    arguments = struct.pack("<12id", WIDTH, 3, 1, 1, 5, 1, 1, 2, 4, 2, 3, 100, 1e-4)
+    words = b"".join(word.encode() + b"\0" + struct.pack("<qb", 5, 0) for word in WORDS)
+    dictionary = struct.pack("<iiiqq", len(WORDS), len(WORDS), 0, 99, -1) + words
+    parts = [magic, arguments, dictionary]
+    for rows in (len(WORDS) + 4, len(WORDS)):
+        values = rng.normal(size=(rows, WIDTH)).astype("<f4")
+        parts += [struct.pack("<Bqq", 0, rows, WIDTH), values.tobytes()]
+    return b"".join(parts)
+
+
+def vec() -> bytes:
+    """A `.vec` file: a line with rows and width, then a word and its numbers on each line."""
+    lines = [f"{len(WORDS)} {WIDTH}"]
+    for row, word in enumerate(WORDS):
+        numbers = " ".join(f"{0.1 * row + column:.2f}" for column in range(WIDTH))
+        lines.append(f"{word} {numbers}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+def _files(folder: Path) -> Files:
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def _corpora(folder: Path) -> dict[str, list[Files]]:
+    frame = pd.DataFrame({"n": range(len(STORIES)), "text": STORIES})
+    frame.to_parquet(folder / "a.parquet")
+    rows = [json.dumps({"text": story, "n": 1}, ensure_ascii=False) + "\n" for story in STORIES]
+    jsonl = "".join(rows).encode()
+    table = frame.to_csv(index=False).encode()
+    marked = "\n<|endoftext|>\n".join(STORIES).encode()
+    return {
+        "jsonl": [{"a.jsonl": jsonl}, {"a.jsonl.gz": gzip.compress(jsonl, mtime=0)}],
+        "csv": [{"a.csv": table}, {"a.csv.gz": gzip.compress(table, mtime=0)}],
+        "txt": [{"a.txt": "\n\n".join(STORIES).encode()}, {"a.txt": marked}],
+        "parquet": [{"a.parquet": (folder / "a.parquet").read_bytes()}],
+    }
+
+
+def _tokenizers(folder: Path) -> list[Files]:
+    words = VocabSettings(tokenizer="words")
+    cased = VocabSettings(tokenizer="words", lower_case=False, punctuation="keep")
+    tokenizers = [build_tokenizer(count_words(STORIES, each), each) for each in (words, cased)]
+    tokenizers.append(train_bpe(STORIES, VocabSettings(tokenizer="bpe", max_size=300)))
+    longest = VocabSettings(tokenizer="longest_match", max_size=300)
+    tokenizers.append(train_longest_match(STORIES, longest))
+    saved = []
+    for tokenizer in tokenizers:
+        tokenizer.save(folder / "tokenizer.json")
+        saved.append({"tokenizer.json": (folder / "tokenizer.json").read_bytes()})
+    return saved
+
+
+def make_inputs(folder: Path) -> dict[str, list[Files]]:
+    """{reader: valid inputs, each the files of a folder}."""
+    gpt2 = {
+        "vocab.json": b'{"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}',
+        "merges.txt": b"#version: 0.2\na b\n",
+    }
+    torch.manual_seed(1)
+    settings = model_settings(heads=2, feed_forward=9, context=11)
+    model = TinyLM(settings, torch.randn(len(WORDS) + 4, WIDTH)).eval()
+    save_model(folder / "run", model, layout="stories")
+    save_matrix(folder / "matrix/embedding.safetensors", model.state_dict()["embedding"].numpy())
+    write_store(folder / "tokens", "train", ([0, 4, 5, 1], [0, 6, 1]), len(WORDS) + 4)
+    snapshots = Snapshots(folder / "snapshots", PARTS, 1.0)
+    tensors = {"w": torch.arange(6.0).reshape(2, 3), "state": torch.zeros(9, dtype=torch.uint8)}
+    for update in (1, 2):
+        snapshots.save(update, tensors, {"update": update, "rows": [[1, 2.5, None]]})
+    return {
+        "params": [{"params.yaml": preset_text(BASE).encode()}],
+        **_corpora(folder),
+        "vec": [{"a.vec": vec()}, {"a.vec.gz": gzip.compress(vec(), mtime=0)}],
+        "bin": [{"a.bin": fasttext_bin()}],
+        "tokenizer": _tokenizers(folder),
+        "gpt2": [gpt2, {"a.tiktoken": b"YQ== 0\nYg== 1\nYWI= 2\n"}],
+        "model": [_files(folder / "run")],
+        "matrix": [_files(folder / "matrix")],
+        "tokens": [_files(folder / "tokens")],
+        "snapshot": [_files(folder / "snapshots")],
+    }

@@ -1,0 +1,167 @@
+"""Every reader of files, called as the stages call it, and what a valid result of it is."""
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tests.fuzz.inputs import PARTS, WIDTH, WORDS
+from tinylm.base.config import InputError, load_params
+from tinylm.base.files import SEAL, sha256, write_json
+from tinylm.download.splits import write_stories
+from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.embedding.source import check_vectors, read_vectors
+from tinylm.host.params import read_sections, rule_errors
+from tinylm.model.checkpoint import load_model
+from tinylm.train.snapshot import Snapshots
+from tinylm.vocab.gpt2_files import read_local
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import open_tokenizer
+
+TEXT = "One day a boy saw <eos> a b\u00efrd \U0001f600 \u05d0 42."
+
+
+def params(folder: Path) -> None:
+    """Every error is one line."""
+    sections, errors = read_sections(load_params(folder / "params.yaml"))
+    errors += rule_errors(sections)
+    assert all("\n" not in error for error in errors)
+
+
+def corpus(folder: Path) -> None:
+    """Three splits of clean text."""
+    (path,) = folder.glob("a.*")
+    settings = DataSettings(source="local", path=str(path), held_out_share=0.2)
+    write_stories(settings, folder / "stories")
+    for split in SPLITS:
+        texts = [row["text"] for row in read_stories(folder / "stories", split)]
+        assert texts
+        assert all(text == text.strip() != "" for text in texts)
+
+
+def vectors(folder: Path) -> None:
+    """A finite matrix of the declared shape."""
+    (path,) = folder.glob("a.*")
+    check_vectors(path, WIDTH)
+    matrix, covered, _ = read_vectors(path, WORDS, WIDTH)
+    assert matrix.shape == (len(WORDS), WIDTH)
+    assert np.isfinite(matrix).all()
+    assert covered.any()
+
+
+def tokenizer(folder: Path) -> None:
+    """Ids within the vocabulary, for any text."""
+    opened = open_tokenizer(folder / "tokenizer.json")
+    try:
+        ids = opened.encode_story(TEXT)
+    except InputError:
+        ids = opened.encode(TEXT)
+    assert all(0 <= index < len(opened) for index in ids)
+    opened.decode(ids).encode()
+
+
+def gpt2(folder: Path) -> None:
+    """Tokens that are texts, and merges of two."""
+    (path,) = list(folder.glob("a.tiktoken")) or [folder]
+    tokens, merges = read_local(path)
+    assert all(isinstance(token, str) for token in tokens)
+    assert all(len(pair) == 2 for pair in merges)
+
+
+def model(folder: Path) -> None:
+    """Finite weights."""
+    loaded, _ = load_model(folder)
+    assert all(tensor.isfinite().all() for tensor in loaded.state_dict().values())
+
+
+def matrix(folder: Path) -> None:
+    """A finite float32 matrix."""
+    values = load_matrix(folder / "embedding.safetensors")
+    assert values.ndim == 2
+    assert values.dtype == np.float32
+    assert np.isfinite(values).all()
+
+
+def tokens(folder: Path) -> None:
+    """Offsets that span the ids, and ids within the vocabulary."""
+    store = TokenStore(folder, "train")
+    assert len(store.ids) == 0 or store.ids.max() < store.vocab_size
+    assert store.offsets[0] == 0
+    assert store.offsets[-1] == len(store.ids)
+    assert (np.diff(store.offsets) >= 0).all()
+
+
+def snapshot(folder: Path) -> None:
+    """A whole snapshot, or none."""
+    latest = Snapshots(folder, PARTS, 1.0).latest()
+    assert latest is None or isinstance(latest[0], dict)
+
+
+READERS: dict[str, Callable[[Path], None]] = {
+    "params": params,
+    "jsonl": corpus,
+    "csv": corpus,
+    "txt": corpus,
+    "parquet": corpus,
+    "vec": vectors,
+    "bin": vectors,
+    "tokenizer": tokenizer,
+    "gpt2": gpt2,
+    "model": model,
+    "matrix": matrix,
+    "tokens": tokens,
+    "snapshot": snapshot,
+}
+
+
+def renew_checksums(folder: Path) -> None:
+    """Make the checksums fit the damaged files, so that readers see what lies behind them."""
+    for path in folder.rglob("config.json"):
+        _set_sums(path, {"sha256": path.with_name("model.safetensors")})
+    for path in folder.rglob("sha256.json"):
+        files = [file for file in path.parent.iterdir() if file.is_file() and file != path]
+        _set_sums(path, {file.name: file for file in files})
+    for path in folder.rglob("[0-9]*.json"):
+        _set_sums(path, {"sha256": path.with_suffix(".safetensors")})
+    for path in folder.glob("train.json"):
+        sums = {"ids_sha256": folder / "train.ids", "offsets_sha256": folder / "train.offsets"}
+        _set_sums(path, sums)
+    for path in folder.rglob("*.json"):
+        _renew_seal(path)
+    for path in folder.glob("embedding.safetensors"):
+        _sign_matrix(path)
+
+
+def _set_sums(path: Path, files: dict[str, Path]) -> None:
+    content = path.read_text("utf-8", "replace")
+    for key, file in files.items():
+        if file.exists():
+            pattern = rf'("{re.escape(key)}": ")[0-9a-f]{{64}}"'
+            content = re.sub(pattern, rf'\g<1>{sha256(file)}"', content)
+    path.write_text(content, "utf-8", "replace")
+
+
+def _renew_seal(path: Path) -> None:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if isinstance(content, dict) and content.pop(SEAL, None):
+            write_json(path, content, sealed=True)
+    except (ValueError, RecursionError, UnicodeError):
+        return
+
+
+def _sign_matrix(path: Path) -> None:
+    data = path.read_bytes()
+    try:
+        size = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8 : 8 + size])
+        header["__metadata__"]["sha256"] = hashlib.sha256(data[8 + size :]).hexdigest()
+    except (ValueError, KeyError, TypeError, struct.error):
+        return
+    signed = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(signed)) + signed + data[8 + size :])
