@@ -24,6 +24,7 @@ from tinylm.base.files import read_json, write_json
 from tinylm.compare.statistics import NO_CLAIM, claimed, seed_error
 from tinylm.evaluate.statistics import holm
 from tinylm.host.command import CommandFailed, Parser, guard
+from tinylm.host.runtime import conditions
 from tinylm.presets.write import Values, flatten, names, preset_values
 from tinylm.sweep import begin, engines, plan
 
@@ -126,10 +127,9 @@ def carry_out(study: Study, runs: Mapping[tuple[str, int], Values], workers: int
     name = sweep_name(study, runs)
     if (Path(plan.FOLDER) / name / "sweep.json").exists():
         sweep = plan.open_sweep(name)
-        sweep.begin_again()
+        sweep.retry_failed()
     else:
-        to_train = [(values, "train") for values in runs.values()]
-        sweep = begin.begin(to_train, name, workers, "local", None)
+        sweep = begin.begin(list(runs.values()), "train", name, begin.share_of_memory(workers))
     engines.run_local(sweep, workers, load_params()["runtime"]["log_every_s"])
     return sweep
 
@@ -141,7 +141,7 @@ def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
         if NOT_FINITE in state["why"]:
             return {"diverged": 1, "error": state["why"]}
         raise CommandFailed(f"run {number}: {state['why']}; the same command tries it again")
-    train = sweep.figures(number)["train"]
+    train = sweep.metrics(number)
     first_epoch = (train.get("by_epoch") or [{}])[0]
     names = ("held_out_perplexity", "train_loss", "updates", "tokens", "epochs", "parameters")
     return {
@@ -214,7 +214,7 @@ def run_study(study: Study, workers: int) -> Path:
     path = Path(RESULTS) / f"{study.name}.json"
     record = dataclasses.asdict(study) | {
         "date": time.strftime("%Y-%m-%d"),
-        "conditions": sweep.figures(1).get("conditions", {}),
+        "conditions": conditions(None, params["runtime"]["threads"]),
         "settings": summary(study, results),
     }
     write_json(path, record)

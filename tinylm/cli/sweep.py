@@ -7,19 +7,19 @@ from tinylm.cli.command import CLONE, Command
 
 NOTES = """\
 Every run becomes an experiment of DVC, which dvc exp show, dvc exp apply and tinylm compare --all see like any other.
-What runs share (stories, vocabulary, vectors) is made once. Runs end with stage evaluate: the stages that measure times
-are left out, since other runs would disturb them. Everything is kept in runs/sweeps/NAME, so that a sweep that was
-interrupted goes on from there, on this or another machine that sees the folder."""
+What runs share (stories, vocabulary, vectors) is made once. Runs end with stage evaluate, since the stages that measure
+times would be disturbed by other runs. Everything is kept in runs/sweeps/NAME, so an interrupted sweep continues from
+there, on this or another machine that sees the folder."""
 EXAMPLES = """\
   tinylm sweep -S train.lr=1e-4,3e-4,1e-3 -S model.layers=2,4 --seeds 1,2,3
   tinylm sweep -S train.lr=1e-4,3e-4 --workers 2 --memory 4      two at a time, 4 GiB each
-  tinylm sweep -S train.lr=1e-4,3e-4,1e-3,3e-3 --halving         hopeless runs are stopped
+  tinylm sweep -S train.lr=1e-4,3e-4,1e-3,3e-3 --halving         the worse runs are stopped
   tinylm sweep -S model.layers=2,4 --on slurm --workers 8 --slurm time=120 partition=gpu
-  tinylm sweep --to seed_score --workers 2                       the seeds of seeds.more, then dvc repro
   tinylm sweep --status                                          the newest; or --status NAME
-  tinylm sweep --resume                                          after Ctrl-C, and what failed again
+  tinylm sweep --resume                                          after Ctrl-C, and again what failed
 """
 LAST = "evaluate"
+MOST_WORKERS, MOST_GIB = 10_000, 1_000_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -45,15 +45,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", default=LAST, metavar="STAGE", help="the last stage (default %(default)s)"
     )
-    add_places(parser)
     parser.add_argument(
-        "--halving", type=int, nargs="?", const=4, metavar="N", help="stop runs beside which others are better: after "
-        "a validation, N, N * N and so on, one in N goes on (default 4)",
-    )  # fmt: skip
-
-
-def add_places(parser: argparse.ArgumentParser) -> None:
-    """The options that say where runs go on, and how many at once."""
+        "--halving",
+        type=int,
+        nargs="?",
+        const=4,
+        metavar="N",
+        help="stop the worse runs: after 1, N, N * N ... validations, one in N continues (default 4)",
+    )
     parser.add_argument(
         "--on", choices=("local", "slurm"), default="local", help="where (default %(default)s)"
     )
@@ -73,107 +72,85 @@ def add_places(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Begin a sweep, go on with one, or show one."""
+    """Begin a sweep, continue one, or show one."""
     from tinylm.base.config import InputError
     from tinylm.sweep import plan
 
-    begun = [option for option in ("status", "resume") if getattr(arguments, option) is not None]
-    new = [
-        option for option in ("seeds", "name", "halving") if getattr(arguments, option) is not None
-    ]
-    if begun and (new or arguments.to != LAST):
-        raise InputError(
-            f"--{begun[0]} does not go with --{(new or ['to'])[0]}, which is for a new sweep"
-        )
+    given = vars(arguments)
+    existing = [option for option in ("status", "resume") if given[option] is not None]
+    new = [option for option in ("seeds", "name", "halving") if given[option] is not None]
+    if arguments.to != LAST:
+        new.append("to")
+    if existing and new:
+        raise InputError(f"--{existing[0]} does not go with --{new[0]}, which is for a new sweep")
     if arguments.status is not None:
         sweep = plan.open_sweep(arguments.status or None)
         print(plan.table(sweep, sweep.numbers))
         print(plan.summary(sweep))
         return
-    _carry_out(arguments)
+    _run_all(arguments)
 
 
-class Places:
-    """Where the runs of a sweep go on, checked: --on, --workers, --memory and --slurm. Raises InputError."""
+def _run_all(arguments: argparse.Namespace) -> None:
+    """Begin or continue a sweep, and run what is left of it."""
+    from tinylm.base.config import InputError, load_params, read_section
+    from tinylm.host.runtime import RuntimeSettings
+    from tinylm.host.workers import cores
+    from tinylm.sweep import begin, engines, plan
 
-    def __init__(self, arguments: argparse.Namespace, threads: int | None = None) -> None:
-        from tinylm.base.config import InputError, load_params, read_section
-        from tinylm.host.runtime import RuntimeSettings
-        from tinylm.host.workers import cores
-        from tinylm.sweep import begin
-
-        runtime = read_section(load_params(), "runtime", RuntimeSettings)
-        self.on, self.memory, self.every_s = arguments.on, arguments.memory, runtime.log_every_s
-        threads = threads or runtime.threads
-        self.workers = (
-            arguments.workers if arguments.workers is not None else max(1, cores() // threads)
-        )
-        for name, value, most in (
-            ("workers", self.workers, 10_000),
-            ("memory", self.memory, 1_000_000),
-        ):
-            if value is not None and not 0 < value <= most:
-                raise InputError(f"--{name} {value:g}; allowed: more than 0, at most {most:,}")
-        if arguments.slurm and self.on != "slurm":
-            raise InputError(f"--slurm {' '.join(arguments.slurm)} goes only with --on slurm")
-        self.slurm = begin.slurm_options(arguments.slurm, threads)
-
-    def carry_out(self, sweep: Any) -> None:
-        """All runs that are left."""
-        from tinylm.sweep import engines
-
-        stages = "|".join(dict.fromkeys(sweep.targets))
-        print(
-            f"{sweep.name}: {len(sweep.runs)} runs to stage {stages}, {self.workers} at once ({self.on})",
-            flush=True,
-        )
-        if self.on == "slurm":
-            engines.run_slurm(sweep, self.workers, self.every_s, self.slurm)
-        else:
-            engines.run_local(sweep, self.workers, self.every_s)
-
-
-def _carry_out(arguments: argparse.Namespace) -> None:
-    from tinylm.base.config import InputError
-    from tinylm.sweep import begin, plan
-
-    places = Places(arguments)
+    runtime = read_section(load_params(), "runtime", RuntimeSettings)
+    workers = arguments.workers
+    if workers is None:
+        workers = max(1, cores() // runtime.threads)
+    _check_range("workers", workers, MOST_WORKERS)
+    _check_range("memory", arguments.memory, MOST_GIB)
+    if arguments.slurm and arguments.on != "slurm":
+        raise InputError(f"--slurm {' '.join(arguments.slurm)} goes only with --on slurm")
     if arguments.halving is not None and arguments.halving < 2:
         raise InputError(f"--halving {arguments.halving}; allowed: more than 1")
+    options = begin.slurm_options(arguments.slurm, runtime.threads)
     if arguments.resume is not None:
         sweep = plan.open_sweep(arguments.resume or None)
-        sweep.begin_again()
+        sweep.retry_failed()
     else:
-        targets = begin.targets_of(arguments.to, places.workers, places.on)
-        planned = begin.grid(arguments.values, arguments.seeds, targets)
-        sweep = begin.begin(
-            planned, arguments.name, places.workers, places.on, places.memory, arguments.halving
-        )
-    places.carry_out(sweep)
-    _ended(sweep, plan)
+        begin.check_target(arguments.to, workers, arguments.on)
+        runs = begin.grid(arguments.values, arguments.seeds)
+        memory = arguments.memory
+        if memory is None and arguments.on == "local":
+            memory = begin.share_of_memory(workers)
+        sweep = begin.begin(runs, arguments.to, arguments.name, memory, arguments.halving)
+    where = f"{workers} at once ({arguments.on})"
+    print(f"{sweep.name}: {len(sweep.runs)} runs to stage {sweep.target}, {where}", flush=True)
+    if arguments.on == "slurm":
+        engines.run_jobs(sweep, workers, runtime.log_every_s, options)
+    else:
+        engines.run_local(sweep, workers, runtime.log_every_s)
+    _print_end(sweep)
 
 
-def _ended(sweep: Any, plan: Any) -> None:
+def _check_range(option: str, value: float | None, most: int) -> None:
+    from tinylm.base.config import InputError
+
+    if value is not None and not 0 < value <= most:
+        raise InputError(f"--{option} {value:g}; allowed: more than 0, at most {most:,}")
+
+
+def _print_end(sweep: Any) -> None:
+    """The table of a short sweep, or of the runs that did not succeed, and what to do next."""
     from tinylm.host.command import CommandFailed
+    from tinylm.sweep import plan
 
-    shown = (
-        sweep.numbers
-        if len(sweep.runs) <= plan.SHOWN
-        else [n for n in sweep.numbers if "why" in sweep.state(n)]
-    )
+    shown = list(sweep.numbers)
+    if len(shown) > plan.SHOWN:
+        shown = [number for number in shown if "why" in sweep.state(number)]
     if shown:
         print(plan.table(sweep, shown[: plan.SHOWN]))
-    failed = [n for n in sweep.numbers if sweep.state(n)["state"] == plan.FAILED]
     print(plan.summary(sweep))
+    failed = [n for n in sweep.numbers if sweep.state(n)["state"] == plan.FAILED]
     if failed:
         again = f"tinylm sweep --resume {sweep.name} tries again"
-        raise CommandFailed(
-            f"{len(failed)} of {len(sweep.runs)} runs failed, the others are whole; {again}"
-        )
-    if "@" in sweep.targets[0]:
-        print("dvc repro takes what was made from DVC's cache")
-    else:
-        print(f"dvc exp show, dvc exp apply {sweep.experiment(1)}, tinylm compare --all")
+        raise CommandFailed(f"{len(failed)} of {len(sweep.runs)} runs failed; {again}")
+    print(f"dvc exp show, dvc exp apply {sweep.experiment(1)}, tinylm compare --all")
 
 
 COMMAND = Command(

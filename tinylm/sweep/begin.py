@@ -1,6 +1,5 @@
-"""A new sweep: its values are read and checked, and what is in the folder is kept for all of its runs."""
+"""A new sweep: its values are checked, and the folder's code and parameters are kept for its runs."""
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,66 +10,45 @@ from tinylm.host.stage_inputs import PIPELINE
 from tinylm.presets.write import Values
 from tinylm.sweep import halving, plan
 from tinylm.sweep.plan import Sweep
-from tinylm.sweep.recording import expanded, freeze, git
+from tinylm.sweep.recording import expand_values, freeze, git
 
 
 def seeds_of(text: str | None) -> list[int]:
     """The seeds of `--seeds 1,2,3`; [] without any. Raises InputError."""
-    words = text.split(",") if text is not None else []
-    if not all(word.strip().isdecimal() for word in words) or len(
-        {int(word) for word in words}
-    ) != len(words):
-        raise InputError(
-            f"--seeds {text}; allowed: different whole numbers with commas between them, such as 1,2,3"
-        )
+    if text is None:
+        return []
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise InputError(f"--seeds {text}; allowed: whole numbers, such as 1,2,3")
     return [int(word) for word in words]
 
 
-def targets_of(stage: str, workers: int, on: str) -> list[str]:
-    """The stages that `--to STAGE` stands for: itself, or one for each of `seeds.more`. Raises InputError."""
-    stages = {
-        name: how
-        for name, how in load_params(PIPELINE)["stages"].items()
-        if name not in ("download", "vocab")
-    }
-    if stage not in stages:
-        raise InputError(f"--to {stage}; allowed: {' | '.join(stages)}")
+def check_target(stage: str, workers: int, on: str) -> None:
+    """InputError for a stage that a run cannot end with."""
+    stages = load_params(PIPELINE)["stages"]
+    allowed = [name for name, text in stages.items() if "matrix" not in text]
+    if stage not in allowed:
+        raise InputError(f"--to {stage}; allowed: {' | '.join(allowed)}")
     if stage in plan.TIMED and (workers > 1 or on != "local"):
-        raise InputError(
-            f"--to {stage} measures times, which runs beside it disturb; allowed: with --workers 1, locally"
-        )
-    over = list(stages[stage].get("matrix", {}).values())
-    if not over:
-        return [stage]
-    section, _, key = str(over[0]).strip("${}").partition(".")
-    more = load_params()[section][key]
-    if not more:
-        raise InputError(
-            f"--to {stage} is for the seeds of {section}.{key}, and there are none; allowed: such as [2]"
-        )
-    return [f"{stage}@{member}" for member in more]
+        raise InputError(f"--to {stage} measures times; allowed: with --workers 1, --on local")
 
 
-def grid(values: list[str], seeds: str | None, targets: list[str]) -> list[tuple[Values, str]]:
-    """(values, stage it ends with) of each run that `-S` and `--seeds` ask for. Raises InputError."""
-    axes, each = expanded(values), seeds_of(seeds)
-    _check_number(math.prod(map(len, axes.values())) * max(1, len(each)) * len(targets))
-    runs = plan.product(axes, each)
-    if not values and not seeds and len(targets) == 1 and "@" not in targets[0]:
+def grid(values: list[str], seeds: str | None) -> list[Values]:
+    """The values of each run that `-S` and `--seeds` ask for. Raises InputError."""
+    axes = expand_values(values)
+    each = seeds_of(seeds)
+    count = max(1, len(each))
+    for axis in axes.values():
+        count *= len(axis)
+    if count > plan.MOST:
+        raise InputError(f"{count} runs; allowed: at most {plan.MOST}")
+    if not values and not seeds:
         raise InputError("nothing to try; allowed: -S KEY=VALUE,VALUE or --seeds N,N")
-    if again := next((run for number, run in enumerate(runs) if run in runs[:number]), None):
-        said = " ".join(f"{key}={value}" for key, value in again.items())
-        raise InputError(f"{said} would run twice; allowed: each value of -S once")
-    return [(run, target) for run in runs for target in targets]
-
-
-def _check_number(runs: int) -> None:
-    if runs > plan.MOST:
-        raise InputError(f"{runs} runs; allowed: at most {plan.MOST}")
+    return plan.product(axes, each)
 
 
 def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
-    """What submitit is given for `--slurm KEY=VALUE`, sbatch's long options. Raises InputError."""
+    """submitit's parameters for `--slurm KEY=VALUE`, sbatch's long options. Raises InputError."""
     more: dict[str, Any] = {"requeue": True}
     for word in words:
         key, equals, value = word.partition("=")
@@ -88,43 +66,51 @@ def slurm_options(words: list[str], threads: int) -> dict[str, Any]:
 
 
 def begin(
-    planned: list[tuple[Values, str]],
-    name: str | None,
-    workers: int,
-    on: str,
-    memory_gib: float | None,
+    runs: list[Values],
+    target: str,
+    name: str | None = None,
+    memory_gib: float | None = None,
     factor: int | None = None,
-    timed: bool = False,
 ) -> Sweep:
-    """Write a new sweep into its folder. Raises InputError, and writes nothing, if none of its runs could begin."""
+    """Write a new sweep into its folder.
+
+    runs: the values of each. target: the stage that they end with. factor: of successive halving.
+    Raises InputError, and writes nothing, if none of its runs could begin.
+    """
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
-        raise InputError(
-            f"{Path.cwd()}: not the folder of a git repository, whose root a sweep needs; cd there"
-        )
-    base, runs = Path(PARAMS_FILE).read_text(encoding="utf-8"), [run for run, _ in planned]
-    _check_number(len(runs))
-    problems = {str(n): said for n, run in enumerate(runs, 1) if (said := plan.problem(base, run))}
-    if len(problems) == len(runs):
-        raise InputError(next(iter(problems.values())))
-    chosen = plan.new_name(name)
-    folder = Path(plan.FOLDER) / chosen
+        raise InputError(f"{Path.cwd()}: not the root of a git repository, which a sweep needs")
+    base = Path(PARAMS_FILE).read_text(encoding="utf-8")
+    refused = {}
+    for number, values in enumerate(runs, start=1):
+        if line := plan.problem(base, values):
+            refused[str(number)] = line
+    if len(refused) == len(runs):
+        raise InputError(next(iter(refused.values())))
+    name = plan.new_name(name)
+    folder = Path(plan.FOLDER) / name
     folder.mkdir(parents=True)
-    trials, rule = [], None
+    rule = None
+    trials: list[int] = []
     if factor is not None:
-        every = load_params()["train"]["validate_every"]
-        rule = [min(run.get("train.validate_every", every) for run in runs), factor]
-        trials = halving.trials(folder, len(runs), *rule)
-    if memory_gib is None and on == "local":
-        memory_gib = round(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 / workers, 1
-        )
-    baseline, commit = freeze(chosen, folder.absolute() / "index")
-    targets = [target for _, target in planned]
-    sweep = Sweep(
-        chosen, baseline, commit, targets, runs, problems, memory_gib, rule, trials, timed
-    )
-    for number, said in problems.items():
-        sweep.end(int(number), state=plan.FAILED, why=said)
-        print(f"run {number} ({sweep.label(int(number))}): {said}", flush=True)
+        rule = [_first_validation(runs), factor]
+        trials = halving.new_trials(folder, len(runs), *rule)
+    baseline, commit = freeze(name)
+    sweep = Sweep(name, baseline, commit, target, runs, refused, memory_gib, rule, trials)
+    for key, line in refused.items():
+        number = int(key)
+        sweep.end(number, state=plan.FAILED, why=line)
+        print(f"run {number} ({sweep.label(number)}): {line}", flush=True)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
+
+
+def _first_validation(runs: list[Values]) -> int:
+    """Updates until the first validation of any run."""
+    default = load_params()["train"]["validate_every"]
+    return min(values.get("train.validate_every", default) for values in runs)
+
+
+def share_of_memory(workers: int) -> float:
+    """Each worker's share of this machine's memory, in GiB."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return round(total / 2**30 / workers, 1)

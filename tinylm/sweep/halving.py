@@ -1,7 +1,7 @@
-"""Successive halving by Optuna's rule: a run is hopeless if others were better after as many updates.
+"""Successive halving by Optuna's rule: a run stops if others were better after as many updates.
 
 The rule is asynchronous (ASHA, Li et al. 2020, https://arxiv.org/abs/1810.05934): which runs are stopped depends on the
-order in which they get so far. All processes read and write one journal in the sweep's folder.
+order in which they get that far. All processes read and write one journal in the sweep's folder.
 """
 
 from pathlib import Path
@@ -29,14 +29,14 @@ def _study(folder: Path, first: int, factor: int) -> Any:
     )
 
 
-def trials(folder: Path, runs: int, first: int, factor: int) -> list[int]:
-    """Begin a journal; returns the trial of each run. first: updates until a run can be stopped."""
+def new_trials(folder: Path, runs: int, first: int, factor: int) -> list[int]:
+    """Begin a journal; the number of each run's trial. first: updates until a run can be stopped."""
     study = _study(folder, first, factor)
     return [study.ask()._trial_id for _ in range(runs)]
 
 
-def hopeless(sweep: Sweep, number: int, update: int, loss: float) -> bool:
-    """Whether the run should stop, having this held-out loss after this update."""
+def should_stop(sweep: Sweep, number: int, update: int, loss: float) -> bool:
+    """Whether the run, with this held-out loss after this update, is not among the best."""
     if sweep.halving is None:
         return False
     import optuna

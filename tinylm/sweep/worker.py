@@ -1,8 +1,8 @@
-"""A process that works on a sweep's runs one after the other: `python -m tinylm.sweep.worker NAME [RUN ...]`.
+"""A process that works on a sweep's runs, one after another: `python -m tinylm.sweep.worker NAME`.
 
-It is started in a slot (`recording.make_slot`). It imports torch and the stages once and forks a process for each stage
-of a run, which calls the stage's main(). Which run is whose is decided by locks alone, so that any number of workers on
-any hosts with a common folder can work on a sweep. A run whose process was killed is free again, and goes on from its
+It is started in a slot (`recording.make_slot`). It imports torch and the stages once, and forks a process for each
+stage of a run, which calls the stage's main(). Locks decide which worker has a run, so any number of workers, on all
+hosts that share the folder, can work on a sweep. A run whose worker was killed is free again, and continues from its
 snapshot.
 """
 
@@ -19,9 +19,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import sha256
-from os.path import exists
 from typing import IO, Any
 
 from tinylm.base import paths
@@ -30,226 +29,194 @@ from tinylm.host import loggers
 from tinylm.host.command import FAILED, CommandFailed, Interrupted, guard, one_line
 from tinylm.host.processes import locked
 from tinylm.sweep import plan
-from tinylm.sweep.halving import hopeless
+from tinylm.sweep.halving import should_stop
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import Slot
 
-TRIES = 5  # times that a run is begun without getting any further
-_WAIT_S = 0.2  # between two looks whether what runs share is ready
+MOST_KILLS = 5  # of a run, before it has failed
+_WAIT_S = 0.2  # between two looks for a free run
+_PR_SET_PDEATHSIG = 1
 
 
 class Killed(Exception):
-    """A signal that nobody here has sent ended a stage; the message names both."""
+    """A signal that no worker sent ended a stage; the message names both."""
 
 
 def _die_with_parent(number: int) -> None:
-    ctypes.CDLL(None).prctl(1, number)  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 class Worker:
     """Works on the runs of one sweep in the current folder."""
 
     def __init__(self, sweep: Sweep) -> None:
-        self.sweep, self.number = sweep, 0
-        self.stopping = 0  # number of the signal that asked to
-        self.child = 0
-        self.stage_s = 0.0  # of this run's stages, without what DVC and git take
-        self.log: IO[str] | None = None
-        self.shared: set[str] = set()  # what runs share and this folder has had
+        self.sweep = sweep
+        self.number = 0  # of the run
+        self.log: IO[str] | None = None  # of the run
+        self.child = 0  # process id of the stage
+        self.signal = 0  # the signal that asked the worker to end
+        self.shared: set[str] = set()  # shared outputs that this folder has had
         self.slot = Slot(sweep, self.run_stage)
         signal.signal(signal.SIGTERM, self.stop)
 
     def stop(self, number: int, _: object) -> None:
         """Let the stage write its snapshot and end; then end too."""
-        self.stopping = number
+        self.signal = number
         if self.child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.child, number)
 
-    def refuse_if_stopping(self) -> None:
-        """Raise Interrupted if the worker was asked to end."""
-        if self.stopping:
-            raise Interrupted(
-                self.stopping, f"{self.sweep.name}: stopped; tinylm sweep --resume goes on"
-            )
+    def _end_if_asked(self) -> None:
+        if self.signal:
+            name = self.sweep.name
+            raise Interrupted(self.signal, f"{name}: stopped; tinylm sweep --resume continues it")
 
     def run_stage(self, stage: Any) -> None:
-        """What DVC calls for `python -m stages.NAME`: fork, and call its main(). Raises CommandFailed or Killed."""
+        """Run DVC's stage `python -m stages.NAME` in a forked process.
+
+        Raises CommandFailed or Killed.
+        """
         assert self.log is not None
-        self.refuse_if_stopping()
+        self._end_if_asked()
         _, _, module, *arguments = shlex.split(stage.cmd)
-        since = os.fstat(self.log.fileno()).st_size
-        began = time.monotonic()
+        log_size = os.fstat(self.log.fileno()).st_size
         sys.stdout.flush()
         self.child = os.fork()
         if not self.child:
-            self._stage(module, arguments)
+            self._be_stage(module, arguments)
         _, status = os.waitpid(self.child, 0)
-        self.child, code = 0, os.waitstatus_to_exitcode(status)
-        self.stage_s += time.monotonic() - began
-        self.refuse_if_stopping()
+        self.child = 0
+        code = os.waitstatus_to_exitcode(status)
+        self._end_if_asked()
         if code < 0:
             raise Killed(
-                f"stage {stage.addressing} was killed (signal {-code}; too little memory, or somebody ended it)"
+                f"stage {stage.addressing} was killed (signal {-code}; too little memory, or by hand)"
             )
         if code:
-            self.log.seek(since)
-            said = [line for line in self.log if line.startswith("error: ")] or [
-                f"exit code {code}"
-            ]
-            raise CommandFailed(said[0].removeprefix("error: ").strip())
+            self.log.seek(log_size)
+            errors = [line for line in self.log if line.startswith("error: ")]
+            message = errors[0] if errors else f"exit code {code}"
+            raise CommandFailed(message.removeprefix("error: ").strip())
 
-    def _stage(self, module: str, arguments: list[str]) -> None:
-        """The forked process: what `python -m MODULE ARGUMENTS` does, from its imports on."""
+    def _be_stage(self, module: str, arguments: list[str]) -> None:
+        """The forked process: the same as `python -m MODULE ARGUMENTS` after its imports."""
         code = FAILED
         try:
             _die_with_parent(signal.SIGKILL)
             assert self.log is not None
             for stream in (1, 2):
                 os.dup2(self.log.fileno(), stream)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it comes from the sweep, as SIGTERM
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # it arrives from the sweep, as SIGTERM
             if self.sweep.memory_gib:
-                most = int(self.sweep.memory_gib * 2**30)
-                resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+                limit = int(self.sweep.memory_gib * 2**30)
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
             sys.argv = [module, *arguments]
             sys.orig_argv = [sys.executable, "-m", *sys.argv]
-            sys.modules["__main__"] = stage = importlib.import_module(module)
-            loggers.also_to(self.heard)
+            stage = importlib.import_module(module)
+            sys.modules["__main__"] = stage
+            loggers.also_to(self.note_loss)
             code = guard(stage.main)
             sys.stdout.flush()
         finally:
             os._exit(code)
 
-    def heard(self, update: int, figures: Mapping[str, float]) -> None:
-        """In a stage: note each held-out loss, and end a hopeless run."""
-        loss = figures.get("held_out_loss")
+    def note_loss(self, update: int, metrics: Mapping[str, float]) -> None:
+        """In a stage: note each held-out loss, and end a run that successive halving stops."""
+        loss = metrics.get("held_out_loss")
         if loss is None:
             return
-        noted = {"update": update, "tokens": figures.get("tokens"), "held_out": loss}
-        known = self.sweep.progress(self.number)
-        place = self.sweep.run(self.number) / "progress.json"
-        if update and hopeless(self.sweep, self.number, update, loss):
-            why = f"stopped by successive halving after update {update}, held-out loss {loss:.4f}"
-            write_json(place, known | noted | {"stopped": why})
-            raise CommandFailed(why)
-        write_json(place, known | noted)
+        path = self.sweep.run(self.number) / "progress.json"
+        progress = self.sweep.progress(self.number)
+        progress |= {"update": update, "tokens": metrics.get("tokens"), "held_out": loss}
+        if update and should_stop(self.sweep, self.number, update, loss):
+            reason = (
+                f"stopped by successive halving after update {update}, held-out loss {loss:.4f}"
+            )
+            write_json(path, progress | {"stopped": reason})
+            raise CommandFailed(reason)
+        write_json(path, progress)
 
-    def do_all(self, numbers: Sequence[int], wait: bool = False) -> None:
-        """Work on runs until none of these is free; or, where another process has one, wait until that has ended.
-
-        wait: as a job of the cluster must, which may have been queued again while its first host is cut off, not lost.
-        """
-        left = list(numbers)
-        while left:
+    def work(self) -> None:
+        """Work on the runs that are free until all have ended, here or elsewhere."""
+        while left := self.sweep.left():
             worked = False
-            for number in list(left):
-                self.refuse_if_stopping()
-                if self.sweep.state(number):
-                    left.remove(number)
-                    continue
+            for number in left:
+                self._end_if_asked()
                 self.sweep.run(number).mkdir(parents=True, exist_ok=True)
                 with locked(self.sweep.run(number) / "log.txt") as log:
                     if log is not None and not self.sweep.state(number):
-                        self.number, self.log, self.stage_s = number, log, 0.0
-                        self.do(number)
+                        self.number = number
+                        self.log = log
+                        self._do()
                         worked = True
-            if not worked and not wait:
-                return
-            if not worked and left:
+            if not worked:
                 time.sleep(_WAIT_S)
 
-    def do(self, number: int) -> None:
-        """One run, from where an earlier process left it to its experiment, and how it ended."""
-        sweep, run, began = self.sweep, self.sweep.run(number), time.monotonic()
-        progress = sweep.progress(number)
-        reached = max(
-            (path.stem for path in run.glob("runs/**/[0-9]*.safetensors")), default=""
-        )  # its newest snapshot
-        tries = progress.get("tries", 0) + 1 if progress.get("reached") == reached else 1
-        write_json(run / "progress.json", progress | {"tries": tries, "reached": reached})
-        end: dict[str, Any]
+    def _do(self) -> None:
+        """One run, from where an earlier process left it to its experiment and its state."""
+        began = time.monotonic()
+        folder = self.sweep.run(self.number)
         try:
-            if sweep.timed:  # in one piece: neither from a snapshot nor from DVC's cache
-                shutil.rmtree(run / "runs", ignore_errors=True)
-            params = self.slot.enter(number, sweep.runs[number - 1])
-            self.make_shared(params)
-            target = sweep.targets[number - 1]
-            self.slot.reproduce(target, anew=sweep.timed)
-            if "@" in target:  # a part of a run: what it made is in DVC's cache, for dvc repro
-                end = {"state": plan.DONE}
-            else:
-                self.slot.record(number)
-                end = {"state": plan.DONE, **self.figures()}
+            end = self._reproduce()
         except Killed as killed:
-            if tries < TRIES:
-                return
-            end = {"state": plan.FAILED, "why": f"{killed}, {tries} times at the same place"}
+            progress = self.sweep.progress(self.number)
+            kills = progress.get("kills", 0) + 1
+            write_json(folder / "progress.json", progress | {"kills": kills})
+            if kills < MOST_KILLS:
+                return  # to begin again, from the snapshot
+            end = {"state": plan.FAILED, "why": f"{killed}, {kills} times"}
         except Exception as error:
-            why = sweep.progress(number).get("stopped")
-            end = (
-                {"state": plan.STOPPED, "why": why}
-                if why
-                else {"state": plan.FAILED, "why": one_line(error)}
-            )
-        except Interrupted:  # asked to, which is no failure
-            write_json(run / "progress.json", sweep.progress(number) | {"tries": 0})
-            raise
-        seconds = {"seconds": round(time.monotonic() - began, 3), "stage_s": round(self.stage_s, 3)}
-        sweep.end(number, **end, **seconds)
+            reason = self.sweep.progress(self.number).get("stopped")
+            end = {"state": plan.FAILED, "why": one_line(error)}
+            if reason:
+                end = {"state": plan.STOPPED, "why": reason}
+        self.sweep.end(self.number, **end, seconds=round(time.monotonic() - began, 3))
         if end["state"] != plan.FAILED:
-            shutil.rmtree(run / "runs", ignore_errors=True)
+            shutil.rmtree(folder / "runs", ignore_errors=True)
 
-    def make_shared(self, params: Mapping[str, Any]) -> None:
-        """Make what runs share, once for all workers: whoever comes first does it, the others wait for the cache."""
-        text = json.dumps(plan.shared_values(params), sort_keys=True, default=str)
+    def _reproduce(self) -> plan.State:
+        """Run the stages and record them; returns the run's state."""
+        params = self.slot.enter(self.number, self.sweep.runs[self.number - 1])
+        self._make_shared(params)
+        self.slot.reproduce(self.sweep.target)
+        self.slot.record(self.number)
+        path = paths.figures("train")
+        if not os.path.exists(path):
+            return {"state": plan.DONE}
+        metrics = read_json(path)
+        write_json(self.sweep.run(self.number) / "metrics.json", metrics)
+        return {"state": plan.DONE, "held_out": math.log(metrics["held_out_perplexity"])}
+
+    def _make_shared(self, params: Mapping[str, Any]) -> None:
+        """Make what runs share once: the first worker does it, the others wait for the cache."""
+        values = {section: params.get(section) for section in plan.SHARED_SECTIONS}
+        text = json.dumps(values, sort_keys=True, default=str)
         name = sha256(text.encode()).hexdigest()[:16]
         while name not in self.shared:
-            with locked(self.sweep.folder / f"shared-{name}.lock") as mine:
-                if mine is not None:
-                    self.slot.reproduce(plan.SHARED[0])
+            with locked(self.sweep.folder / f"shared-{name}.lock") as handle:
+                if handle is not None:
+                    self.slot.reproduce(plan.SHARED_STAGE)
                     self.shared.add(name)
                     return
-            self.refuse_if_stopping()
+            self._end_if_asked()
             time.sleep(_WAIT_S)
-
-    def figures(self) -> dict[str, Any]:
-        """Keep the run's figures; the held-out loss and, if it was scored, the perplexity on the evaluation stories."""
-        run = self.sweep.run(self.number)
-        known = {
-            name: read_json(paths.figures(name))
-            for name in ("train", "evaluate")
-            if exists(paths.figures(name))
-        }
-        for timed in run.glob(
-            f"{paths.TIMES}/train/*.json"
-        ):  # none if DVC had the model of an earlier run
-            known |= {key: read_json(timed)[key] for key in ("seconds", "conditions")}
-        if self.sweep.timed:
-            known["seconds"] += sum(
-                read_json(made)["seconds"] for made in run.glob(f"{paths.TIMES}/vocab/*.json")
-            )
-        write_json(run / "figures.json", known)
-        held_out = known.get("train", {}).get("held_out_perplexity")
-        loss = math.log(held_out) if held_out else None
-        return {"held_out": loss, "perplexity": known.get("evaluate", {}).get("perplexity")}
 
 
 def main() -> None:
     _die_with_parent(signal.SIGTERM)  # so that a stage writes its snapshot
-    for number in (
-        signal.SIGINT,
-        signal.SIGUSR2,
-    ):  # from the terminal, from SLURM before a time limit: for the parent
+    # from the terminal, and from SLURM before a time limit: the parent handles them
+    for number in (signal.SIGINT, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     sweep = plan.open_sweep(sys.argv[1])
     importlib.import_module("stages")  # sets what torch reads when it is imported
-    for name in ("stages.train", "stages.evaluate", *(["optuna"] if sweep.halving else [])):
-        importlib.import_module(name)
+    importlib.import_module("stages.train")
+    importlib.import_module("stages.evaluate")
+    if sweep.halving:
+        importlib.import_module("optuna")
     worker = Worker(sweep)
     gc.collect()
-    gc.freeze()  # what was imported stays: looking through it for garbage takes a quarter of a second each time
-    mine = [int(word) for word in sys.argv[2:]]
-    worker.do_all(mine or sweep.numbers, wait=bool(mine))
+    gc.freeze()  # imports stay: without this, each collection of garbage takes 0.25 s
+    worker.work()
 
 
 if __name__ == "__main__":
