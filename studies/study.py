@@ -21,7 +21,7 @@ from studies.published import study_section, table_lines
 from studies.records import FOLDER, RESULTS, published
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
-from tinylm.compare.statistics import NO_CLAIM, claimed, seed_error
+from tinylm.compare.difference import NO_CLAIM, claimed, seed_error
 from tinylm.evaluate.statistics import holm
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
@@ -173,7 +173,7 @@ def compared_with_first(runs: Runs) -> dict[str, dict[str, Any]]:
         )
         if error is not None:
             errors[setting] = error
-    compared = {}
+    compared: dict[str, dict[str, Any]] = {}
     for setting in others:
         if losses[first] and losses[setting]:
             means = [statistics.fmean(losses[side].values()) for side in (first, setting)]

@@ -5,10 +5,11 @@ import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tinylm.compare.revisions import Absent, Revision
-from tinylm.compare.runs import Run, Stories
+from tinylm.compare.runs import Run
 
 PARAMS = {
     "data.seed": 1, "train.lr": 0.003, "train.seed": 1, "decode.seed": 1, "runtime.threads": 2, "kv_bench.batch": 20
@@ -25,16 +26,35 @@ def losses(shift=0.0, noise=0.0, count=COUNT, seed=0):
     return tokens * (hardness + shift + own), tokens.astype(float)
 
 
-def samples(texts, ids=range(0, COUNT, 4)):
-    return [
+def stories_table(texts, vocabulary="v", **moved):
+    """Stories `text 0`, `text 1`, ... in tokens of one vocabulary, with their losses."""
+    nats, tokens = losses(count=len(texts), **moved)
+    return pd.DataFrame(
         {
-            "story": str(story),
-            "prompt": f"prompt {story}",
-            "reference": "the dog ran home and slept in the sun all day long",
-            "continuation": texts,
+            "text_id": texts,
+            "tokens_id": [f"{vocabulary} {text}" for text in texts],
+            "nats": nats,
+            "tokens": tokens,
+            "bits": nats * 1.5,
+            "bytes": tokens * 5,
+            "raw_bits": nats * 2,
+            "raw_bytes": tokens * 6,
         }
-        for story in ids
-    ]
+    )
+
+
+def samples(continuation, count):
+    rows = []
+    for story in range(0, count, 4):
+        rows.append(
+            {
+                "story": story,
+                "prompt": f"prompt {story}",
+                "reference": "the dog ran home and slept in the sun all day long",
+                "continuation": continuation,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 @pytest.fixture
@@ -42,30 +62,26 @@ def make_run():
     """A run whose stories are `text 0`, `text 1`, ..., in tokens of one vocabulary."""
 
     def make(
-        name, params=(), metrics=None, texts=None, vocabulary="v", told="the dog ran home", **moved
+        name,
+        params=(),
+        metrics=None,
+        texts=None,
+        vocabulary="v",
+        continuation="the dog ran home",
+        **moved,
     ):
         texts = [f"text {i}" for i in range(COUNT)] if texts is None else texts
-        nats, tokens = losses(count=len(texts), **moved)
-        stories = Stories(
-            texts,
-            [f"{vocabulary} {text}" for text in texts],
-            nats,
-            tokens,
-            *(nats * 1.5, tokens * 5),
-            *(nats * 2, tokens * 6),
-        )
-        found = {
-            "evaluate": {"perplexity": float(np.exp(nats.sum() / tokens.sum()))},
-            **(metrics or {}),
-        }
-        rows = samples(told, range(0, len(texts), 4))
+        stories = stories_table(texts, vocabulary, **moved)
+        nats = stories["nats"].sum() / stories["tokens"].sum()
+        bits = stories["bits"].sum() / stories["bytes"].sum()
+        evaluate = {"perplexity": np.exp(nats), "nats_per_token": nats, "bits_per_byte": bits}
         return Run(
             name,
             f"{name:0<40}",
             PARAMS | dict(params),
-            found,
+            {"evaluate": evaluate} | (metrics or {}),
             stories,
-            rows,
+            samples(continuation, len(texts)),
             {"tinylm/model": "m1"},
         )
 

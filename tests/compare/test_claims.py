@@ -4,11 +4,12 @@
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tinylm.compare.comparison import BETTER, WORSE, compare
-from tinylm.compare.planning import Wanted, recorded, seeds_for
-from tinylm.compare.runs import Run, Stories
+from tinylm.compare.planning import Goal, recorded_noise, seeds_for
+from tinylm.compare.runs import SAMPLE_COLUMNS, Run
 
 SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
 # nats per token: of a seed in all settings, of a seed in one setting, of a story under one setting, of one such run
@@ -28,18 +29,22 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
             loss = hard + taste + shared[seed] + rng.normal(0, OWN) + rng.normal(0, CELL, stories)
             nats = tokens * (loss + effect * (setting == 1))
             params = {"train.lr": float(setting), "train.seed": seed}
-            table = Stories(texts, texts, nats, tokens, *(nats / np.log(2), tokens * 4) * 2)
-            runs.append(Run(f"{setting}-{seed}", None, params, {}, table, []))
+            bits = {"bits": nats / np.log(2), "bytes": tokens * 4}
+            raw = {"raw_bits": nats / np.log(2), "raw_bytes": tokens * 4}
+            columns = {"text_id": texts, "tokens_id": texts, "nats": nats, "tokens": tokens}
+            table = pd.DataFrame(columns | bits | raw)
+            samples = pd.DataFrame(columns=SAMPLE_COLUMNS)
+            runs.append(Run(f"{setting}-{seed}", None, params, {}, table, samples))
     return runs
 
 
 def claims(comparison):
     """{setting: kind} of those for which a difference of any figure is claimed."""
     return {
-        against.name: finding.verdict.kind
+        against.name: finding.kind
         for against in comparison.against
         for finding in against.findings
-        if finding.verdict.kind in (BETTER, WORSE)
+        if finding.kind in (BETTER, WORSE)
     }
 
 
@@ -69,7 +74,7 @@ def test_at_most_5_of_100_null_sweeps_claim_anything():
 
 def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
     effect, stories, others = 0.03, 60, 2
-    wanted = Wanted(effect, comparisons=others)
+    wanted = Goal(effect, comparisons=others)
     seeds = seeds_for(wanted, BY_SEEDS, BY_STORIES, stories)
     rng = np.random.default_rng(2)
     found = {seeds: 0, seeds // 2: 0}
@@ -85,9 +90,9 @@ def test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100():
 
 
 def test_recorded_noise_is_that_of_the_simulation():
-    noise = recorded(sweep(np.random.default_rng(3), settings=2, seeds=60, stories=400))
-    assert noise.one.value == pytest.approx(SHARED**2 + OWN**2, rel=0.4)
+    noise = recorded_noise(sweep(np.random.default_rng(3), settings=2, seeds=60, stories=400))
+    assert noise.seeds.value == pytest.approx(SHARED**2 + OWN**2, rel=0.4)
     assert noise.paired.value == pytest.approx(BY_SEEDS, rel=0.4)
     assert noise.stories.value == pytest.approx(BY_STORIES, rel=0.2)
-    assert (noise.now, noise.one.freedom, noise.paired.freedom) == (400, 3 * 59, 2 * 59)
-    assert noise.seeds == noise.paired.value
+    assert (noise.count, noise.seeds.freedom, noise.paired.freedom) == (400, 3 * 59, 2 * 59)
+    assert noise.of_difference == noise.paired.value

@@ -3,69 +3,91 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tinylm.compare.comparison import pair_up
+from tinylm.compare.pairing import most_changed, pair_up
+
+
+def with_stories(run, **columns):
+    return dataclasses.replace(run, stories=run.stories.assign(**columns))
 
 
 def test_runs_of_the_same_stories_are_compared_story_by_story(make_run):
-    first, second = make_run("a"), make_run("b", shift=0.1)
-    pairs = pair_up(first, second)
+    pairs = pair_up(make_run("a"), make_run("b", shift=0.1))
     assert pairs.stories.tolist() == [[i, i] for i in range(40)]
     assert pairs.samples.tolist() == [[i, i] for i in range(10)]
     assert pairs.same_tokens
     assert pairs.notes == []
 
 
-def test_stories_are_found_by_their_text_wherever_they_stand(make_run):
+def test_stories_match_by_their_text_wherever_they_are(make_run):
     first = make_run("a", texts=["x", "y", "twice", "twice", "z"])
     second = make_run("b", texts=["twice", "z", "new", "twice", "x", "twice"])
     pairs = pair_up(first, second)
     assert pairs.stories.tolist() == [[0, 4], [2, 0], [3, 3], [4, 1]]
-    assert pairs.notes[:1] == [
-        "the evaluation texts differ: compared over the 4 stories of 5 and 6 that both hold"
-    ]
+    assert "4 stories of 5 and 6" in pairs.notes[0]
 
 
 def test_no_common_story_leaves_bits_per_byte(make_run):
     pairs = pair_up(make_run("a", texts=["x", "y"]), make_run("b", texts=["v", "w"]))
     assert pairs.stories.shape == pairs.samples.shape == (0, 2)
     assert not pairs.same_tokens
-    assert "only bits per byte are compared" in pairs.notes[0]
 
 
-def test_another_vocabulary_is_told(make_run):
-    first, second = make_run("a"), make_run("b", vocabulary="other")
-    pairs = pair_up(first, second)
-    assert len(pairs.stories) == 40
-    assert not pairs.same_tokens
-    assert pairs.notes == [
-        "the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared"
-    ]
-    shorter = dataclasses.replace(second.stories, n_bytes=second.stories.n_bytes - 1)
-    notes = pair_up(first, dataclasses.replace(second, stories=shorter)).notes
-    assert "normalised differently" in notes[1]
-
-
-def test_another_layout_scores_other_tokens(make_run):
-    first, second = make_run("a"), make_run("b")
-    more = dataclasses.replace(second.stories, tokens=second.stories.tokens + np.eye(40)[3])
-    pairs = pair_up(first, dataclasses.replace(second, stories=more))
-    assert not pairs.same_tokens
-    assert "the layouts score other tokens" in pairs.notes[0]
+def test_perplexities_of_other_vocabularies_or_layouts_are_not_compared(make_run):
+    first = make_run("a")
+    vocabulary = make_run("b", vocabulary="other")
+    normalised = with_stories(vocabulary, bytes=vocabulary.stories["bytes"] - 1)
+    layout = with_stories(first, tokens=first.stories["tokens"] + np.eye(40)[3])
+    for second, notes in ((vocabulary, 1), (normalised, 2), (layout, 1)):
+        pairs = pair_up(first, second)
+        assert len(pairs.stories) == 40
+        assert not pairs.same_tokens
+        assert len(pairs.notes) == notes
 
 
 @pytest.mark.parametrize("key", ["prompt", "reference"])
 def test_other_prompts_or_references_leave_bleu_out(make_run, key):
-    first, second = make_run("a"), make_run("b")
-    others = [row | {key: "another"} for row in second.samples]
+    first = make_run("a")
+    second = make_run("b")
+    others = second.samples.assign(**{key: "another"})
     pairs = pair_up(first, dataclasses.replace(second, samples=others))
     assert len(pairs.samples) == 0
-    assert pairs.notes == ["the prompts or their references differ: BLEU is not compared"]
-    kept = [*second.samples[:3], *others[3:]]
-    assert len(pair_up(first, dataclasses.replace(second, samples=kept)).samples) == 3
+    assert "BLEU" in pairs.notes[0]
 
 
 def test_a_run_without_losses_of_stories_has_no_intervals(make_run):
-    first, second = make_run("a"), dataclasses.replace(make_run("b"), stories=None, samples=[])
-    pairs = pair_up(first, second)
+    second = dataclasses.replace(make_run("b"), stories=None)
+    pairs = pair_up(make_run("a"), second)
     assert pairs.stories.shape == (0, 2)
-    assert pairs.notes == ["b: no losses of single stories, so no intervals of differences"]
+    assert pairs.notes[0].startswith("b: ")
+
+
+def test_the_stories_that_changed_most_come_first_with_both_continuations(make_run):
+    first = make_run("a")
+    second = make_run("b", continuation="a cat sat")
+    nats = second.stories["nats"].to_numpy().copy()
+    nats[[8, 20, 21]] += np.array([-50.0, 90.0, 900.0])  # nobody continued story 21
+    second = with_stories(second, nats=nats)
+    changed = most_changed(first, second, pair_up(first, second))
+    assert len(changed) == 5
+    assert [story.story for story in changed[:2]] == [20, 8]
+    assert changed[0].change == pytest.approx(90 / first.stories["tokens"][20])
+    assert changed[1].change < 0
+    assert changed[0].first_continuation == "the dog ran home"
+    assert changed[0].second_continuation == "a cat sat"
+    assert (changed[0].prompt, changed[0].unit) == ("prompt 20", "nats per token")
+
+
+def test_stories_of_other_vocabularies_change_in_bits_per_byte(make_run):
+    first = make_run("a")
+    second = make_run("b", vocabulary="w", shift=-0.1)
+    changed = most_changed(first, second, pair_up(first, second))
+    assert {story.unit for story in changed} == {"bits per byte"}
+    assert changed[0].change == pytest.approx(-0.1 * 1.5 / 5)
+
+
+def test_equal_runs_have_no_story_that_changed(make_run):
+    first = make_run("a")
+    assert most_changed(first, make_run("b"), pair_up(first, make_run("b"))) == []
+    other = make_run("b", continuation="the dog sat")
+    changed = most_changed(first, other, pair_up(first, other))
+    assert {story.change for story in changed} == {0.0}

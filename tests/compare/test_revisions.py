@@ -1,7 +1,6 @@
 """A real repository of a few files, with DVC and git as users have them."""
 
 import os
-import re
 import shutil
 import subprocess
 
@@ -98,30 +97,10 @@ def test_all_experiments_of_the_current_commit(here):
         assert [revision.name for revision in revisions] == ["HEAD", "try"]
 
 
-def test_aliases_that_multiply_are_never_handed_to_dvc(here, monkeypatch):
-    """DVC writes each copy out: three thousand bytes would take hours and all of the memory."""
-    rows = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    (here / "params.yaml").write_text("\n".join([*rows, "train: {lr: *a11}", ""]))
-    made = subprocess.run(
-        ["git", "stash", "create"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    monkeypatch.setattr("dvc.api.DVCFileSystem", lambda *_, **__: pytest.fail("handed to DVC"))
-    try:
-        for name in ("workspace", made):
-            with pytest.raises(
-                InputError,
-                match=rf"revision '{name}': params.yaml: more than 100000 values when its",
-            ):
-                opened([name]).__enter__()
-    finally:
-        (here / "params.yaml").write_text("train: {lr: 9}\n")
-
-
 def test_files_that_a_revision_does_not_have(here):
     with opened(["main"]) as (main,):
         for path in ("metrics/evaluate.json", "data/evaluate/samples.csv"):
-            with pytest.raises(Absent, match=f"^{path}: this revision has none"):
+            with pytest.raises(Absent, match=f"^{path}"):
                 main.read(path)
 
 
@@ -162,7 +141,7 @@ def test_names_that_lead_nowhere(here, name):
 
 def test_outside_of_a_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="no DVC repository"), opened(["main"]):
+    with pytest.raises(InputError, match=r"dvc\.yaml"), opened(["main"]):
         pass
 
 
@@ -173,6 +152,5 @@ def test_a_clone_of_another_user_is_named_with_what_to_type(here, monkeypatch):
         )  # as git's libraries say it
 
     monkeypatch.setattr("dvc.api.DVCFileSystem", refuse)
-    said = f"another user; type: git config --global --add safe.directory {re.escape(str(here))}"
-    with pytest.raises(InputError, match=said), opened(["main"]):
+    with pytest.raises(InputError, match=r"safe\.directory"), opened(["main"]):
         pass

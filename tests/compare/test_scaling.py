@@ -1,50 +1,46 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tinylm.compare.scaling import ALIKE, FLOOR_SIZES, as_json, fit
+from tinylm.compare.pictures import draw_law, draw_sweep, sweep_lines
+from tinylm.compare.scaling import ALIKE, FLOOR_SIZES, as_json, fit, scaling_of
 
 PARAMETERS = np.geomspace(1e5, 1e7, 8)
+NOISY = 3.0 * PARAMETERS[:4] ** -0.07 * np.array([1.01, 0.99, 1.0, 1.003])
 
 
-def rows(sizes, losses, axis="parameters"):
-    return [
-        {"name": f"r{i}", axis: float(x), "loss": float(y)}
-        for i, (x, y) in enumerate(zip(sizes, losses))
-    ]
+def points(sizes, losses, axis="parameters"):
+    names = [f"r{i}" for i in range(len(sizes))]
+    return pd.DataFrame({"name": names, axis: sizes, "loss": losses})
 
 
-def test_a_power_law_with_a_floor_is_found_again():
+def law_of(sizes, losses, axis="parameters"):
+    return fit(points(sizes, losses, axis)).laws[axis]
+
+
+def test_a_power_law_with_a_floor_is_recovered():
     losses = 1.7 + 2.0 * (PARAMETERS / 1e5) ** -0.5
-    law = fit(rows(PARAMETERS, losses)).laws["parameters"]
-    assert law.with_floor
+    law = law_of(PARAMETERS, losses)
+    assert law.has_floor
     assert law.exponent == pytest.approx(0.5, abs=1e-3)
     assert law.floor == pytest.approx(1.7, abs=1e-3)
     assert law.exponent_interval == pytest.approx((0.5, 0.5), abs=2e-3)
-    assert law.line[[0, -1]] == pytest.approx(losses[[0, -1]], rel=1e-4)
-    assert law.places[[0, -1]] == pytest.approx(PARAMETERS[[0, -1]])
+    assert law.curve["loss"].iloc[[0, -1]].tolist() == pytest.approx(losses[[0, -1]], rel=1e-4)
 
 
-def test_few_sizes_give_a_straight_line_on_the_logarithms():
+def test_few_sizes_give_a_straight_line_on_the_logarithms_with_students_interval():
     sizes = PARAMETERS[: FLOOR_SIZES - 1]
-    losses = 3.0 * sizes**-0.07 * np.array([1.01, 0.99, 1.0, 1.003])
-    law = fit(rows(sizes, losses, "tokens")).laws["tokens"]
-    slope, _ = np.polyfit(np.log(sizes), np.log(losses), 1)
-    assert not law.with_floor
+    law = law_of(sizes, NOISY, "tokens")
+    u = np.log(sizes) - np.log(sizes).mean()
+    slope, offset = np.polyfit(u, np.log(NOISY), 1)
+    assert not law.has_floor
     assert law.exponent == pytest.approx(-slope)
     assert (law.floor, law.floor_interval) == (0.0, (0.0, 0.0))
-    assert law.exponent_interval[0] < law.exponent < law.exponent_interval[1]
-
-
-def test_intervals_of_a_straight_line_are_students():
-    sizes = PARAMETERS[:4]
-    losses = 3.0 * sizes**-0.07 * np.array([1.01, 0.99, 1.0, 1.003])
-    u = np.log(sizes) - np.log(sizes).mean()
-    slope, at = np.polyfit(u, np.log(losses), 1)
-    residuals = np.log(losses) - slope * u - at
+    residuals = np.log(NOISY) - slope * u - offset
     half = 4.303 * np.sqrt((residuals**2).sum() / 2 / (u**2).sum())  # t of 2 degrees of freedom
-    low, high = fit(rows(sizes, losses)).laws["parameters"].exponent_interval
+    low, high = law.exponent_interval
     assert (high - low) / 2 == pytest.approx(half, rel=0.15)  # 1,000 draws
 
 
@@ -55,59 +51,121 @@ def test_about_95_of_100_intervals_hold_the_true_exponent(n, floor, noise):
     held = 0
     for _ in range(60):
         losses = (floor + 2.0 * (sizes / 1e5) ** -0.3) * np.exp(noise * rng.standard_normal(n))
-        low, high = fit(rows(sizes, losses)).laws["parameters"].exponent_interval
+        low, high = law_of(sizes, losses).exponent_interval
         held += low <= 0.3 <= high
     assert 51 <= held <= 60
 
 
-def test_of_runs_alike_in_size_the_best_counts_and_a_percent_apart_is_alike():
+def test_of_settings_alike_in_size_the_best_counts():
     sizes = [1e6, 1e6 * ALIKE * 0.999, 4e6, 4e6, 16e6]
-    found = fit(rows(sizes, [3.0, 2.9, 2.7, 2.5, 2.2])).laws["parameters"]
-    assert found.names == ["r1", "r3", "r4"]
-    assert found.losses.tolist() == [2.9, 2.5, 2.2]
+    law = law_of(sizes, [3.0, 2.9, 2.7, 2.5, 2.2])
+    assert law.points["name"].tolist() == ["r1", "r3", "r4"]
 
 
-def test_a_run_that_a_cheaper_one_beats_is_not_on_the_frontier_of_compute():
-    found = fit(rows([1e12, 2e12, 4e12, 8e12], [3.0, 2.6, 2.7, 2.2], "compute"))
-    assert found.laws["compute"].names == ["r0", "r1", "r3"]
-    assert fit(rows([1e6, 2e6, 4e6, 8e6], [3.0, 2.6, 2.7, 2.2])).laws["parameters"].names == [
-        "r0",
-        "r1",
-        "r2",
-        "r3",
-    ]
+def test_a_setting_that_a_cheaper_one_beats_is_not_on_the_frontier_of_compute():
+    losses = [3.0, 2.6, 2.7, 2.2]
+    law = law_of([1e12, 2e12, 4e12, 8e12], losses, "compute")
+    assert law.points["name"].tolist() == ["r0", "r1", "r3"]
+    assert len(law_of([1e6, 2e6, 4e6, 8e6], losses).points) == 4
 
 
-def test_axes_that_the_runs_do_not_spread_over_say_so():
-    sweep = [
+def test_axes_along_which_the_settings_do_not_differ_have_no_fit():
+    rows = [
         {"name": f"lr {i}", "parameters": 1000, "tokens": 5000 * (i + 1), "loss": 3.0 - i / 10}
         for i in range(3)
     ]
-    found = fit([*sweep, {"name": "broken", "parameters": 7, "tokens": None, "loss": None}])
-    assert list(found.laws) == ["tokens"]
-    assert found.missing == {
-        "parameters": "1 different size; a fit needs 3",
-        "compute": "0 different sizes; a fit needs 3",
-    }
-    assert fit([]).laws == {}
+    scaling = fit(pd.DataFrame([*rows, {"name": "broken", "parameters": 7}]))
+    assert list(scaling.laws) == ["tokens"]
+    assert list(scaling.missing) == ["parameters", "compute"]
+    assert fit(pd.DataFrame()).laws == {}
 
 
 def test_losses_that_rise_get_a_negative_exponent_and_no_floor():
-    law = fit(rows(PARAMETERS, 2.0 + np.arange(8) / 10)).laws["parameters"]
-    assert not law.with_floor
+    law = law_of(PARAMETERS, 2.0 + np.arange(8) / 10)
+    assert not law.has_floor
     assert law.exponent_interval[1] < 0
 
 
 def test_losses_without_a_trend_have_an_interval_that_holds_zero():
-    law = fit(rows(PARAMETERS[:4], [2.0, 2.1, 1.9, 2.05])).laws["parameters"]
-    assert law.exponent_interval[0] < 0 < law.exponent_interval[1]
+    low, high = law_of(PARAMETERS[:4], [2.0, 2.1, 1.9, 2.05]).exponent_interval
+    assert low < 0 < high
 
 
-def test_the_same_rows_give_the_same_json():
-    table = rows(PARAMETERS, 1.7 + 2.0 * (PARAMETERS / 1e5) ** -0.5)
+def test_the_json_is_the_same_for_the_same_points():
+    table = points(PARAMETERS, 1.7 + 2.0 * (PARAMETERS / 1e5) ** -0.5)
     first, second = (json.dumps(as_json(fit(table)), allow_nan=False) for _ in range(2))
     assert first == second
-    told = json.loads(first)
-    assert told["laws"]["parameters"]["exponent"]["value"] == pytest.approx(0.5, abs=1e-3)
-    assert len(told["laws"]["parameters"]["runs"]) == len(told["rows"]) == 8
-    assert told["unit"] == "nats per token"
+    value = json.loads(first)
+    assert value["laws"]["parameters"]["exponent"]["value"] == pytest.approx(0.5, abs=1e-3)
+    assert len(value["laws"]["parameters"]["runs"]) == len(value["rows"]) == 8
+
+
+def sized(make_run, size, **more):
+    """A run of a sweep over the model's size: 0.1 nats per token for each doubling."""
+    shift = -0.1 * np.log2(size / 1e5)
+    run = make_run(f"s{size:.0f}", {"model.layers": size}, shift=shift, **more)
+    run.metrics["train"] = {"parameters": size, "tokens": 1000, "training_flop_per_token": 6 * size}
+    return run
+
+
+def test_only_runs_of_the_same_text_are_fitted(make_run):
+    runs = [sized(make_run, size) for size in (1e5, 2e5, 4e5, 8e5)]
+    others = [
+        sized(make_run, 16e5, texts=["another"]),
+        sized(make_run, 32e5, texts=[f"text {i}" for i in range(60)]),
+    ]
+    scaling = scaling_of([*runs, *others])
+    assert scaling.points["name"].tolist() == ["s100000", "s200000", "s400000", "s800000"]
+    assert scaling.left_out == ["s1600000", "s3200000"]
+    assert scaling.unit == "nats per token"
+    assert scaling.points["compute"].tolist() == [6 * size * 1000 for size in (1e5, 2e5, 4e5, 8e5)]
+    other = sized(make_run, 64e5, vocabulary="w")
+    scaling = scaling_of([*runs, other])
+    assert scaling.unit == "bits per byte"
+    assert scaling.points["loss"].iloc[2] == runs[2].value("evaluate", "bits_per_byte")
+
+
+def test_settings_that_the_curve_leaves_out_are_drawn_hollow():
+    table = points([1e5, 1e5, 4e5, 1.6e6], [3.0, 3.4, 2.5, 2.2])
+    axes = draw_law(fit(table), "parameters").axes[0]
+    _, hollow, filled = axes.lines
+    assert (len(hollow.get_xdata()), len(filled.get_xdata())) == (1, 3)
+    assert hollow.get_fillstyle() == "none"
+    low, high = axes.get_ylim()
+    assert low < 2.2
+    assert high > 3.4
+
+
+def sweep_runs(make_run, seeds):
+    runs = []
+    for lr in (0.01, 0.1, 0.3):
+        for seed in seeds:
+            params = {"train.lr": lr, "train.seed": seed}
+            runs.append(make_run(f"{lr}-{seed}", params, shift=-lr + seed / 100))
+    return runs
+
+
+def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
+    sweep = sweep_lines(sweep_runs(make_run, (1, 2, 3)), "nats per token")
+    (line,) = sweep.lines.values()
+    assert sweep.key == "train.lr"
+    assert line["x"].tolist() == [0.01, 0.1, 0.3]
+    assert line["seeds"].tolist() == [3, 3, 3]
+    assert (line["high"] - line["low"]).tolist() == pytest.approx([0.02] * 3)
+    assert line["mean"].iloc[0] - line["mean"].iloc[2] == pytest.approx(0.29)
+    axes = draw_sweep(sweep).axes[0]
+    assert len(axes.collections) == 1  # the band
+    assert axes.get_xscale() == "log"
+    single = sweep_lines(sweep_runs(make_run, (1,)), "nats per token")
+    assert len(draw_sweep(single).axes[0].collections) == 0
+
+
+def test_a_second_number_makes_lines_and_words_alone_no_picture(make_run):
+    runs = []
+    for lr in (0.01, 0.02, 0.03):
+        for layers in (2, 4):
+            runs.append(make_run(f"{lr}-{layers}", {"train.lr": lr, "model.layers": layers}))
+    sweep = sweep_lines(runs, "bits per byte")
+    assert list(sweep.lines) == ["model.layers 2", "model.layers 4"]
+    words = [make_run(name, {"train.optimizer": name}) for name in ("muon", "adamw")]
+    assert sweep_lines(words, "nats per token") is None

@@ -30,7 +30,6 @@ NAMES = (
     "handin",
     "sweep",
     "compare",
-    "plan",
     "export",
 )
 NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it

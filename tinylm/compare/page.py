@@ -1,98 +1,352 @@
-"""A comparison as one HTML file that opens offline, in the look of the report, with its pictures."""
+"""A comparison as Markdown, from it the page and the text for the terminal, and as JSON."""
 
-import re
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
+import pandas as pd
+from markupsafe import Markup
 
-from tinylm.compare.comparison import BLEU, EQUAL, Comparison, Finding
-from tinylm.compare.scaling import NATS, Scaling
-from tinylm.compare.scaling_section import scaling_gallery, scaling_svgs
-from tinylm.compare.sections import LABELS, SCALING, SIDE_BY_SIDE, sections, signed
-from tinylm.compare.sweep_section import NAME as SWEEP
-from tinylm.compare.sweep_section import sweep_gallery, sweep_of, sweep_svg
-from tinylm.report.blocks import Blocks, gallery, picture
-from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
-from tinylm.report.page import build_page
-from tinylm.report.sections import Part
-from tinylm.report.wording import short
+from tinylm.compare import pictures, scaling
+from tinylm.compare.comparison import (
+    BITS,
+    BLEU,
+    MINIMAL_PAIRS,
+    PERPLEXITY,
+    RAW_BITS,
+    Against,
+    Comparison,
+    Finding,
+)
+from tinylm.compare.difference import LEVEL, RESAMPLES
+from tinylm.compare.runs import Run
+from tinylm.compare.scaling import Scaling
+from tinylm.report import render
+from tinylm.report.sources import as_number
+from tinylm.report.wording import (
+    ABSENT,
+    MINUS,
+    big,
+    count,
+    figure,
+    interval,
+    loss,
+    many,
+    share,
+    share_with_interval,
+)
 
-_CAPTION = "Line: 95 % interval, not corrected. Shade, where seeds were run: what seeds alone give."
-_MADE_OF = "Read from the revisions' own files, in git and in DVC's cache; made by tinylm compare."
+TEMPLATE = Path(__file__).with_name("compare.md.j2")
+SIDE_BY_SIDE = 4  # up to so many runs are columns; with more, each is a row
+NOTHING = "(it ends there)"  # an empty continuation
+LABELS = {
+    PERPLEXITY: "perplexity",
+    RAW_BITS: "bits per byte, raw text",
+    BITS: "bits per byte, normalised text",
+    BLEU: "BLEU of four words",
+    MINIMAL_PAIRS: "minimal pairs, right (mean over phenomena)",
+}
+OVER = {BLEU: "prompts", MINIMAL_PAIRS: "pairs"}  # the other metrics are over stories
+_MANY_DIGITS = 1e15  # from here on a size is written as a power of ten
 
 
-def to_html(comparison: Comparison, scaling: Scaling | None = None) -> str:
-    """The page; `scaling`: of a sweep."""
-    first, svgs = comparison.runs[0].name, difference_svgs(comparison)
-    more = {
-        f"Against {first}": gallery(
-            *(picture(metric, f"{LABELS[metric]}. {_CAPTION}") for metric in svgs)
+def _four_digits(value: Any) -> str:
+    return figure(value, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A metric by its place in metrics/STAGE.json.
+
+    interval_keys: the place of its interval, if the value does not hold it.
+    """
+
+    label: str
+    stage: str
+    keys: tuple[str, ...]
+    format: Callable[[Any], str]
+    interval_keys: tuple[str, ...] = ()
+
+    def of(self, run: Run) -> dict[str, float]:
+        """value, and low and high of its own 95 % interval where it has one; {} if it is missing."""
+        entry = run.value(self.stage, *self.keys)
+        value = as_number(entry.get("value") if isinstance(entry, dict) else entry)
+        if value is None:
+            return {}
+        if self.interval_keys:
+            entry = run.value(self.stage, *self.interval_keys)
+        ends = interval(entry)
+        if ends is None:
+            return {"value": value}
+        return {"value": value, "low": ends[0], "high": ends[1]}
+
+    def cell(self, run: Run) -> str:
+        """The value with its interval as text."""
+        numbers = self.of(run)
+        text = self.format(numbers.get("value"))
+        if "low" not in numbers:
+            return text
+        return f"{text} ({self.format(numbers['low'])} to {self.format(numbers['high'])})"
+
+
+METRICS = (
+    Metric("perplexity", "evaluate", ("perplexity",), _four_digits, ("perplexity_interval",)),
+    Metric("bits per byte, raw text", "evaluate", ("raw_bits_per_byte",), _four_digits),
+    Metric("bits per byte, normalised text", "evaluate", ("bits_per_byte",), _four_digits),
+    Metric("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
+    Metric(
+        "Kneser-Ney's perplexity",
+        "evaluate",
+        ("baselines", "kneser_ney", "perplexity"),
+        _four_digits,
+    ),
+    Metric("words per error", "evaluate", ("sense", "methods", "decode", "words"), figure),
+    Metric(LABELS[MINIMAL_PAIRS], "evaluate", ("pairs", "all", "model"), share),
+    Metric("held-out loss", "train", ("held_out_loss_best",), loss),
+    Metric("train loss", "train", ("train_loss",), loss),
+    Metric("parameters", "train", ("parameters",), count),
+    Metric("tokens seen", "train", ("tokens",), count),
+)
+
+
+def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
+    """The page, which opens offline. fits: of a sweep."""
+    svgs = pictures.difference_pictures(comparison, LABELS)
+    if fits is not None:
+        svgs |= pictures.scaling_pictures(fits)
+        if sweep := _sweep(comparison, fits):
+            svgs[pictures.SWEEP] = pictures.sweep_picture(sweep)
+    return render.to_html(to_markdown(comparison, fits), svgs, open_folds=True)
+
+
+def to_markdown(
+    comparison: Comparison, fits: Scaling | None = None, *, stories: bool = True
+) -> str:
+    """The comparison as Markdown. stories: whether to quote those that changed most."""
+    runs = comparison.runs
+    first = runs[0].name
+    names = [run.name for run in runs]
+    others = ", ".join(names[1:]) if len(names) <= SIDE_BY_SIDE else many(len(names) - 1, "run")
+    sweep = _sweep(comparison, fits) if fits is not None else None
+    return render.render(
+        TEMPLATE,
+        {"number": figure, "signed": signed},
+        title=f"{others} compared with {first}",
+        comparison=comparison,
+        first=first,
+        run_lines=_run_lines(runs),
+        run_notes=[f"{run.name}: {note}" for run in runs for note in run.notes],
+        parameters=_grid(comparison.parameters.map(_parameter), "parameter", "params.yaml"),
+        metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
+        phenomena=_grid(
+            _phenomena(runs), "phenomenon", "pairs whose right sentence is likelier (95 % interval)"
+        ),
+        findings=lambda against: _findings_table(first, against),
+        labels=LABELS,
+        scaling=fits,
+        laws=_law_table(fits) if fits is not None else "",
+        resamples=scaling.RESAMPLES,
+        sweep=sweep,
+        sweep_caption=_sweep_caption(sweep) if sweep is not None else "",
+        stories=stories and any(against.changed for against in comparison.against),
+        nothing=NOTHING,
+    )
+
+
+def _sweep(comparison: Comparison, fits: Scaling) -> pictures.SweepLines | None:
+    alike = [run for run in comparison.runs if run.name not in fits.left_out]
+    return pictures.sweep_lines(alike, fits.unit)
+
+
+def _sweep_caption(sweep: pictures.SweepLines) -> str:
+    seeds = pd.concat([line["seeds"] for line in sweep.lines.values()])
+    counts = many(seeds.min(), "seed")
+    if seeds.min() < seeds.max():
+        counts = f"{seeds.min()} to {many(seeds.max(), 'seed')}"
+    if seeds.max() == 1:
+        return "1 seed for each setting, so there are no bands."
+    return f"{counts} for each setting. Lines: means. Bands: lowest to highest."
+
+
+def _run_lines(runs: list[Run]) -> list[str]:
+    lines = []
+    by_commit: dict[str, str] = {}
+    for run in runs:
+        state = f"commit {run.commit[:7]}" if run.commit else "the files as they are here"
+        line = f"{run.name}: {state}"
+        if run.commit and (twin := by_commit.setdefault(run.commit, run.name)) != run.name:
+            line += f", the same commit as {twin}"
+        lines.append(line)
+    return lines
+
+
+def _grid(cells: pd.DataFrame, corner: str, caption: str) -> Markup:
+    """A table with a column for each run; with many runs, a row for each."""
+    if cells.empty:
+        return Markup("")
+    if len(cells.columns) > SIDE_BY_SIDE:
+        cells = cells.T
+        corner = "run"
+    rows = [[name, *row] for name, row in zip(cells.index, cells.to_numpy().tolist())]
+    return render.table([corner, *cells.columns], rows, caption)
+
+
+def _parameter(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _metric_table(runs: list[Run]) -> pd.DataFrame:
+    """The metrics that some run has: a row each, and a column for each run."""
+    labels = [metric.label for metric in METRICS]
+    cells = {run.name: [metric.cell(run) for metric in METRICS] for run in runs}
+    table = pd.DataFrame(cells, index=labels)
+    return table[(table != ABSENT).any(axis=1)]
+
+
+def _phenomena(runs: list[Run]) -> pd.DataFrame:
+    """Each run's share of right minimal pairs by phenomenon."""
+    cells = {}
+    for run in runs:
+        rows = run.value("evaluate", "pairs", "phenomena") or {}
+        shares = {name: row["model"] for name, row in rows.items() if row.get("model")}
+        cells[run.name] = pd.Series(shares, dtype=object).map(share_with_interval)
+    return pd.DataFrame(cells).fillna(ABSENT)
+
+
+def signed(value: float) -> str:
+    """A difference with its sign: +0.12, −3.40."""
+    text = figure(value)
+    return text if text.startswith(MINUS) or value == 0 else f"+{text}"
+
+
+def _findings_table(first: str, against: Against) -> Markup:
+    rows = []
+    for finding in against.findings:
+        difference = finding.difference
+        ends = f"{signed(difference.low)} to {signed(difference.high)}"
+        over = f"{difference.count:,} {OVER.get(finding.metric, 'stories')}"
+        if not difference.paired:
+            over += ", unpaired"
+        rows.append(
+            [
+                LABELS[finding.metric],
+                f"{_four_digits(difference.first)} → {_four_digits(difference.second)}",
+                f"{signed(difference.value)} ({ends})",
+                over,
+                finding.says,
+            ]
         )
-    }
-    if scaling is not None:
-        alike = [run for run in comparison.runs if run.name not in scaling.left_out]
-        if (sweep := sweep_of(alike, scaling.law.unit == NATS)) is not None:
-            more["Figures"] = sweep_gallery(sweep)
-            svgs[SWEEP] = sweep_svg(sweep)
-        more[SCALING] = scaling_gallery(scaling.law)
-        svgs |= scaling_svgs(scaling.law)
-    parts = [
-        _part(title, blocks + more.get(title, []))
-        for title, blocks in sections(comparison, scaling)
+    heads = ["metric", f"{first} → {against.name}", "difference (95 % interval)", "over", "verdict"]
+    return render.table(heads, rows, _findings_caption(first, against))
+
+
+def _findings_caption(first: str, against: Against) -> str:
+    names = []
+    for name, seeds in zip((against.name, first), reversed(against.seeds)):
+        counts = f" ({many(len(seeds), 'seed')}: {', '.join(map(str, seeds))})"
+        names.append(name + counts if len(seeds) > 1 else name)
+    errors = [finding.difference.seeds for finding in against.findings]
+    known = [error for error in errors if error is not None]
+    caption = f"{names[0]} compared with {names[1]}; intervals over "
+    caption += "stories and seeds" if known else "stories alone"
+    caption += "; each resample draws the same stories for both"
+    if any(error.paired for error in known):
+        caption += "; seeds are compared one by one"
+    return caption
+
+
+def _law_table(fits: Scaling) -> Markup:
+    rows = []
+    for axis, law in fits.laws.items():
+        sizes = law.points[axis]
+        row = [
+            pictures.AXIS_NAMES[axis],
+            f"{len(sizes)} of {fits.points[axis].notna().sum()}",
+            f"{_size(sizes.min())} to {_size(sizes.max())}",
+            f"{figure(law.exponent)} ({_span(law.exponent_interval)})",
+            f"{figure(law.floor)} ({_span(law.floor_interval)})" if law.has_floor else ABSENT,
+        ]
+        rows.append(row)
+    heads = [
+        "loss against",
+        "settings",
+        "sizes",
+        "exponent (95 % interval)",
+        "floor (95 % interval)",
     ]
-    names = [run.name for run in comparison.runs]
-    others = ", ".join(names[1:]) if len(names) <= SIDE_BY_SIDE else f"{len(names) - 1} runs"
-    return build_page(parts, f"{others} against {first}", svgs, _MADE_OF)
+    return render.table(heads, rows, f"Power laws, in {fits.unit}")
 
 
-def _part(title: str, blocks: Blocks) -> Part:
-    anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-    return Part(anchor, title, title, blocks)
+def _span(ends: tuple[float, float]) -> str:
+    return f"{figure(ends[0])} to {figure(ends[1])}"
 
 
-def difference_svgs(comparison: Comparison) -> dict[str, str]:
-    """{metric: inline SVG}, for each metric that changed in some run."""
-    found: dict[str, list[tuple[str, Finding]]] = {}
-    for against in comparison.against:
-        for finding in against.findings:
-            found.setdefault(finding.metric, []).append((against.name, finding))
-    first = comparison.runs[0].name
+def _size(value: float) -> str:
+    return big(value) if value < _MANY_DIGITS else f"{value:.2e}".replace("e+", "e")
+
+
+def as_json(comparison: Comparison, fits: Scaling | None = None) -> dict[str, Any]:
+    """Everything that the page shows, unrounded."""
+    value = {
+        "first": comparison.runs[0].name,
+        "runs": [_run_as_json(run) for run in comparison.runs],
+        "parameters": comparison.parameters.T.to_dict(),
+        "without_effect": comparison.no_effect,
+        "code_or_data": comparison.inputs,
+        "bootstrap": {
+            "resamples": RESAMPLES,
+            "level": LEVEL,
+            "over": "stories; BLEU: prompts; minimal pairs: pairs",
+        },
+        "comparisons": comparison.comparisons,
+        "against_first": {
+            against.name: _against_as_json(against) for against in comparison.against
+        },
+    }
+    if fits is not None:
+        value["scaling"] = scaling.as_json(fits)
+    return value
+
+
+def _run_as_json(run: Run) -> dict[str, Any]:
+    metrics = {".".join([metric.stage, *metric.keys]): metric.of(run) for metric in METRICS}
     return {
-        metric: _svg(metric, rows, first)
-        for metric, rows in found.items()
-        if any(finding.verdict.kind != EQUAL for _, finding in rows)
+        "name": run.name,
+        "commit": run.commit,
+        "figures": {name: numbers for name, numbers in metrics.items() if numbers},
+        "notes": run.notes,
     }
 
 
-def _svg(metric: str, rows: list[tuple[str, Finding]], first: str) -> str:
-    with rc_context(STYLE):
-        drawing = settle(_forest(metric, rows, first))
-    told = "; ".join(
-        f"{name} {signed(f.difference.value)}, from {signed(f.difference.low)} to {signed(f.difference.high)}"
-        for name, f in rows
-    )
-    return to_svg(
-        drawing, f"difference-{metric}", f"{LABELS[metric]}, difference from {first}: {told}."
-    )
+def _against_as_json(against: Against) -> dict[str, Any]:
+    return {
+        "differs": against.differs,
+        "seeds": {"first": against.seeds[0], "second": against.seeds[1]},
+        "findings": {finding.metric: _finding_as_json(finding) for finding in against.findings},
+        "notes": against.notes,
+        "changed_most": [
+            {**dataclasses.asdict(story), "change": story.change} for story in against.changed
+        ],
+    }
 
 
-def _forest(metric: str, rows: list[tuple[str, Finding]], first: str) -> Figure:
-    better = "right is better" if metric == BLEU else "left is better"
-    drawing, axes = new_axes(
-        LABELS[metric],
-        f"difference from {short(first)}, {better}",
-        "",
-        (5.0, 1.3 + 0.3 * len(rows)),
-    )
-    for place, (_, finding) in enumerate(rows):
-        found = finding.difference
-        if finding.noise is not None:
-            reach = finding.noise.difference
-            axes.barh(place, 2 * reach, left=-reach, height=0.6, color=HEAT, alpha=0.2, linewidth=0)
-        axes.plot([found.low, found.high], [place, place], color=SERIES[0], linewidth=1.8)
-        axes.plot([found.value], [place], marker="o", color=INK, markersize=4)
-    axes.axvline(0, color=SOFT, linewidth=0.9, linestyle="--")
-    axes.set_yticks(range(len(rows)), [short(name) for name, _ in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    return drawing
+def _finding_as_json(finding: Finding) -> dict[str, Any]:
+    difference = finding.difference
+    seeds = difference.seeds
+    return {
+        "first": difference.first,
+        "second": difference.second,
+        "difference": difference.value,
+        "low": difference.low,
+        "high": difference.high,
+        "count": difference.count,
+        "paired": difference.paired,
+        "seeds_give": seeds and {"difference": seeds.bound, "seeds": seeds.freedom + 1},
+        "paired_by_seed": seeds is not None and seeds.paired,
+        "p": finding.p,
+        "verdict": finding.kind,
+        "says": finding.says,
+    }

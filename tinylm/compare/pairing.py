@@ -1,20 +1,21 @@
 """Which stories and samples two runs share, and the stories that changed most."""
 
 import dataclasses
-from collections import defaultdict
-from collections.abc import Hashable, Sequence
 
 import numpy as np
+import pandas as pd
 
-from tinylm.compare.runs import Run, Stories
+from tinylm.compare.runs import Run
+
+SHOWN = 5  # stories
 
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Stories and samples of two runs by their indices in each, and a line for each thing that cannot be compared.
+    """Stories (P, 2) and samples (Q, 2) that two runs share, as row numbers in each.
 
-    stories (P, 2), samples (Q, 2): indices in the tables of first and second. same_tokens: the stories are the same
-    tokens of the same vocabulary, and the same of them are scored, so perplexities may be compared.
+    same_tokens: the stories are the same tokens of one vocabulary, and the same of them are scored,
+    so perplexities may be compared. notes: a line for each thing that cannot be compared.
     """
 
     stories: np.ndarray
@@ -26,80 +27,62 @@ class Pairs:
 def pair_up(first: Run, second: Run) -> Pairs:
     """Stories match if their texts are equal; samples match if story, prompt and reference are."""
     none = np.empty((0, 2), dtype=np.int64)
+    missing = [run.name for run in (first, second) if run.stories is None]
     if first.stories is None or second.stories is None:
-        lacking = " and ".join(run.name for run in (first, second) if run.stories is None)
-        return Pairs(
-            none,
-            none,
-            False,
-            [f"{lacking}: no losses of single stories, so no intervals of differences"],
-        )
-    stories = _matches(first.stories.text_ids, second.stories.text_ids)
-    samples = _matches(_sample_keys(first), _sample_keys(second))
-    notes, one, other = [], len(first.stories), len(second.stories)
+        note = f"{' and '.join(missing)}: no losses of single stories, so no intervals"
+        return Pairs(none, none, False, [note])
+    stories = _matches(first.stories, second.stories, ["text_id"])
+    samples = _matches(_with_texts(first), _with_texts(second), ["text_id", "prompt", "reference"])
+    notes = []
+    sizes = len(first.stories), len(second.stories)
     if not len(stories):
-        notes.append(
-            "the evaluation texts differ: only bits per byte are compared, each run's over its own stories"
-        )
-    elif len(stories) < max(one, other):
-        notes.append(
-            f"the evaluation texts differ: compared over the {len(stories)} stories of {one} and {other} that both hold"
-        )
-    same_tokens = len(stories) > 0
-    left, right = stories.T
-    if same_tokens and [first.stories.tokens_ids[i] for i in left] != [
-        second.stories.tokens_ids[i] for i in right
-    ]:
-        same_tokens = False
-        notes.append(
-            "the vocabularies differ: perplexities are not of the same tokens; bits per byte are compared"
-        )
-        if (first.stories.n_bytes[left] != second.stories.n_bytes[right]).any():
-            notes.append(
-                "the texts are normalised differently: bits per byte are of what each run models of them, "
-                "those of the raw text of every byte"
-            )
-    elif same_tokens and (first.stories.tokens[left] != second.stories.tokens[right]).any():
-        same_tokens = False
-        notes.append(
-            "the layouts score other tokens: perplexities are not compared; bits per byte are"
-        )
-    if first.samples and second.samples and not len(samples):
+        notes.append("the test texts differ: only bits per byte, each run's over its own stories")
+    elif len(stories) < max(sizes):
+        counts = f"{len(stories)} stories of {sizes[0]} and {sizes[1]}"
+        notes.append(f"the test texts differ: compared over the {counts} that both have")
+    difference = _token_difference(first.stories, second.stories, stories)
+    notes += difference
+    if len(first.samples) and len(second.samples) and not len(samples):
         notes.append("the prompts or their references differ: BLEU is not compared")
-    return Pairs(stories, samples, same_tokens, notes)
+    return Pairs(stories, samples, len(stories) > 0 and not difference, notes)
 
 
-def _sample_keys(run: Run) -> list[tuple[str, str, str]]:
-    """Story, prompt and reference of each sample."""
+def _token_difference(first: pd.DataFrame, second: pd.DataFrame, stories: np.ndarray) -> list[str]:
+    """Why perplexities of the shared stories cannot be compared; [] if they can."""
+    one = first.iloc[stories[:, 0]].reset_index(drop=True)
+    other = second.iloc[stories[:, 1]].reset_index(drop=True)
+    if not one["tokens_id"].equals(other["tokens_id"]):
+        notes = ["the vocabularies differ: bits per byte are compared, perplexities are not"]
+        if not one["bytes"].equals(other["bytes"]):
+            notes.append("the texts are normalised differently: only raw bits are of all bytes")
+        return notes
+    if not one["tokens"].equals(other["tokens"]):
+        return ["the layouts score other tokens: bits per byte are compared, perplexities are not"]
+    return []
+
+
+def _with_texts(run: Run) -> pd.DataFrame:
+    """The samples with the text of their story."""
     assert run.stories is not None
-    return [
-        (run.stories.text_ids[int(row["story"])], row["prompt"], row["reference"])
-        for row in run.samples
-    ]
+    numbers = run.samples["story"].to_numpy(dtype=int)
+    return run.samples.assign(text_id=run.stories["text_id"].to_numpy()[numbers])
 
 
-def _matches(first: Sequence[Hashable], second: Sequence[Hashable]) -> np.ndarray:
-    """Indices of equal keys in both, the n-th with the n-th if a key occurs several times.  -> (P, 2)"""
-    places: dict[Hashable, list[int]] = defaultdict(list)
-    for place, key in enumerate(second):
-        places[key].append(place)
-    taken: dict[Hashable, int] = defaultdict(int)
-    found = []
-    for place, key in enumerate(first):
-        if taken[key] < len(places[key]):
-            found.append((place, places[key][taken[key]]))
-            taken[key] += 1
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-SHOWN = 5
+def _matches(first: pd.DataFrame, second: pd.DataFrame, keys: list[str]) -> np.ndarray:
+    """Row numbers of equal keys, the n-th with the n-th if keys occur several times.  -> (P, 2)"""
+    sides = []
+    for table in (first, second):
+        nth = table.groupby(keys).cumcount()
+        sides.append(table[keys].assign(nth=nth, row=range(len(table))))
+    both = sides[0].merge(sides[1], on=[*keys, "nth"])
+    return both[["row_x", "row_y"]].to_numpy(dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True)
 class ChangedStory:
-    """A story, its loss under both runs, and the continuation that each wrote for the same prompt."""
+    """A story, its loss under both runs, and both continuations of the same prompt."""
 
-    story: int  # its place in the first run's evaluation split, from 0
+    story: int  # its row in the first run's evaluation split
     unit: str
     first: float
     second: float
@@ -113,42 +96,34 @@ class ChangedStory:
         """second - first: below 0, the second run finds the story likelier."""
         return self.second - self.first
 
-    @property
-    def differs(self) -> bool:
-        """Whether loss or continuation differs."""
-        return self.change != 0 or self.first_continuation != self.second_continuation
 
+def most_changed(first: Run, second: Run, pairs: Pairs) -> list[ChangedStory]:
+    """Of the stories that both continued, those whose loss changed most, the largest change first.
 
-def most_changed(first: Run, second: Run, pairs: Pairs, shown: int = SHOWN) -> list[ChangedStory]:
-    """The `shown` stories that changed most among those that both continued, the largest change first.
-
-    By nats per token if the tokens are the same, otherwise by bits per byte, which any two tokenizers share. One prompt
-    per story.
+    By nats per token if the tokens are the same, otherwise by bits per byte. One prompt per story.
     """
     if first.stories is None or second.stories is None:
         return []
-    unit, losses = _losses_of(first.stories, second.stories, pairs)
-    found: dict[int, ChangedStory] = {}
-    for left, right in pairs.samples.tolist():
-        one, other = first.samples[left], second.samples[right]
-        story, same = int(one["story"]), int(other["story"])
-        texts = one["prompt"], one["reference"], one["continuation"], other["continuation"]
-        found.setdefault(
-            story,
-            ChangedStory(story, unit, float(losses[0][story]), float(losses[1][same]), *texts),
+    unit, loss, size = "bits per byte", "bits", "bytes"
+    if pairs.same_tokens:
+        unit, loss, size = "nats per token", "nats", "tokens"
+    one = first.stories[loss] / first.stories[size]
+    other = second.stories[loss] / second.stories[size]
+    changed: dict[int, ChangedStory] = {}
+    for row, other_row in pairs.samples:
+        sample = first.samples.iloc[row]
+        match = second.samples.iloc[other_row]
+        story = ChangedStory(
+            int(sample["story"]),
+            unit,
+            float(one[sample["story"]]),
+            float(other[match["story"]]),
+            sample["prompt"],
+            sample["reference"],
+            sample["continuation"],
+            match["continuation"],
         )
-    known = [
-        changed for changed in found.values() if np.isfinite(changed.change) and changed.differs
-    ]
-    return sorted(known, key=lambda changed: -abs(changed.change))[:shown]
-
-
-def _losses_of(
-    first: Stories, second: Stories, pairs: Pairs
-) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # an empty story has neither a loss nor a prompt
-        if pairs.same_tokens:
-            return "nats per token", (first.nats / first.tokens, second.nats / second.tokens)
-        return "bits per byte", (first.bits / first.n_bytes, second.bits / second.n_bytes)
+        differs = story.change != 0 or story.first_continuation != story.second_continuation
+        if np.isfinite(story.change) and differs:
+            changed.setdefault(story.story, story)
+    return sorted(changed.values(), key=lambda story: -abs(story.change))[:SHOWN]

@@ -1,32 +1,29 @@
-"""Revisions of the repository, read through DVC's API: commits, branches, tags, experiments and the workspace.
+"""Revisions of the repository, read through DVC's API: commits, branches, experiments and the workspace.
 
-The only module of the package that imports DVC; files that DVC keeps come from its cache, and nothing is checked out.
+The only module of the package that imports DVC. Files come from git and DVC's cache; nothing is checked out.
 """
 
 import contextlib
 import logging
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml
+from tinylm.base.config import InputError
 
 WORKSPACE = "workspace"
-MOST_VALUES = 100_000  # of a params.yaml; ours have some 200
 _LOST = "{}: DVC's cache lacks it; dvc fetch, or check the revision out and run dvc repro"
 _NEVER = "{}: this revision has none; check it out and run dvc repro"
 
 
 class Absent(Exception):
-    """A revision has no such file, or DVC's cache lacks it; the message says which, without the revision's name."""
+    """A revision lacks a file, or DVC's cache does; the message names the file and the repair."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One state of the repository: the name by which it was asked for, and its commit (None: the workspace)."""
+    """One state of the repository: its name, and its commit (None: the workspace)."""
 
     name: str
     commit: str | None
@@ -48,92 +45,53 @@ class Revision:
 
     def _is_kept(self, path: str) -> bool:
         """Whether DVC has recorded such a file, itself or in the list of a folder."""
-        folder, _, name = path.rpartition("/")
+        folder = path.rpartition("/")[0]
         kept = {"/".join(key) for key in self.files.repo.index.data_keys["repo"]}
-        listed = self.files.ls(folder, detail=False) if kept & {folder, path} else []
-        return path in kept or name in {found.rpartition("/")[2] for found in listed}
+        if path in kept:
+            return True
+        return folder in kept and path in self.files.ls(folder, detail=False)
 
 
 @contextlib.contextmanager
 def opened(names: Sequence[str], experiments: bool = False) -> Iterator[list[Revision]]:
-    """The revisions by name, followed by the current commit's experiments if they are asked for.
+    """The revisions by name, and the current commit's experiments if they are asked for.
 
     Raises InputError for an unknown name, outside a DVC repository, and if DVC is busy.
     """
     logging.getLogger("dvc").setLevel(logging.ERROR)
     with contextlib.ExitStack() as stack:
-        found = {name: _open(name, name, stack) for name in names}
+        revisions = [_open(name, name, stack) for name in names]
         for name, commit in _experiments(stack) if experiments else []:
-            if commit not in {revision.commit for revision in found.values()}:
-                found[name] = _open(name, commit, stack)
-        yield list(found.values())
-
-
-def _written_out(value: Any, room: int) -> int:
-    """How much of `room` is left when each value, and each copy that an alias makes of one, takes up 1 of it."""
-    room -= 1
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for item in inside:
-        if room < 0:
-            break
-        room = _written_out(item, room)
-    return room
-
-
-def _refuse_bomb(name: str, target: str) -> None:
-    """InputError for a params.yaml whose aliases multiply: DVC would write each of them out. What git lacks passes."""
-    if target == WORKSPACE:
-        params = load_params() if Path(PARAMS_FILE).exists() else {}
-    else:
-        shown = subprocess.run(["git", "show", f"{target}:./{PARAMS_FILE}"], capture_output=True)
-        params = {}
-        if shown.returncode == 0:
-            with contextlib.suppress(InputError):  # DVC says what it cannot read in a revision
-                params = parse_yaml(shown.stdout.decode("utf-8", "replace"), PARAMS_FILE)
-    if _written_out(params, MOST_VALUES) < 0:
-        raise InputError(
-            f"revision {name!r}: {PARAMS_FILE}: more than {MOST_VALUES} values when its aliases are written out; "
-            "tinylm check says where"
-        )
+            if commit not in {revision.commit for revision in revisions}:
+                revisions.append(_open(name, commit, stack))
+        yield revisions
 
 
 def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.repo import Repo
-    from dvc.scm import RevError, SCMError
+    from dvc.scm import SCMError
 
+    allowed = "a commit, branch, tag or experiment (dvc exp show lists them), or workspace"
     try:
         Repo.find_root()  # otherwise DVC would try to clone the folder
-        if not target:
-            raise RevError("no name")
-        _refuse_bomb(name, target)
-        files = DVCFileSystem(".", rev=None if target == WORKSPACE else target)
+        files = DVCFileSystem(".", rev=None if target == WORKSPACE else target or "no name")
         stack.callback(files.repo.close)
-        return Revision(name, None if target == WORKSPACE else files.repo.get_rev(), files)
+        commit = None if target == WORKSPACE else files.repo.get_rev()
+        return Revision(name, commit, files)
     except NotDvcRepoError:
-        raise InputError(
-            "this is no DVC repository; run the command in the folder of dvc.yaml"
-        ) from None
-    except SCMError:
-        raise InputError(
-            f"revision {name!r}; allowed: a commit, branch, tag or experiment of this repository (dvc exp show lists "
-            f"them), or {WORKSPACE}"
-        ) from None
-    except AttributeError:  # what git knows by that name is a tree or a file
-        raise InputError(
-            f"revision {name!r} is no commit; allowed: a commit, branch, tag or experiment"
-        ) from None
+        raise InputError("no DVC repository; run the command in the folder of dvc.yaml") from None
+    except (SCMError, AttributeError):  # AttributeError: the name of a tree or a file
+        raise InputError(f"revision {name!r}; allowed: {allowed}") from None
+    except DvcException as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"revision {name!r}: DVC cannot open it: {reason}") from None
     except Exception as error:
-        if "not owned by" in str(error):  # of git's libraries, each with a class of its own
-            raise InputError(
-                f"this clone belongs to another user; type: git config --global --add safe.directory {os.getcwd()}"
-            ) from None
-        if not isinstance(error, DvcException):
+        if "not owned by" not in str(error):  # git's libraries have a class of their own each
             raise
-        raise InputError(
-            f"revision {name!r}: DVC cannot open it: {str(error).splitlines()[0]}"
-        ) from None
+        command = f"git config --global --add safe.directory {os.getcwd()}"
+        raise InputError(f"this clone belongs to another user; type: {command}") from None
 
 
 def _experiments(stack: contextlib.ExitStack) -> list[tuple[str, str]]:
@@ -142,7 +100,7 @@ def _experiments(stack: contextlib.ExitStack) -> list[tuple[str, str]]:
 
     repo = _open(WORKSPACE, WORKSPACE, stack).files.repo
     try:
-        listed = repo.experiments.ls(rev="HEAD")
+        by_baseline = repo.experiments.ls(rev="HEAD")
     except LockError:
         raise InputError("DVC is busy in this folder; wait for it, or name the revisions") from None
-    return sorted((name, commit) for rows in listed.values() for name, commit in rows)
+    return sorted(row for rows in by_baseline.values() for row in rows)

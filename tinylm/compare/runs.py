@@ -1,278 +1,325 @@
-"""A run as a comparison sees it: parameters, figures, the loss of each story, each sample. Read from a revision."""
+"""A run and a setting as a comparison sees them: parameters, metrics, the loss of each story, each sample."""
 
-import csv
 import hashlib
 import io
 import json
 import math
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
-from tinylm.bench.seeds import FIGURES
-from tinylm.compare.provenance import stale_stages
+from tinylm.compare.difference import SeedError
+from tinylm.compare.provenance import lock_stages, stage_paths, stale_stages
 from tinylm.compare.revisions import Absent, Revision
 from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 
+T = TypeVar("T")
 METRICS = ("train", "evaluate", "seeds")
+SEED_KEY = "train.seed"
 ABSENT = "(none)"  # a parameter that a run does not have
-_DECIDING = (
-    "data",
-    "vocab",
-    "embedding",
-    "model",
-    "train",
-    "decode",
-    "evaluate",
-)  # sections; the others change no figure
-LONGEST_FIELD = 1 << 27  # characters of a text in a table
-_STAGES = ("download", "vocab", "train", "evaluate")  # where a run's figures come from
-
-
-@dataclass(frozen=True)
-class Stories:
-    """For each evaluation story: the ids of its text and of its tokens; nats, tokens, bits and bytes (S,), of the
-    raw text too (NaN where an older run has none)."""
-
-    text_ids: list[str]
-    tokens_ids: list[str]
-    nats: np.ndarray
-    tokens: np.ndarray
-    bits: np.ndarray
-    n_bytes: np.ndarray
-    raw_bits: np.ndarray
-    raw_bytes: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.text_ids)
-
-    def same_rows(self, other: "Stories") -> bool:
-        """Whether row i of both is the same text in the same tokens, for every i."""
-        return (self.text_ids, self.tokens_ids) == (other.text_ids, other.tokens_ids)
+STORY_IDS = ["text_id", "tokens_id"]
+STORY_NUMBERS = ["nats", "tokens", "bits", "bytes", "raw_bits", "raw_bytes"]
+SAMPLE_COLUMNS = ["story", "prompt", "reference", "continuation"]
+PAIR_COLUMNS = ["phenomenon", "right", "wrong"]
+# sections of params.yaml; the others change no result that is compared
+RESULT_SECTIONS = ("data", "vocab", "embedding", "model", "train", "decode", "evaluate")
+_STAGES = ("download", "vocab", "train", "evaluate")  # where a run's metrics come from
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one revision holds; `inputs` has the MD5 of each file of code and data that its stages read, `notes` a line
-    for each thing that it lacks, or that was not made with its parameters and is left out, `pairs` for each minimal
-    pair (phenomenon, right text, wrong text) whether the right text is likelier: 1, 0, or 0.5 if both are the same,
-    `more_stories` the stories under each further seed that stage seed_score scored."""
+    """The contents of one revision.
+
+    stories: a row for each evaluation story, STORY_IDS and STORY_NUMBERS. samples: SAMPLE_COLUMNS.
+    pairs: 1 (the right text is likelier), 0 or 0.5 (equal) by PAIR_COLUMNS. inputs: the MD5 of each
+    file of code and data that its stages read. notes: a line for each thing that it lacks, or that
+    was made with other parameters and is left out. more_stories: the stories under each further
+    seed that stage seed_score scored.
+    """
 
     name: str
     commit: str | None
     params: Values
     metrics: dict[str, dict[str, Any]]
-    stories: Stories | None
-    samples: list[dict[str, str]]
+    stories: pd.DataFrame | None
+    samples: pd.DataFrame
     inputs: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    pairs: dict[tuple[str, str, str], float] = field(default_factory=dict)
-    more_stories: dict[int, Stories] = field(default_factory=dict)
+    pairs: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
+    more_stories: dict[int, pd.DataFrame] = field(default_factory=dict)
 
     @property
-    def deciding(self) -> Values:
-        """The parameters that decide the figures compared."""
+    def result_params(self) -> Values:
+        """The parameters that decide the metrics compared."""
         return {
-            key: value for key, value in self.params.items() if key.partition(".")[0] in _DECIDING
+            key: value
+            for key, value in self.params.items()
+            if key.partition(".")[0] in RESULT_SECTIONS
         }
 
+    @property
+    def seed(self) -> int:
+        """train.seed; 0 if the run has none."""
+        seed = self.params.get(SEED_KEY)
+        return seed if isinstance(seed, int) else 0
+
     def value(self, stage: str, *keys: str) -> Any:
-        """One figure of a stage, None if it is missing."""
-        found: Any = self.metrics.get(stage)
+        """One metric of a stage, None if it is missing."""
+        value: Any = self.metrics.get(stage)
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in train.seed alone; each seed counts once. The first run gives its name."""
+
+    runs: list[Run]
+
+    @property
+    def first(self) -> Run:
+        """The run that stands for the setting where one is shown."""
+        return self.runs[0]
+
+    @property
+    def name(self) -> str:
+        """The first run's."""
+        return self.first.name
+
+    def _by_seed(self, part: Callable[[Run], T | None]) -> dict[int, T]:
+        values: dict[int, T] = {}
+        for run in self.runs:
+            value = part(run)
+            if value is not None:
+                values.setdefault(run.seed, value)
+        return values
+
+    @property
+    def stories(self) -> dict[int, pd.DataFrame]:
+        """Losses of single stories by seed, of those seeds that scored the first run's texts."""
+        if self.first.stories is None:
+            return {}
+        tables: dict[int, pd.DataFrame] = {}
+        for run in self.runs:
+            tables |= run.more_stories
+        tables |= self._by_seed(lambda run: run.stories)
+        ids = self.first.stories[STORY_IDS]
+        return {seed: table for seed, table in tables.items() if table[STORY_IDS].equals(ids)}
+
+    @property
+    def samples(self) -> dict[int, pd.DataFrame]:
+        """Samples by seed, of those seeds that continue the first run's prompts."""
+        columns = ["story", "prompt", "reference"]
+        asked = self.first.samples.reindex(columns=columns)
+        tables = self._by_seed(lambda run: run.samples if len(run.samples) else None)
+        return {seed: table for seed, table in tables.items() if table[columns].equals(asked)}
+
+    @property
+    def pairs(self) -> dict[int, pd.Series]:
+        """Answers to minimal pairs by seed."""
+        return self._by_seed(lambda run: run.pairs if len(run.pairs) else None)
+
+    def metric(self, name: str) -> dict[int, float]:
+        """A metric of stage evaluate by seed: the runs' own, and what stage seeds recorded."""
+        values = self._by_seed(lambda run: as_number(run.value("evaluate", name)))
+        for run in self.runs:
+            by_seed = run.value("seeds", "by_seed")
+            for seed, row in by_seed.items() if isinstance(by_seed, dict) else ():
+                value = as_number(row.get(name)) if isinstance(row, dict) else None
+                if value is not None and seed.isdecimal():
+                    values.setdefault(int(seed), value)
+        return values
+
+    def recorded_error(self, metric: str) -> SeedError | None:
+        """The error of a difference between two such runs, by the spread that stage seeds recorded."""
+        for run in self.runs:
+            deviation = as_number(run.value("seeds", metric, "sd"))
+            seeds = as_number(run.value("seeds", "n"))
+            if deviation is not None and seeds is not None and seeds > 1:
+                return SeedError(math.sqrt(2) * deviation, int(seeds) - 1, paired=False)
+        return None
+
+
+def settings_of(runs: Sequence[Run]) -> list[Setting]:
+    """The runs by setting, in the order of their first runs."""
+    groups: dict[Any, list[Run]] = {}
+    for run in runs:
+        values = {key: value for key, value in run.result_params.items() if key != SEED_KEY}
+        key = repr((sorted(values.items()), sorted(run.inputs.items())))
+        if not isinstance(run.params.get(SEED_KEY), int):
+            key += run.name  # without a seed it is a setting of its own
+        groups.setdefault(key, []).append(run)
+    return [Setting(group) for group in groups.values()]
 
 
 def read_run(revision: Revision) -> Run:
     """Everything of a revision that is compared. Raises InputError if it has no parameters."""
-    notes: list[str] = []
+    return _Reader(revision).run()
 
-    def text(path: str) -> str | None:
+
+class _Reader:
+    """Reads one revision's files, and notes what is missing."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.revision = revision
+        self.notes: list[str] = []
+        self.written: dict[str, str] = {}  # MD5 of the metrics that were read
+
+    def _text(self, path: str) -> str | None:
         try:
-            return revision.read(path).decode("utf-8", "replace")
+            return self.revision.read(path).decode("utf-8", "replace")
         except Absent as absent:
-            notes.append(str(absent))
+            self.notes.append(str(absent))
             return None
 
-    found = text(PARAMS_FILE)
-    if found is None:
-        raise InputError(f"revision {revision.name!r}: {notes[0]}")
-    params = parse_yaml(found, f"{PARAMS_FILE} of {revision.name}")
-    stages = parse_yaml(text("dvc.lock") or "stages: {}", f"dvc.lock of {revision.name}").get(
-        "stages"
-    )
-    lock = (
-        {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
-        if isinstance(stages, dict)
-        else {}
-    )
-    wanted = (params.get("seeds") or {}).get("more")
-    metrics, written = {}, {}
-    for name in METRICS:
-        before = len(notes)
-        # the few in git stand in for figures that DVC's cache has lost; before 0.3 they were all there is
-        places = [path for path in (paths.figures(name),) if path in _entries(lock, name, "outs")]
-        for path in [*places, paths.metrics(name)]:
-            if (found := text(path)) is not None:
-                metrics[name], written[path] = (
-                    _mapping(found),
-                    hashlib.md5(found.encode()).hexdigest(),
-                )
-                break
-        if name == "seeds" and not (
-            wanted and name in metrics
-        ):  # seeds are run only if somebody wants them
-            del notes[before:]
-    stale = stale_stages(lock, params, list(metrics))
-    for name in stale:  # figures of other parameters, which would be taken for this run's
-        del metrics[name]
-    if not wanted:
-        stale.pop("seeds", None)
-    evaluated = metrics.get("evaluate", {})
-    strange = [
-        key
-        for key in FIGURES
-        if evaluated.get(key) is not None and as_number(evaluated[key]) is None
-    ]
-    notes += [f"{paths.metrics('evaluate')}: {key} is no number" for key in strange]
-    stories = (
-        _stories(text(paths.evaluated("stories.csv")), notes) if "evaluate" in metrics else None
-    )
-    samples = _samples(text(paths.evaluated("samples.csv")), stories, notes) if stories else []
-    pairs = _pairs(text(paths.evaluated("pairs.csv")), notes) if evaluated.get("pairs") else {}
-    more = {}
-    for seed in _further_seeds(metrics.get("seeds", {})) if stories else []:
-        scored = _mapping(text(paths.seed_score(seed)) or "")
-        if (found_stories := _under_seed(scored.get("stories"), stories)) is not None:
-            more[seed] = found_stories
-    notes += stale.values()
-    notes += _edited(lock, written)
-    known = metrics, stories, samples, _inputs(lock), notes, pairs, more
-    return Run(revision.name, revision.commit, flatten(params), *known)
+    def run(self) -> Run:
+        name = self.revision.name
+        text = self._text(PARAMS_FILE)
+        if text is None:
+            raise InputError(f"revision {name!r}: {self.notes[0]}")
+        params = parse_yaml(text, f"{PARAMS_FILE} of {name}")
+        lock = parse_yaml(self._text("dvc.lock") or "stages: {}", f"dvc.lock of {name}")
+        stages = lock_stages(lock)
+        metrics = self._metrics(params, stages)
+        evaluated = metrics.get("evaluate", {})
+        stories = self._stories() if evaluated else None
+        samples = pd.DataFrame(columns=SAMPLE_COLUMNS)
+        more_stories = {}
+        if stories is not None:
+            samples = self._samples(len(stories))
+            more_stories = self._more_stories(metrics.get("seeds", {}), stories)
+        pairs = self._pairs() if evaluated.get("pairs") else pd.Series(dtype=float)
+        self._note_edited_files(stages)
+        return Run(
+            name,
+            self.revision.commit,
+            flatten(params),
+            metrics,
+            stories,
+            samples,
+            _inputs(stages),
+            self.notes,
+            pairs,
+            more_stories,
+        )
 
+    def _metrics(self, params: dict[str, Any], stages: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """The metrics of each stage, without those of other parameters."""
+        wants_seeds = bool((params.get("seeds") or {}).get("more"))
+        metrics = {}
+        for name in METRICS:
+            if name == "seeds" and not wants_seeds:
+                continue
+            text = self._metrics_text(name, stages)
+            if text is not None:
+                metrics[name] = _mapping(text)
+        for name, reason in stale_stages(stages, params, list(metrics)).items():
+            del metrics[name]
+            self.notes.append(f"stage {name} is not of these parameters: {reason}")
+        return metrics
 
-def _further_seeds(summary: dict[str, Any]) -> list[int]:
-    """The seeds of stage seeds but the first, which is stage train's."""
-    seeds = summary.get("seeds")
-    return [seed for seed in seeds[1:] if isinstance(seed, int)] if isinstance(seeds, list) else []
-
-
-def _under_seed(columns: Any, stories: Stories | None) -> Stories | None:
-    """The run's stories with the losses of another seed; None for scores of before they were written."""
-    if stories is None or not isinstance(columns, dict):
+    def _metrics_text(self, stage: str, stages: dict[str, Any]) -> str | None:
+        """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
+        files = [paths.figures(stage), paths.metrics(stage)]
+        if paths.figures(stage) not in stage_paths(stages.get(stage), "outs"):
+            files = files[1:]
+        for path in files:
+            text = self._text(path)
+            if text is not None:
+                self.written[path] = hashlib.md5(text.encode()).hexdigest()
+                return text
         return None
-    try:
-        under = {
-            key: np.array([math.nan if cell is None else float(cell) for cell in columns[key]])
-            for key in ("nats", "bits", "raw_bits")
-        }
-    except (KeyError, TypeError, ValueError):
-        return None
-    nats, bits, raw_bits = under.values()
-    same = {len(column) for column in under.values()} == {len(stories)}
-    return replace(stories, nats=nats, bits=bits, raw_bits=raw_bits) if same else None
+
+    def _table(self, path: str, columns: list[str]) -> pd.DataFrame | None:
+        """A table of texts; None, with a note, without the file or one of the columns."""
+        text = self._text(path)
+        if text is None:
+            return None
+        try:
+            table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        except ValueError:  # pandas' errors are subclasses
+            table = pd.DataFrame()
+        if table.columns.intersection(columns).size < len(columns):
+            self.notes.append(f"{path}: lacks one of the columns {', '.join(columns)}")
+            return None
+        return table
+
+    def _stories(self) -> pd.DataFrame | None:
+        path = paths.evaluated("stories.csv")
+        table = self._table(path, [*STORY_IDS, "nats", "tokens", "bits", "bytes"])
+        if table is None:
+            return None
+        table = table.reindex(columns=[*STORY_IDS, *STORY_NUMBERS])
+        try:
+            table[STORY_NUMBERS] = table[STORY_NUMBERS].replace("", np.nan).astype(float)
+        except ValueError:
+            self.notes.append(f"{path}: a loss is no number")
+            return None
+        return table
+
+    def _more_stories(
+        self, summary: Mapping[str, Any], stories: pd.DataFrame
+    ) -> dict[int, pd.DataFrame]:
+        """The stories with the losses of each further seed that stage seeds names."""
+        tables = {}
+        for seed in (summary.get("seeds") or [])[1:]:
+            score = _mapping(self._text(paths.seed_score(seed)) or "")
+            losses = pd.DataFrame(score.get("stories", {}))
+            if len(losses) == len(stories):
+                tables[seed] = stories.assign(**losses[["nats", "bits", "raw_bits"]].astype(float))
+        return tables
+
+    def _samples(self, stories: int) -> pd.DataFrame:
+        path = paths.evaluated("samples.csv")
+        table = self._table(path, SAMPLE_COLUMNS)
+        if table is None:
+            return pd.DataFrame(columns=SAMPLE_COLUMNS)
+        numbers = pd.to_numeric(table["story"], errors="coerce")
+        if not numbers.between(0, stories - 1).all():
+            self.notes.append(f"{path}: names a story that is not there")
+            return pd.DataFrame(columns=SAMPLE_COLUMNS)
+        return table.assign(story=numbers.astype(int))
+
+    def _pairs(self) -> pd.Series:
+        """1, 0 or 0.5 (equal to five decimals) for each minimal pair."""
+        table = self._table(paths.evaluated("pairs.csv"), [*PAIR_COLUMNS, "model"])
+        if table is None:
+            return pd.Series(dtype=float)
+        table = table.drop_duplicates(PAIR_COLUMNS)
+        margins = table.set_index(PAIR_COLUMNS)["model"].astype(float)
+        return margins.gt(0) + margins.eq(0) / 2
+
+    def _note_edited_files(self, stages: dict[str, Any]) -> None:
+        for stage in stages.values():
+            for path, md5 in stage_paths(stage, "outs").items():
+                if md5 and self.written.get(path, md5) != md5:
+                    self.notes.append(f"{path} is not the file that its stage wrote")
+
+
+def _inputs(stages: dict[str, Any]) -> dict[str, str]:
+    """{path: MD5} of what the stages read and no stage wrote: code and data."""
+    outputs = {path for stage in stages.values() for path in stage_paths(stage, "outs")}
+    inputs: dict[str, str] = {}
+    for name in _STAGES:
+        inputs |= stage_paths(stages.get(name), "deps")
+    return {path: md5 for path, md5 in inputs.items() if path not in outputs}
 
 
 def _mapping(text: str) -> dict[str, Any]:
+    """A JSON object without its seal; {} for any other text."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return (
-        {key: value for key, value in found.items() if key != SEAL}
-        if isinstance(found, dict)
-        else {}
-    )
-
-
-def _rows(text: str | None) -> list[dict[str, str]]:
-    """The rows of a table; [] if there is none."""
-    csv.field_size_limit(LONGEST_FIELD)
-    try:
-        return list(csv.DictReader(io.StringIO(text, newline=""))) if text else []
-    except csv.Error:
-        return []
-
-
-def _stories(text: str | None, notes: list[str]) -> Stories | None:
-    if text is None:
-        return None
-    rows = _rows(text)
-    try:
-        numbers = {
-            key: np.array([float(row[key] or "nan") for row in rows])
-            for key in ("nats", "tokens", "bits")
-        }
-        n_bytes = np.array([float(row["bytes"]) for row in rows])
-        raw = {
-            key: np.array([float(row.get(key) or "nan") for row in rows])
-            for key in ("raw_bits", "raw_bytes")
-        }
-        text_ids, tokens_ids = ([row[key] for row in rows] for key in ("text_id", "tokens_id"))
-    except (KeyError, TypeError, ValueError):
-        notes.append(f"{paths.evaluated('stories.csv')}: no table of stories")
-        return None
-    return Stories(text_ids, tokens_ids, **numbers, n_bytes=n_bytes, **raw)
-
-
-def _samples(text: str | None, stories: Stories, notes: list[str]) -> list[dict[str, str]]:
-    rows = _rows(text)
-    if all(_is_sample(row, len(stories)) for row in rows):
-        return rows
-    notes.append(
-        f"{paths.evaluated('samples.csv')}: does not say of which stories; check the revision out and run dvc repro"
-    )
-    return []
-
-
-def _is_sample(row: dict[str, str], stories: int) -> bool:
-    texts = (row.get(key) for key in ("story", "prompt", "reference", "continuation"))
-    return (
-        all(isinstance(text, str) for text in texts)
-        and row["story"].isdecimal()
-        and int(row["story"]) < stories
-    )
-
-
-def _pairs(text: str | None, notes: list[str]) -> dict[tuple[str, str, str], float]:
-    found = {}
-    for row in _rows(text):
-        margin = as_number(row.get("model"))
-        if margin is None:
-            notes.append(f"{paths.evaluated('pairs.csv')}: no table of minimal pairs")
-            return {}
-        key = (str(row.get("phenomenon")), str(row.get("right")), str(row.get("wrong")))
-        found[key] = 0.5 if margin == 0 else float(margin > 0)
-    return found
-
-
-def _entries(lock: dict[str, Any], stage: str, key: str) -> dict[str, str]:
-    rows = lock.get(stage, {}).get(key)
-    rows = rows if isinstance(rows, list) else []
-    return {
-        str(row["path"]): str(row.get("md5", ""))
-        for row in rows
-        if isinstance(row, dict) and "path" in row
-    }
-
-
-def _inputs(lock: dict[str, Any]) -> dict[str, str]:
-    """{path: MD5} of what the stages read and no stage wrote: code and data."""
-    made = {path for stage in lock for path in _entries(lock, stage, "outs")}
-    read = {path: md5 for stage in _STAGES for path, md5 in _entries(lock, stage, "deps").items()}
-    return {path: md5 for path, md5 in read.items() if path not in made}
-
-
-def _edited(lock: dict[str, Any], written: dict[str, str]) -> list[str]:
-    noted = {path: md5 for stage in lock for path, md5 in _entries(lock, stage, "outs").items()}
-    return [
-        f"{path} is not the file that its stage wrote"
-        for path in written
-        if noted.get(path, written[path]) != written[path]
-    ]
+    if not isinstance(value, dict):
+        return {}
+    value.pop(SEAL, None)
+    return value

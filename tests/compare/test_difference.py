@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+
+from tinylm.compare.difference import (
+    SeedError,
+    critical_value,
+    seed_error,
+    shared_seeds,
+    text_difference,
+)
+from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+from tinylm.evaluate.statistics import pooled_perplexity, pooled_ratio
+
+
+def tables(shift, seed=1, count=200):
+    """Two runs over the same hard and easy stories, the second better by `shift` nats per token."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(50, 150, count)
+    hardness = rng.normal(2.0, 0.5, count)
+    rows = [tokens * (hardness + move + rng.normal(0, 0.02, count)) for move in (0.0, shift)]
+    return [np.stack([nats, tokens], axis=1).astype(float) for nats in rows]
+
+
+def test_a_paired_interval_is_narrower_than_an_unpaired_one():
+    first, second = tables(-0.05)
+    paired = text_difference(first, second, pooled_ratio)
+    unpaired = text_difference(first, second, pooled_ratio, paired=False)
+    assert paired.value == pytest.approx(unpaired.value) == pytest.approx(-0.05, abs=0.01)
+    assert paired.low < paired.value < paired.high < 0
+    assert unpaired.low < 0 < unpaired.high
+    assert (paired.holds_zero, unpaired.holds_zero) == (False, True)
+    assert paired.high - paired.low < 0.2 * (unpaired.high - unpaired.low)
+
+
+def test_an_interval_holds_the_truth_as_often_as_its_level():
+    held = 0
+    for seed in range(60):
+        difference = text_difference(*tables(-0.003, seed, count=60), pooled_ratio)
+        held += difference.low <= -0.003 <= difference.high
+    assert 50 <= held <= 60
+
+
+def test_equal_tables_differ_by_nothing_in_every_resample():
+    first, _ = tables(0.0)
+    for statistic in (pooled_ratio, pooled_perplexity):
+        difference = text_difference(first, first.copy(), statistic)
+        assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+
+
+def test_corpus_bleu_is_paired_over_prompts():
+    references = [f"the dog number {i} ran to the house and slept" for i in range(30)]
+    good = [text.replace("house", "shed") if i % 3 else text for i, text in enumerate(references)]
+    poor = [f"the dog number {i % 7} ran to a shed" for i in range(30)]
+    counts = [match_counts(texts, references, "none").astype(float) for texts in (poor, good)]
+    difference = text_difference(*counts, corpus_bleu)
+    assert difference.second == pytest.approx(float(corpus_bleu(counts[1].sum(axis=0))))
+    assert 0 < difference.low < difference.value < difference.high
+
+
+def test_the_error_of_seeds_is_paired_where_the_seeds_are_the_same():
+    first = {1: 2.0, 2: 3.0, 3: 4.0}
+    second = {1: 2.5, 2: 3.4, 3: 4.6}
+    deviation = np.array([0.5, 0.4, 0.6]).std(ddof=1)
+    assert seed_error(first, second) == SeedError(pytest.approx(deviation / 3**0.5), 2, True)
+    assert shared_seeds(first, {2: 0.0, 3: 0.0}) == [2, 3]
+    assert shared_seeds(first, {3: 0.0, 4: 0.0}) == shared_seeds({1: 0.0}, {1: 0.0}) == []
+
+
+def test_the_variances_of_different_seeds_add_up():
+    first = {1: 2.0, 2: 3.0, 3: 4.0}
+    others = {11: 2.5, 12: 3.4, 13: 4.6}
+    variance = (np.var([2, 3, 4], ddof=1) + np.var([2.5, 3.4, 4.6], ddof=1)) / 3
+    assert seed_error(first, others) == SeedError(pytest.approx(variance**0.5), 2, False)
+    # a single run is taken to vary as the others
+    assert seed_error(first, {9: 5.0}) == SeedError(pytest.approx((1 / 3 + 1) ** 0.5), 2, False)
+    assert seed_error({1: 2.0}, {1: 3.0}) is None
+    assert seed_error(first, {1: float("nan")}) is None
+
+
+@pytest.mark.parametrize(("seeds", "share"), [(2, 0.5), (3, 0.1), (3, 0.7), (5, 0.4)])
+def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
+    rng = np.random.default_rng(5)
+    draws = 4000
+    level = 0.05
+    variances = share * rng.chisquare(seeds - 1, draws) / (seeds - 1)
+    values = np.abs(rng.standard_normal(draws))
+    claims = 0
+    for value, variance in zip(values, variances, strict=True):
+        error = SeedError(variance**0.5, seeds - 1, paired=True)
+        claims += value > critical_value(level, error, (1 - share) ** 0.5, 1000)
+    assert 0.1 * level * draws < claims <= level * draws
+
+
+def test_p_is_the_level_at_which_a_difference_just_counts():
+    difference = text_difference(*tables(-0.05), pooled_ratio)
+    difference = difference.with_seeds(SeedError(0.01, 2, paired=True))
+    reached = critical_value(difference.p, difference.seeds, difference.error, difference.count)
+    assert reached == pytest.approx(abs(difference.value), rel=1e-3)
+    assert difference.holds_zero == (difference.p > 0.05)

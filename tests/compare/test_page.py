@@ -1,0 +1,212 @@
+"""The same comparison on the page, in the terminal and as JSON; and the command."""
+
+import contextlib
+import html
+import json
+import re
+
+import pytest
+
+from tests.compare.test_scaling import sized, sweep_runs
+from tinylm.base.files import write_json
+from tinylm.cli.command import main
+from tinylm.compare.comparison import compare
+from tinylm.compare.page import METRICS, as_json, to_html, to_markdown
+from tinylm.compare.scaling import scaling_of
+from tinylm.report.render import to_terminal
+
+HOSTILE = '<script>alert(1)</script>\x1b[2J\u202eab & "c"'
+
+
+@pytest.fixture
+def pair(make_run):
+    first = make_run("main", continuation="")
+    return compare([first, make_run("warm-newt", {"train.lr": 0.01}, shift=-0.1)])
+
+
+def plain(page):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_the_page_and_the_terminal_have_parameters_metrics_verdicts_and_stories(pair):
+    page = plain(to_html(pair))
+    terminal = " ".join(to_terminal(to_markdown(pair), 200).split())
+    difference = pair.against[0].findings[0].difference
+    values = f"{difference.first:.3f} → {difference.second:.3f}"
+    for text in ("train.lr", values, "40 stories", "10 prompts", "(it ends there)"):
+        assert text in page
+        assert text in terminal
+    assert pair.against[0].findings[0].says in page
+
+
+def test_the_page_loads_nothing_and_has_a_picture_for_each_metric(pair):
+    page = to_html(pair)
+    assert page.count("<svg") == 4
+    assert page.count("left is better") == 3  # the losses
+    assert page.count("right is better") == 1  # BLEU
+    assert not re.search(r"<script|(?:src|href)=\"(?!#|data:)", page)
+
+
+def test_equal_runs_have_no_picture(make_run):
+    assert "<svg" not in to_html(compare([make_run("a"), make_run("b")]))
+
+
+def test_more_minimal_pairs_are_better_to_the_right(make_run):
+    from tests.compare.test_comparison import with_pairs
+
+    first = with_pairs(make_run("a"), 20)
+    second = with_pairs(make_run("b", {"train.lr": 1}), 30)
+    page = to_html(compare([first, second]))
+    assert page.count("right is better") == 1  # minimal pairs; BLEU is equal
+
+
+def test_each_of_many_runs_is_a_row(make_run):
+    runs = []
+    for i in range(7):
+        metrics = {"train": {"held_out_loss_best": 1.5, "tokens": 59940}}
+        params = {"train.lr": i, "train.seed": i % 2}
+        runs.append(make_run(f"r{i}", params, metrics, shift=-i / 50))
+    markdown = to_markdown(compare(runs), stories=False)
+    assert "| run | train.lr | train.seed |" in markdown
+    assert "| r6 | 6 | 0 |" in markdown
+    assert "Stories that changed most" not in markdown
+
+
+def test_missing_files_are_named(make_run):
+    run = make_run("old")
+    run.notes.append("data/evaluate/stories.csv: lost")
+    assert "old: data/evaluate/stories.csv: lost" in plain(to_html(compare([make_run("a"), run])))
+
+
+def test_text_of_a_model_is_text_on_the_page_and_in_the_terminal(make_run):
+    first = make_run("a", {"train.lr": HOSTILE}, continuation=HOSTILE)
+    comparison = compare([first, make_run(HOSTILE, {"train.lr": 1})])
+    page = to_html(comparison)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    text = page + to_terminal(to_markdown(comparison), 120)
+    assert "\u202e" not in text
+    assert "\x1b[2J" not in text
+
+
+def test_the_json_has_unrounded_values(pair, tmp_path):
+    write_json(tmp_path / "comparison.json", as_json(pair))
+    value = json.loads((tmp_path / "comparison.json").read_text("utf-8"))
+    assert value["parameters"] == {"train.lr": {"main": 0.003, "warm-newt": 0.01}}
+    assert [run["name"] for run in value["runs"]] == ["main", "warm-newt"]
+    against = value["against_first"]["warm-newt"]
+    finding = against["findings"]["perplexity"]
+    difference = pair.against[0].findings[0].difference
+    assert finding["difference"] == difference.value == finding["second"] - finding["first"]
+    assert (finding["low"], finding["high"]) == (difference.low, difference.high)
+    assert finding["verdict"] == "one seed"
+    assert (finding["seeds_give"], finding["p"], value["comparisons"]) == (None, None, 0)
+    perplexity = value["runs"][0]["figures"]["evaluate.perplexity"]["value"]
+    assert perplexity == pair.runs[0].value("evaluate", "perplexity")
+    assert len(against["changed_most"]) == 5
+
+
+def test_metrics_of_another_schema_are_absent(make_run):
+    metrics = {"train": {"train_loss": "low", "tokens": [1]}, "evaluate": {"perplexity": {}}}
+    run = make_run("a", metrics=metrics)
+    assert [metric.of(run) for metric in METRICS] == [{}] * len(METRICS)
+
+
+def test_a_sweep_over_sizes_shows_its_scaling_and_one_over_rates_its_losses(make_run):
+    sizes = [sized(make_run, size) for size in (1e5, 2e5, 4e5, 8e5)]
+    page = to_html(compare(sizes), scaling_of(sizes))
+    assert "4 of 4" in plain(page)
+    assert page.count("<svg") >= 5  # parameters, compute, the sweep, two losses
+    assert as_json(compare(sizes), scaling_of(sizes))["scaling"]["laws"]["compute"]
+    rates = sweep_runs(make_run, (1, 2, 3))
+    page = plain(to_html(compare(rates), scaling_of(rates)))
+    assert "3 seeds for each setting" in page
+    assert "Power laws" not in page
+    assert "4 comparisons" in page
+
+
+# the command
+
+
+@pytest.fixture
+def asked(monkeypatch, revision, tmp_path):
+    """The arguments of DVC's stand-in: a, b with another learning rate, and one experiment."""
+    monkeypatch.chdir(tmp_path)
+    by_name = {
+        "a": revision("a"),
+        "b": revision("b", **{"params.yaml": "train:\n  lr: 1e-2\n  seed: 1\n"}),
+    }
+    calls = []
+
+    @contextlib.contextmanager
+    def opened(names, experiments=False):
+        calls.append((list(names), experiments))
+        more = [by_name["b"]] if experiments else []
+        yield [by_name.get(name, by_name["a"]) for name in names] + more
+
+    monkeypatch.setattr("tinylm.compare.revisions.opened", opened)
+    return calls
+
+
+def test_two_revisions_as_text_a_page_and_json(asked, capsys, tmp_path):
+    assert main(["compare", "a", "b", "--json", "out/a.json", "--html", "out/page.html"]) == 0
+    assert asked == [(["a", "b"], False)]
+    assert "train.lr" in capsys.readouterr().out
+    parameters = json.loads((tmp_path / "out/a.json").read_text())["parameters"]
+    assert parameters == {"train.lr": {"a": 0.003, "b": 0.01}}
+    assert "b compared with a" in (tmp_path / "out/page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [(["--all"], (["HEAD"], True)), (["a", "--all"], (["a"], True))]
+)
+def test_all_experiments_are_compared_with_the_current_commit_or_another(asked, words, expected):
+    assert main(["compare", *words]) == 0
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ([], "fewer than two"),
+        (["a", "b", "a"], "'a'"),
+        (["a", "b", "--json", "params.yaml"], "--json params.yaml"),
+        (["a", "b", "--html", "."], "--html ."),
+        (["a", "b", "--json", "a", "--html", "./a"], "--json and --html"),
+        (["a", "b", "--power", "0.9"], "--power"),
+        (["--effect", "0"], "--effect 0"),
+        (["--effect", "nan"], "--effect nan"),
+        (["--effect", "1", "--power", "1"], "--power 1"),
+        (["--effect", "1", "--power", "0.1", "--level", "0.2"], "--power 0.1"),
+        (["--effect", "1", "--comparisons", "0"], "--comparisons 0"),
+        (["--effect", "1", "--json", "a.json"], "--json"),
+        (["a", "--effect", "1"], "no spread between seeds"),
+    ],
+)
+def test_a_wrong_request_is_one_line(asked, capsys, tmp_path, words, key):
+    (tmp_path / "params.yaml").write_text("train: {}\n")
+    assert main(["compare", *words]) == 2
+    error = capsys.readouterr().err
+    assert key in error
+    assert error.count("\n") == 1
+    assert (tmp_path / "params.yaml").read_text() == "train: {}\n"
+
+
+def test_a_plan_from_the_seeds_that_the_workspace_recorded(revision, monkeypatch, capsys):
+    lock = json.loads(revision().read("dvc.lock"))
+    lock["stages"]["seeds"] = {"cmd": "python -m stages.seeds"}
+    by_seed = {str(seed): {"nats_per_token": 2.49 + seed / 100} for seed in (1, 2, 3)}
+    files = {
+        "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\nseeds:\n  more: [2, 3]\n",
+        "metrics/seeds.json": {"n": 3, "by_seed": by_seed},
+        "dvc.lock": lock,
+    }
+    workspace = revision("workspace", **files)
+    monkeypatch.setattr(
+        "tinylm.compare.revisions.opened",
+        lambda names, experiments: contextlib.nullcontext([workspace]),
+    )
+    assert main(["compare", "--effect", "0.05", "--comparisons", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "0.01 (95 %: 0.00521 to 0.0628; settings: 1, degrees of freedom: 2)" in text
+    assert "corrected for 3 comparisons" in text
