@@ -51,8 +51,8 @@ endif
 
 repro: setup
 	@python -m tinylm.cli check --quiet
-	@python -m tinylm.cli.mend_lock
-	dvc repro $(STAGE); code=$$?; python -m tinylm.cli.verify && exit $$code
+	@python -m tinylm.cli.mend
+	dvc repro $(STAGE)
 
 story: setup
 	python -m tests.support.literate

@@ -24,7 +24,6 @@ FULL = (
     "decoding/test_native_step.py::test_a_damaged_library_is_compiled_anew_and_never_loaded",
     "decoding/test_native_step.py::test_compiled_logits_equal_plain_ones_past_the_context",
     "distributed/",
-    "faults/test_mend_lock.py::test_cut_off_at_any_place_it_is_mended",
     "faults/test_ranks.py",
     "faults/test_train_stage.py",
     "faults/test_writers.py",

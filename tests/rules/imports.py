@@ -19,7 +19,7 @@ HEAVY = {
 }
 # (a module or package, libraries that it must not load when it is imported)
 LIGHT = (
-    ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli.command", HEAVY),
+    ("tinylm.base", HEAVY), ("tinylm.host", HEAVY), ("tinylm.presets", HEAVY), ("tinylm.cli", HEAVY),
     ("tinylm.download", {"torch"}), ("tinylm.vocab", {"torch"}), ("tinylm.storybook", {"torch"}), ("tinylm.report", {"torch"}),
     ("tinylm.compare", {"torch", "datasets", "evaluate", "dvc"}),
     ("tinylm.sweep", {"torch", "datasets", "evaluate", "dvc", "submitit", "optuna"}),

@@ -1,52 +1,192 @@
-"""tinylm check: everything that can be known before the first stage runs."""
+"""tinylm check: params.yaml, the files that it names and the machine, before any stage runs.
+
+Only what is quick is checked. Each stage checks at its start what needs the data it reads.
+"""
 
 import argparse
-import contextlib
 import dataclasses
-import hashlib
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.base.files import read_json, write_json
 from tinylm.cli.command import CLONE, Command
-from tinylm.cli.finding import Finding
-from tinylm.host.params import Sections, read_sections
+from tinylm.host.params import (
+    Sections,
+    linked_outputs,
+    read_sections,
+    rule_errors,
+    vector_file_errors,
+)
 
-CHECKED = f"{paths.RUNS}/checked.json"
+FOLDERS = (*paths.OUTPUTS, paths.RUNS)
+GIB = 2**30
+FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
+GIT = "git init && git add . && git commit -m start"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the table: what was checked, its value, and what is wrong or worth a note."""
+
+    what: str
+    value: str
+    problem: str = ""
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """ok, the note or the problem."""
+        if self.problem:
+            return f"problem: {self.problem}"
+        return f"note: {self.note}" if self.note else "ok"
+
+
+def check_params() -> tuple[Sections, list[Finding]]:
+    """The sections of params.yaml without an error, and what was found in the file."""
+    try:
+        sections, errors = read_sections(load_params())
+    except InputError as error:
+        return {}, [Finding(PARAMS_FILE, "", str(error))]
+    errors += rule_errors(sections)
+    findings = []
+    for name, settings in sections.items():
+        findings.append(Finding(name, f"{len(dataclasses.fields(settings))} settings"))
+    return sections, findings + [Finding(PARAMS_FILE, "", error) for error in errors]
+
+
+def _readable(key: str, name: str) -> Finding:
+    """A file or folder that params.yaml names; dvc.yaml lists it, so it must be there."""
+    path = Path(name)
+    if not os.path.exists(path):  # unlike Path.exists, it treats a name that is too long as missing
+        home = "; '~' stands for nothing in params.yaml" if name.startswith("~") else ""
+        return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder{home}")
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
+    return Finding(key, name)
+
+
+def _corpus(sections: Sections) -> Finding:
+    """Whether the corpus is there, in a format that stage download reads."""
+    from tinylm.download.sources import open_source
+    from tinylm.presets.write import hub_names, preset_values
+
+    data = sections["data"]
+    finding = _readable("data.path", data.path)
+    if finding.problem:
+        if data.path in {preset_values(name)["data.path"] for name in hub_names()}:
+            return dataclasses.replace(finding, problem=f"{finding.problem}; {FROM_HUB}")
+        return finding
+    if data.source == "hub":
+        return Finding("data.hub_id", data.hub_id, note="asked for when download runs")
+    if data.source == "local":
+        try:
+            next(open_source(data).train(), None)
+        except InputError as error:
+            return Finding("data.path", data.path, str(error))
+    return finding
+
+
+def check_files(sections: Sections) -> Iterator[Finding]:
+    """The corpus, the vocabulary and the word vectors that params.yaml names."""
+    if "data" in sections:
+        yield _corpus(sections)
+    if "vocab" in sections and sections["vocab"].path:
+        yield _readable("vocab.path", sections["vocab"].path)
+    if "embedding" in sections:
+        path = sections["embedding"].path
+        finding = _readable("embedding.path", path)
+        if not finding.problem:
+            errors = vector_file_errors(sections)
+            finding = Finding("embedding.path", path, "; ".join(errors))
+        yield finding
+
+
+def check_machine(sections: Sections) -> Iterator[Finding]:
+    """Cores, device and logger that section `runtime` names."""
+    from tinylm.base.machine import pick_device
+    from tinylm.host.workers import cores
+
+    runtime = sections.get("runtime")
+    if runtime is None:
+        return
+    note = ""
+    if runtime.threads > cores():
+        note = f"runtime.threads = {runtime.threads}: more than the cores; slower"
+    yield Finding("threads", f"{runtime.threads} on {cores()} cores", note=note)
+    try:
+        yield Finding("device", f"{runtime.device}: {pick_device(runtime.device)}")
+    except InputError as error:
+        yield Finding("device", runtime.device, str(error))
+    if runtime.logger != "none" and importlib.util.find_spec(runtime.logger) is None:
+        problem = f"not installed; pip install {runtime.logger}, or none"
+        yield Finding("runtime.logger", runtime.logger, problem)
+
+
+def check_room(sections: Sections) -> Iterator[Finding]:
+    """Disk, memory and time that a run takes, by estimates."""
+    import psutil
+
+    from tinylm.cli.estimates import disk_bytes, memory_bytes, training_time, vocab_size
+
+    size = vocab_size(sections)
+    disk = disk_bytes(sections, size)
+    free = shutil.disk_usage(".").free
+    problem = ""
+    if disk > free:
+        problem = f"disk: about {disk / GIB:.1f} GiB needed, {free / GIB:.1f} free"
+    yield Finding("disk", f"{free / GIB:,.1f} GiB free, about {disk / GIB:.2f} needed", problem)
+    memory = memory_bytes(sections, size)
+    if memory is None:
+        return
+    available = psutil.virtual_memory().available
+    problem = ""
+    if memory > available and getattr(sections.get("runtime"), "device", "") != "cuda":
+        problem = (
+            f"memory: about {memory / GIB:.1f} GiB needed, {available / GIB:.1f} free; lower "
+            "train.batch_size or model.context, or set train.recompute"
+        )
+    value = f"{available / GIB:,.1f} GiB free, about {memory / GIB:.2f} needed to train"
+    yield Finding("memory", value, problem)
+    if not problem:
+        yield Finding("training time", training_time(sections, size))
+
+
+def _above(name: str) -> Path | None:
+    """The nearest folder, from here upwards, that contains `name`."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / name).exists()), None)
+
+
+def check_repository() -> Iterator[Finding]:
+    """git, DVC and the folders of outputs."""
+    git = _above(".git")
+    dvc = _above(".dvc")
+    problem = "" if git else f"no git repository here, which DVC needs; type: {GIT}"
+    yield Finding("git", str(git or "none"), problem)
+    problem = "" if dvc else "no .dvc folder here; dvc init, or run in the clone"
+    yield Finding("dvc", str(dvc or "none"), problem)
+    for line in linked_outputs():
+        yield Finding(line.split()[0], "a link", line)
+    locked = []
+    for name in (".", *FOLDERS):
+        if Path(name).exists() and not os.access(name, os.W_OK):
+            locked.append(name)
+    problem = f"no permission to write to {', '.join(locked)}" if locked else ""
+    yield Finding("folders", "written to by the stages", problem)
 
 
 def find() -> list[Finding]:
     """All findings of the current folder; problems in one part do not hide those of another."""
-    from tinylm.cli.machine import check_files, check_machine  # these import torch
-    from tinylm.cli.rehearsal import rehearse, rules_only
-
-    try:
-        read, errors = read_sections(load_params())
-        findings = _sections(read, errors)
-    except InputError as error:
-        read = {}
-        findings = [Finding(PARAMS_FILE, "", str(error))]
-    files = list(check_files(read))
-    if any(finding.problem for finding in files):  # data that cannot be read is not read
-        tried = rules_only(read)
-    else:
-        tried = rehearse(read)
-    return [
-        *findings,
-        *tried.findings,
-        *files,
-        *check_machine(read, tried.vocab_size, tried.tokens_per_epoch),
-    ]
-
-
-def _sections(read: Sections, errors: list[str]) -> list[Finding]:
-    """A line for each section that could be read, and one for each error."""
-    findings = []
-    for name, settings in read.items():
-        count = len(dataclasses.fields(settings))
-        findings.append(Finding(name, f"{count} setting{'s' if count > 1 else ''}"))
-    return findings + [Finding(PARAMS_FILE, "", error) for error in errors]
+    sections, findings = check_params()
+    findings += check_files(sections)
+    findings += check_machine(sections)
+    findings += check_room(sections)
+    findings += check_repository()
+    return findings
 
 
 def table(findings: list[Finding]) -> str:
@@ -56,60 +196,26 @@ def table(findings: list[Finding]) -> str:
     return "\n".join(f"{f.what:{first}}  {f.value:{second}}  {f.verdict}" for f in findings)
 
 
-def _state() -> str:
-    """A hash of what was checked: params.yaml, and name, size and time of every file that it names."""
-    params = load_params()
-    digest = hashlib.sha256(
-        Path(PARAMS_FILE).read_bytes()
-    )  # not of the values: aliases may multiply without end
-    for section in ("data", "vocab", "embedding"):
-        path = Path(str((params.get(section) or {}).get("path")))
-        for file in [path] if path.is_file() else sorted(path.rglob("[!_]*.*")):
-            found = file.stat()
-            digest.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+def run(arguments: argparse.Namespace) -> None:
+    """Print the table, or with --quiet only what is wrong or worth a note.
 
-
-def _quiet() -> None:
-    """Notes and one line; nothing is tried again if all that is checked was in order last time and is the same."""
-    with contextlib.suppress(
-        InputError, OSError, AttributeError, LookupError, TypeError
-    ):  # then the checks below say what is wrong
-        if read_json(CHECKED)["state"] == _state():
-            print(
-                "checked: params.yaml and the data are as they were when nothing was wrong with them"
-            )
-            return
+    Raises InputError if there is a problem.
+    """
     findings = find()
-    named = [(finding.what, finding.problem) for finding in findings if finding.problem]
-    problems = [
-        problem if what in problem or PARAMS_FILE in problem else f"{what}: {problem}"
-        for what, problem in named
-    ]
+    problems = [finding for finding in findings if finding.problem]
+    if not arguments.quiet:
+        print(table(findings))
+        if problems:
+            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            raise InputError(f"{count}, marked above")
+        return
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError("\n".join(finding.problem for finding in problems))
     for finding in findings:
         if finding.note:
             print(f"note: {finding.what}: {finding.note}")
-    told = [
-        f"{finding.what}: {finding.value}"
-        for finding in findings
-        if finding.what in ("stories", "training time")
-    ]
-    print("; ".join([f"checked: {len(findings)} points, no problem", *told]))
-    write_json(CHECKED, {"state": _state()})
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print the table, or only what is wrong or worth a note. Raises InputError if there is a problem."""
-    if arguments.quiet:
-        _quiet()
-        return
-    findings = find()
-    print(table(findings))
-    problems = sum(bool(finding.problem) for finding in findings)
-    if problems:
-        raise InputError(f"{problems} {'problem' if problems == 1 else 'problems'}, marked above")
+    times = [finding.value for finding in findings if finding.what == "training time"]
+    print("; ".join([f"checked: {len(findings)} points, no problem", *times]))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -124,9 +230,9 @@ COMMAND = Command(
     add_arguments=add_arguments,
     run=run,
     notes="""\
-Stories are read, split and encoded as the stages will do it, and compared with what each later
-stage needs. Of a large corpus only the beginning is read. `make repro` does this first; where
-nothing was wrong and nothing changed since, --quiet does it only once.""",
+Every section and the rules between sections, the files that params.yaml names, disk, memory and
+device. `make repro` does this first. What needs the stories or the vocabulary is checked at the
+start of the stage that reads them.""",
     examples="""\
   tinylm check && dvc repro
 """,

@@ -42,7 +42,8 @@ def settings_class(section: str) -> type | None:
     """The settings class of a section; None if its package was removed from this copy."""
     module, _, name = SECTIONS[section].partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        settings: type = getattr(importlib.import_module(module), name)
+        return settings
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
             return None

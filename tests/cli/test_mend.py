@@ -1,0 +1,86 @@
+"""A dvc.lock or rwlock that a killed DVC left half-written is mended before dvc repro."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+from ruamel.yaml import YAML
+
+from tinylm.cli import mend
+
+COMMITTED = (Path(__file__).parents[2] / "dvc.lock").read_text("utf-8")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc/tmp").mkdir(parents=True)
+    return tmp_path
+
+
+def commit() -> None:
+    mend.LOCK_FILE.write_text(COMMITTED)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "dvc.lock"], [*identity, "commit", "-qm", "lock"]):
+        subprocess.run(["git", *words], check=True)
+
+
+def test_a_whole_lock_stays_as_it_is(capsys):
+    mend.LOCK_FILE.write_text(COMMITTED)
+    mend.RWLOCK.write_text("{}")
+    mend.main()
+    assert mend.LOCK_FILE.read_text() == COMMITTED
+    assert mend.RWLOCK.exists()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_lock_that_was_cut_off_is_restored_from_the_last_commit(share, capsys):
+    commit()
+    mend.LOCK_FILE.write_text(COMMITTED[: int(share * len(COMMITTED))])
+    mend.main()
+    assert mend.LOCK_FILE.read_text() == COMMITTED
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_without_a_commit_a_lock_that_was_cut_off_is_removed():
+    mend.LOCK_FILE.write_text(COMMITTED[:100])
+    mend.main()
+    assert not mend.LOCK_FILE.exists()
+
+
+def test_a_torn_rwlock_is_removed(capsys):
+    mend.RWLOCK.write_text('{"read": {')
+    mend.main()
+    assert not mend.RWLOCK.exists()
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+ENTRY = """\
+  {name}:
+    cmd: python -m stages.{name}
+    deps:
+    - path: stages/{name}.py
+      hash: md5
+      md5: 54752cc432b75ccea7e350c19c644202
+      size: 942
+    params:
+      params.yaml:
+        {name}:
+          text: 'once: upon'
+    outs:
+    - path: data/{name}
+      hash: md5
+      md5: 54752cc432b75ccea7e350c19c644203.dir
+      size: 12
+      nfiles: 2
+"""
+
+
+def test_a_lock_that_is_taken_for_whole_is_one_that_dvc_reads():
+    whole = "schema: '2.0'\nstages:\n" + ENTRY.format(name="vocab") + ENTRY.format(name="a@1")
+    assert mend.is_whole(whole)
+    for end in range(len(whole)):
+        if mend.is_whole(whole[:end]):
+            COMPILED_LOCKFILE_SCHEMA(YAML(typ="safe").load(whole[:end]))

@@ -1,0 +1,66 @@
+"""Mend what a killed DVC left half-written; `make repro` does so before `dvc repro`.
+
+DVC writes dvc.lock and .dvc/tmp/rwlock in place. A kill can leave them cut off, and DVC then
+refuses to work. It makes whatever else it lacks again.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import InputError, parse_yaml
+from tinylm.base.files import discard, write_bytes
+from tinylm.host.command import guard
+
+LOCK_FILE = Path("dvc.lock")
+RWLOCK = Path(".dvc/tmp/rwlock")
+FILE_KEYS = {"path", "md5", "size"}
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text of a dvc.lock was written to its end: DVC can read every entry."""
+    try:
+        stages: Any = parse_yaml(text, str(LOCK_FILE)).get("stages")
+    except InputError:
+        return False
+    if not isinstance(stages, dict) or not text.endswith("\n"):
+        return False
+    for entry in stages.values():
+        if not isinstance(entry, dict) or "cmd" not in entry or None in entry.values():
+            return False
+        if None in entry.get("params", {}).values():
+            return False
+        files = [*entry.get("deps", []), *entry.get("outs", [])]
+        if not all(isinstance(file, dict) and file.keys() >= FILE_KEYS for file in files):
+            return False
+    return True
+
+
+def _mend_lock() -> None:
+    if is_whole(LOCK_FILE.read_text(encoding="utf-8", errors="replace")):
+        return
+    command = ["git", "show", f"HEAD:./{LOCK_FILE}"]
+    committed = subprocess.run(command, capture_output=True, check=False)
+    if committed.returncode == 0:
+        write_bytes(LOCK_FILE, committed.stdout)
+        print(f"{LOCK_FILE} was left half-written: restored as it was committed")
+    else:
+        discard(LOCK_FILE)
+        print(f"{LOCK_FILE} was left half-written: removed")
+
+
+def main() -> None:
+    if LOCK_FILE.exists():
+        _mend_lock()
+    if RWLOCK.exists():
+        try:
+            json.loads(RWLOCK.read_text(encoding="utf-8"))
+        except ValueError:
+            discard(RWLOCK)
+            print(f"{RWLOCK} was left half-written: removed")
+
+
+if __name__ == "__main__":
+    sys.exit(guard(main))
