@@ -8,7 +8,7 @@
 # make golden    a small pipeline in 21 variants: every result equal to that of the state recorded before (.golden.json)
 # make fuzz      1,000 damaged files for each reader
 # make coverage  branch coverage of the tests, every process counted
-# make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=: a clone)
+# make bench     every benchmark, with its peers (LINES="training start": these; NANOGPT=../nanoGPT: a clone)
 # make bench-gpu all measurements of a CUDA card, in under 8 minutes
 PYTHON ?= python3
 # Relative in commands, since make parts words at spaces, which the path of this folder may hold.

@@ -1,16 +1,14 @@
-"""`make bench-gpu`: every figure of a CUDA card in one call of under eight minutes, so whoever has one can add a row.
+"""`make bench-gpu`: what a CUDA card reaches, in one call of a few minutes.
 
-The machine's limits (matrix products, memory), training at the shape of word-50k in bf16 with its peak memory, one
-prompt, and the 5,000 iterations of coding report (D) (preset gpt2-bpe), shortened and extrapolated if time is short.
-Counted goals for one H200: 2.5 M tokens/s, 8,000 tokens/s, 45 s; their arithmetic is in docs/reference/benchmarks.md.
+The machine's limits (matrix products, memory), training at the shape of word-50k in bf16 at several batch sizes with
+its peak memory, and one prompt. A row for each kind of device is kept in benchmarks/results-gpu.json.
 """
 
 import dataclasses
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -23,194 +21,127 @@ from tinylm.base.machine import pick_device
 from tinylm.bench import measure
 from tinylm.host.command import Parser, guard, is_out_of_memory
 from tinylm.host.runtime import conditions
-from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.describe import summary
-from tinylm.train.trainer import Trainer, TrainSettings
 
 RESULTS = Path("benchmarks/results-gpu.json")
-BUDGET_S = 420.0
-TRAINING_S = 220.0  # no further batch is tried after this
-GOALS = {"word-50k tokens/s": 2.5e6, "one prompt tokens/s": 8000.0, "D's 5,000 iterations, s": 45.0}
+REPEATS = 8
+PROMPT = [[4, 5, 6, 7, 8]]
 
 
-class Sizes(NamedTuple):
-    """square: side of the products; rows: batches tried; seconds: of each measured part; iterations: of report D."""
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """square: side of the products; batches: rows tried; measured_s: of each measured part; shape: of the model."""
 
     square: int
-    rows: tuple[int, ...]
-    seconds: float
-    iterations: int
+    batches: tuple[int, ...]
+    measured_s: float
     shape: shapes.Shape
-    shape_d: shapes.Shape
 
 
-D = shapes.Shape(
-    layers=6, heads=8, width=512, feed_forward=2048, context=64, vocab=50_257, batch=128
-)
-FULL = Sizes(8192, (32, 128, 512, 2048, 4096), 8.0, 5000, shapes.WORD_50K, D)
-TINY = Sizes(64, (1, 2), 0.01, 2, shapes.TINY, shapes.TINY)
+FULL = Sizes(8192, (32, 128, 512, 2048, 4096), 8.0, shapes.WORD_50K)
+TINY = Sizes(64, (1, 2), 0.01, shapes.TINY)
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Wall time of one call, until the device has finished it."""
-    measure.synchronize(device)
+def timed(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds of one call, until the device has finished it."""
 
     def finished() -> None:
         work()
         measure.synchronize(device)
 
+    measure.synchronize(device)
     return seconds(finished)
 
 
-def _steps(
-    update: Callable[[], object], wanted_s: float, device: torch.device
-) -> tuple[int, float]:
-    """(updates, seconds) that took about `wanted_s`, after two updates that are not counted (the first compiles)."""
+def rate(work: Callable[[], object], wanted_s: float, device: torch.device) -> float:
+    """Calls per second over about `wanted_s`, after two calls that do not count."""
     for _ in range(2):
-        once = _seconds(update, device)
-    count = max(1, min(2000, round(wanted_s / max(once, 1e-6))))
-    return count, _seconds(lambda: [update() for _ in range(count)], device)
+        once = timed(work, device)
+    count = max(1, min(2000, round(wanted_s / once)))
+    return count / timed(lambda: [work() for _ in range(count)], device)
 
 
 def limits(device: torch.device, sizes: Sizes) -> dict[str, float]:
     """TFLOP/s of square products and GB/s of reading memory: the best of some repeats."""
-    rates = {}
+    reached = {}
     for name in ("bf16", "tf32", "fp32"):
         dtype = torch.bfloat16 if name == "bf16" else torch.float32
         torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-        a, b = (torch.randn(sizes.square, sizes.square, device=device).to(dtype) for _ in range(2))
-        best = min(_seconds(lambda a=a, b=b: a @ b, device) for _ in range(8))  # type: ignore[misc]
-        rates[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
+        matrix = torch.randn(sizes.square, sizes.square, device=device).to(dtype)
+        best = min(timed(lambda: matrix @ matrix, device) for _ in range(REPEATS))  # noqa: B023
+        reached[f"{name} product, TFLOP/s"] = 2 * sizes.square**3 / best / 1e12
     block = torch.ones(sizes.square**2, device=device)
-    rates["memory read, GB/s"] = (
-        block.nbytes / min(_seconds(block.sum, device) for _ in range(8)) / 1e9
-    )
-    return rates
-
-
-def _forget_peak(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def _peak_mib(device: torch.device) -> float | None:
-    """Largest size of the allocator since its peak was forgotten; None if there is no CUDA."""
-    return torch.cuda.max_memory_allocated(device) / measure.MIB if device.type == "cuda" else None
+    best = min(timed(block.sum, device) for _ in range(REPEATS))
+    return reached | {"memory read, GB/s": block.nbytes / best / 1e9}
 
 
 def training(device: torch.device, sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Tokens per second at each batch that fits, with the peak memory and the operations per second reached."""
-    start = time.perf_counter()
-    for rows in sizes.rows:
-        if time.perf_counter() - start > TRAINING_S:
-            yield {"rows": rows, "error": "no time left"}
-            return
+    """Tokens per second at each batch that fits into memory, with the peak and the operations per second."""
+    for rows in sizes.batches:
         shape = dataclasses.replace(sizes.shape, batch=rows)
-        _forget_peak(device)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
         try:
             settings = shapes.train_settings(shape, **shapes.ADAMW_BF16)
             trainer = shapes.new_trainer(shape, settings, 2, device=device)
-            updates, taken = _steps(_update(trainer), sizes.seconds, device)
+
+            def update(trainer: Any = trainer) -> None:
+                trainer.update(trainer.next_batches())
+
+            tokens_per_s = rate(update, sizes.measured_s, device) * shape.step_tokens
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             yield {"rows": rows, "error": measure.OOM}
             return
-        rate = updates * shape.step_tokens / taken
         flop = summary(trainer.model)["training_flop_per_token"]
-        yield {
+        row = {
             "rows": rows,
-            "tokens_per_s": rate,
-            "tflop_per_s": rate * flop / 1e12,
-            "peak_mib": _peak_mib(device),
+            "tokens_per_s": tokens_per_s,
+            "tflop_per_s": tokens_per_s * flop / 1e12,
         }
-
-
-def _update(trainer: Trainer) -> Callable[[], object]:
-    return lambda: trainer.update(trainer.next_batches())
+        if device.type == "cuda":
+            row["peak_mib"] = torch.cuda.max_memory_allocated(device) / measure.MIB
+        yield row
 
 
 def one_prompt(device: torch.device, sizes: Sizes) -> dict[str, float]:
-    """Greedy tokens per second of one prompt at the shape of word-50k, by the decoder that suits this machine."""
+    """Greedy tokens per second of one prompt at the shape of word-50k."""
     model = shapes.untrained(sizes.shape).to(device).eval()
-    new = sizes.shape.context - 6
-    decode = our_decode(model, prepare(model, "auto"), new)
-    runs, taken = _steps(lambda: decode([[4, 5, 6, 7, 8]], "greedy"), sizes.seconds, device)
-    return {"tokens_per_s": runs * new / taken}
-
-
-def report_d(device: torch.device, sizes: Sizes, left_s: float) -> dict[str, float]:
-    """Seconds of report D's 5,000 iterations of 128 x 64 tokens (preset gpt2-bpe): measured as far as time allows."""
-    shape, preset = sizes.shape_d, "gpt2-bpe"
-    own = {"batch_size": shape.batch, "precision": "bf16"}
-    settings = shapes.section("train", TrainSettings, own, preset)
-    model = shapes.model_settings(shape, {}, preset)
-    trainer = shapes.new_trainer(shape, settings, 2, model=model, device=device)
-    update = _update(trainer)
-    _forget_peak(device)
-    first = _seconds(update, device)
-    done, start = 0, time.perf_counter()
-    for done in range(1, sizes.iterations + 1):
-        update()
-        if done % 50 == 0 and time.perf_counter() - start > left_s:
-            break
-    measure.synchronize(device)
-    taken = time.perf_counter() - start
-    return {
-        "seconds": taken * sizes.iterations / done,
-        "iterations_measured": done,
-        "first_update_s": first,
-        "peak_mib": _peak_mib(device) or 0.0,
-    }
+    new_tokens = sizes.shape.context - len(PROMPT[0]) - 1
+    decode = our_decode(model, None, new_tokens)
+    texts_per_s = rate(lambda: decode(PROMPT, "greedy"), sizes.measured_s, device)
+    return {"tokens_per_s": texts_per_s * new_tokens}
 
 
 def run(device: torch.device, sizes: Sizes) -> dict[str, Any]:
-    """All figures, printed as they are measured."""
-    start = time.perf_counter()
-    results: dict[str, Any] = {
-        "conditions": conditions(device, 2),
-        "limits": limits(device, sizes),
-        "training": [],
-    }
-    print(results["conditions"], results["limits"], sep="\n", flush=True)
+    """All results, printed as they are measured."""
+    results: dict[str, Any] = {"conditions": conditions(device, 2), "training": []}
+    results["limits"] = limits(device, sizes)
+    print(results, flush=True)
     for row in training(device, sizes):
         results["training"].append(row)
         print(f"word-50k, bf16: {row}", flush=True)
     results["one_prompt"] = one_prompt(device, sizes)
     print(f"one prompt: {results['one_prompt']}", flush=True)
-    left = max(5.0, BUDGET_S - (time.perf_counter() - start))
-    results["report_d"] = report_d(device, sizes, left)
-    print(f"D's 5,000 iterations: {results['report_d']}", flush=True)
-    results["seconds"] = round(time.perf_counter() - start, 1)
-    best = max(
-        (row["tokens_per_s"] for row in results["training"] if "tokens_per_s" in row), default=0.0
-    )
-    figures = (best, results["one_prompt"]["tokens_per_s"], results["report_d"]["seconds"])
-    for (name, goal), figure in zip(GOALS.items(), figures, strict=True):
-        print(f"{name}: {figure:,.0f}; counted goal for an H200: {goal:,.0f}", flush=True)
     return results
 
 
 def main() -> None:
     parser = Parser(prog="python -m benchmarks.gpu", description=__doc__)
-    parser.add_argument(
-        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script, tiny"
-    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="default %(default)s")
-    given = parser.parse_args()
+    parser.add_argument("--tiny", action="store_true", help="on the CPU, to show that it runs")
+    arguments = parser.parse_args()
     try:
-        device = pick_device(given.device)
+        device = pick_device("cpu" if arguments.tiny else "cuda")
     except InputError:
-        raise InputError(
-            "make bench-gpu: torch sees no CUDA device here; nothing was measured"
-        ) from None
-    results = run(device, FULL if given.device == "cuda" else TINY)
-    earlier = read_json(given.results) if given.results.exists() else []
-    kept = [
-        row for row in earlier if row["conditions"]["device"] != results["conditions"]["device"]
-    ]
-    write_json(given.results, [*kept, results])
+        raise InputError("torch sees no CUDA device here; nothing was measured") from None
+    results = run(device, TINY if arguments.tiny else FULL)
+    earlier = read_json(arguments.results) if arguments.results.exists() else []
+    name = results["conditions"]["device"]
+    others = [row for row in earlier if row["conditions"]["device"] != name]
+    write_json(arguments.results, [*others, results])
 
 
 if __name__ == "__main__":

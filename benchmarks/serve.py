@@ -1,12 +1,11 @@
-"""One contender in its own process: prepared once, then one trial for each line it is sent.
+"""One contender in its own process: prepared once, then one trial for each request.
 
-`python -m benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the setup as JSON, which
-FUNCTION turns into a step; each further line is a request, and step(request) a trial. Answers go out as JSON lines;
-whatever libraries print goes to standard error. Nothing but the standard library is imported before the contender, so
-that any environment can serve; with `--own` after it, threads and caches are first set up as our commands do it.
+`python -m benchmarks.serve MODULE:FUNCTION`: the first line of standard input is the setup as JSON, from which
+FUNCTION makes a step; each further line is a request, and step(request) is a trial. Answers are JSON lines; what
+libraries print goes to standard error. With `--own`, threads are set up as the command tinylm sets them up. Only the
+standard library is imported before the contender, so that any environment can serve.
 """
 
-import contextlib
 import ctypes
 import importlib
 import json
@@ -20,12 +19,7 @@ from typing import Any
 
 Step = Callable[[Mapping[str, Any]], dict[str, Any]]
 OWN = "--own"
-
-
-def prepare(target: str, setup: Mapping[str, Any]) -> Step:
-    """The step that `module:function` makes of the setup."""
-    module, _, function = target.partition(":")
-    return getattr(importlib.import_module(module), function)(setup)
+PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -36,22 +30,23 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(
-            1, signal.SIGKILL
-        )  # PR_SET_PDEATHSIG: a trial ends with the benchmark
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if OWN in sys.argv[2:]:
         from tinylm.host.starting import start_command
 
         start_command()
+    module, _, function = sys.argv[1].partition(":")
+    make_step = getattr(importlib.import_module(module), function)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     step: Step | None = None
     for line in sys.stdin:
         request = json.loads(line)
+        answer: dict[str, Any] = {}
         try:
             if step is None:
-                step, answer = prepare(sys.argv[1], request), {}
+                step = make_step(request)
             else:
                 answer = step(request)
         except Exception as error:

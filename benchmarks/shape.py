@@ -23,17 +23,32 @@ from tinylm.vocab.token_store import TokenStore, write_store
 
 SPECIALS = 4
 PAD_ID = 2
+STORE_STEPS = 64  # updates that the random ids are enough for
 # nanoGPT's architecture: no biases, learned positions, one matrix for input and output, all of it trained.
 AS_NANOGPT = {
-    "head_width": None, "norm": "pre", "norm_kind": "layer", "final_norm": True, "positions": "learned",
-    "activation": "gelu", "init": "scaled", "qkv_bias": False, "attention_bias": False, "feed_forward_bias": False,
-    "tied_output": True, "output_bias": False, "embedding": "tuned",
-}  # fmt: skip
+    "head_width": None,
+    "norm": "pre",
+    "norm_kind": "layer",
+    "final_norm": True,
+    "positions": "learned",
+    "activation": "gelu",
+    "init": "scaled",
+    "qkv_bias": False,
+    "attention_bias": False,
+    "feed_forward_bias": False,
+    "tied_output": True,
+    "output_bias": False,
+    "embedding": "tuned",
+}
 # The preset word-50k: frozen vectors, a separate output layer with a bias, feed-forward with biases.
 AS_PRESET = AS_NANOGPT | {
-    "positions": "sinusoids", "activation": "relu", "feed_forward_bias": True, "tied_output": False,
-    "output_bias": True, "embedding": "frozen",
-}  # fmt: skip
+    "positions": "sinusoids",
+    "activation": "relu",
+    "feed_forward_bias": True,
+    "tied_output": False,
+    "output_bias": True,
+    "embedding": "frozen",
+}
 ADAMW_BF16 = {"optimizer": "adamw", "precision": "bf16"}  # of section train
 
 
@@ -59,9 +74,9 @@ WORD_50K = Shape()
 TINY = Shape(layers=1, heads=2, width=16, feed_forward=32, context=16, vocab=97, batch=2)
 
 
-def of_size(size: str) -> Shape:
-    """full | tiny"""
-    return TINY if size == "tiny" else WORD_50K
+def of_size(tiny: bool) -> Shape:
+    """The shape of the preset word-50k, or one at which a line only shows that it runs."""
+    return TINY if tiny else WORD_50K
 
 
 def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE) -> Any:
@@ -73,23 +88,22 @@ def section(name: str, cls: type, changes: Mapping[str, Any], preset: str = BASE
 def model_settings(
     shape: Shape, form: Mapping[str, Any] = AS_NANOGPT, preset: str = BASE
 ) -> ModelSettings:
-    own = {
-        name: getattr(shape, name)
-        for name in ("layers", "heads", "feed_forward", "context", "dropout")
-    }
-    return section("model", ModelSettings, own | dict(form), preset)
+    """Section `model` of a preset at the shape, with the form's values."""
+    sizes = ("layers", "heads", "feed_forward", "context", "dropout")
+    changes = {name: getattr(shape, name) for name in sizes}
+    return section("model", ModelSettings, changes | dict(form), preset)
 
 
 def train_settings(shape: Shape, **changes: Any) -> TrainSettings:
-    """Section `train` of the complete preset, packed windows of the shape, an endless budget; `changes` come last."""
-    own = {
+    """Section `train` of the complete preset: packed windows of the shape, an endless budget; `changes` come last."""
+    packed = {
         "layout": "stream",
         "batch_size": shape.batch,
         "accumulation": 1,
         "tokens": 10**12,
         "epochs": None,
     }
-    return section("train", TrainSettings, own | changes)
+    return section("train", TrainSettings, packed | changes)
 
 
 def random_vectors(shape: Shape) -> torch.Tensor:
@@ -110,32 +124,30 @@ def stream(shape: Shape, tokens: int) -> np.ndarray:
     return SPECIALS + rng.choice(len(weights), size=tokens, p=weights / weights.sum())
 
 
+def _random_store(shape: Shape) -> TokenStore:
+    """A store of random ids. Its folder is removed at once: the memory map keeps the file."""
+    stories = np.array_split(stream(shape, STORE_STEPS * shape.step_tokens), STORE_STEPS)
+    with tempfile.TemporaryDirectory() as folder:
+        write_store(folder, "train", stories, shape.vocab)
+        return TokenStore(folder, "train")
+
+
 def new_trainer(
-    shape: Shape, settings: TrainSettings, threads: int, *,
-    model: ModelSettings | None = None, device: Any = "cpu", folder: Path | None = None,
-) -> Trainer:  # fmt: skip
-    """The real Trainer over random vectors and the token store in `folder`, or a stream of words.
+    shape: Shape,
+    settings: TrainSettings,
+    threads: int,
+    *,
+    model: ModelSettings | None = None,
+    device: Any = "cpu",
+    folder: Path | None = None,
+) -> Trainer:
+    """The Trainer of stage train over random vectors and the token store in `folder`, by default random ids.
 
     model: by default nanoGPT's architecture.
     """
-    if folder is None:
-        with tempfile.TemporaryDirectory() as made:  # it may be removed: the map keeps the file
-            write_store(
-                made,
-                "train",
-                np.array_split(stream(shape, 64 * shape.step_tokens), 64),
-                shape.vocab,
-            )
-            return new_trainer(
-                shape, settings, threads, model=model, device=device, folder=Path(made)
-            )
+    store = _random_store(shape) if folder is None else TokenStore(folder, "train")
     seed_everything(1, threads)
-    batches = TrainBatches(
-        TokenStore(folder, "train"), "stream", shape.batch, shape.context, PAD_ID, 1
-    )
+    batches = TrainBatches(store, "stream", shape.batch, shape.context, PAD_ID, 1)
     form = model or model_settings(shape)
-    return Trainer(
-        training_model(form, settings, random_vectors(shape), torch.device(device)),
-        batches,
-        settings,
-    )
+    fresh = training_model(form, settings, random_vectors(shape), torch.device(device))
+    return Trainer(fresh, batches, settings)

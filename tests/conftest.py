@@ -17,6 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Folders, files and functions that take long and that few changes break: marked `full`, run by `make test-all` alone.
 FULL = (
     "bench/test_memory.py",
+    "benchmarks/test_lines.py",
     "cli/test_cli.py::test_exit_codes_of_the_process",
     "compare/test_claims.py::test_a_planted_effect_of_the_planned_size_is_found_in_80_of_100",
     "compare/test_claims.py::test_at_most_5_of_100_null_sweeps_claim_anything",
@@ -44,6 +45,7 @@ FULL = (
     "evaluate/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
     "evaluate/test_copied.py::test_real_stories_equal_the_search_by_hand",
     "evaluate/test_ngram.py::test_tinystories_perplexity",
+    "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",
     "download/test_rows.py::test_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",

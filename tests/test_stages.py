@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 import yaml
 
-from benchmarks.lab import lab
-from benchmarks.options import Options
 from tests.support.stages import ORDER, ROOT, SMALL, STORIES, plant, read, run, small_params
 from tinylm.host.processes import exclusive_lock
 
@@ -96,14 +94,6 @@ def test_evaluate_keeps_the_loss_of_each_story(pipeline):
         samples = list(csv.DictReader(handle))
     assert len(samples) == SMALL["evaluate"]["stories"]
     assert {int(row["story"]) for row in samples} < set(range(len(stories)))
-
-
-def test_the_benchmark_of_the_lab_measures_this_run(pipeline, tmp_path, monkeypatch):
-    monkeypatch.chdir(pipeline)
-    rows = {row.what: row.figure for row in lab(Options(trials=1, size="tiny", work=tmp_path))}
-    assert 0 < rows["size of the page"] < 3
-    assert rows["logits of 20 prompts, float32 weights"] < 1e-4
-    assert rows["perplexity of 2 evaluation stories, int8"] < 5
 
 
 def test_benches_measured_every_setting(pipeline):

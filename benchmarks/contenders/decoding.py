@@ -1,8 +1,8 @@
 """Contenders that decode texts of fixed length from the same weights and prompts: tinylm, transformers, CTranslate2.
 
-Every setup has `prompts`, `new_tokens` and `threads`. A request names a method (sample | greedy | a beam's width) and
-may have `alone`, how many of the first prompts to decode one at a time; otherwise all are decoded at once. The answer
-is {seconds, tokens, ids}, with ids only for greedy decoding.
+Every setup has `prompts`, `new_tokens` and `threads`. A request names a method (sample | greedy | the width of a beam).
+With `alone`, so many of the first prompts are decoded one at a time; otherwise all at once. The answer is
+{seconds, tokens, ids}, with ids only for greedy decoding.
 """
 
 import json
@@ -25,69 +25,64 @@ from tinylm.model.transformer import TinyLM
 
 Prompts = list[list[int]]
 Decode = Callable[[Prompts, str | int], Prompts]
-OWN_DISTRIBUTION = {
+MODEL_DISTRIBUTION = {
     "temperature": 1.0,
     "temperature_end": None,
     "top_k": 0,
     "top_p": 1.0,
     "repetition_penalty": 1.0,
 }
-MODES = (
-    "fp32",
-    "bf16",
-    "int8",
-    "plain",
-)  # plain: the readable path in fp32, the others the native kernels
 
 
-def own_step(setup: Mapping[str, Any], decode: Decode) -> Step:
-    """The step that decodes what is asked for by `decode`, and times it."""
+def timed_step(setup: Mapping[str, Any], decode: Decode) -> Step:
+    """The step that decodes the prompts that a request asks for, and times it."""
 
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
-        prompts, method, alone = setup["prompts"], request["method"], request.get("alone")
+        method, alone = request["method"], request["alone"]
+        groups = [setup["prompts"]]
+        if alone is not None:
+            groups = [[prompt] for prompt in setup["prompts"][:alone]]
         ids: Prompts = []
-        groups = [prompts] if alone is None else [[prompt] for prompt in prompts[:alone]]
-        time = seconds(lambda: ids.extend(row for group in groups for row in decode(group, method)))
-        return {
-            "seconds": time,
-            "tokens": sum(map(len, ids)),
-            "ids": ids if method == "greedy" else [],
-        }
+
+        def work() -> None:
+            for group in groups:
+                ids.extend(decode(group, method))
+
+        taken = seconds(work)
+        tokens = sum(map(len, ids))
+        return {"seconds": taken, "tokens": tokens, "ids": ids if method == "greedy" else []}
 
     return step
 
 
 def our_decode(model: TinyLM, decoder: Decoder | None, new_tokens: int) -> Decode:
-    """decode(prompts, method) by `generate` and `beam_search`; by the plain implementation if there is no decoder.
-
-    The other settings are those of section `decode`; samples are drawn from the model's own distribution.
-    """
-    drawn = read_section(
-        {"decode": read_params()["decode"] | OWN_DISTRIBUTION}, "decode", DecodeSettings
-    )
-    fixed: dict[str, Any] = {"eos_id": None, "banned": [], "stop_at_eos": False, "decoder": decoder}
-    fixed["max_new_tokens"] = new_tokens
+    """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution."""
+    section = {"decode": read_params()["decode"] | MODEL_DISTRIBUTION}
+    sampled = read_section(section, "decode", DecodeSettings)
+    fixed: dict[str, Any] = {
+        "max_new_tokens": new_tokens,
+        "eos_id": None,
+        "banned": [],
+        "stop_at_eos": False,
+        "decoder": decoder,
+    }
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         if isinstance(method, int):
-            return [
-                best.ids
-                for best, *_ in beam_search(
-                    model, prompts, width=method, length_penalty=0.0, **fixed
-                )
-            ]
-        settings = drawn.greedy() if method == "greedy" else drawn
+            hypotheses = beam_search(model, prompts, width=method, length_penalty=0.0, **fixed)
+            return [best.ids for best, *_ in hypotheses]
+        settings = sampled.greedy() if method == "greedy" else sampled
         return [row.ids for row in generate(model, prompts, settings=settings, **fixed)]
 
     return decode
 
 
 def ours(setup: Mapping[str, Any]) -> Step:
-    """`generate` and `beam_search`, as the command generate and stage evaluate call them. setup: models, mode"""
+    """`generate` and `beam_search` in fp32. setup: models, step (auto: the native kernels; plain: PyTorch)."""
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
-    decoder = None if setup["mode"] == "plain" else prepare(model, setup["mode"])
-    return own_step(setup, our_decode(model, decoder, setup["new_tokens"]))
+    decoder = prepare(model, "fp32", setup["step"])
+    return timed_step(setup, our_decode(model, decoder, setup["new_tokens"]))
 
 
 def transformers(setup: Mapping[str, Any]) -> Step:
@@ -98,40 +93,35 @@ def transformers(setup: Mapping[str, Any]) -> Step:
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     model: Any = AutoModelForCausalLM.from_pretrained(setup["export"]).eval()
-    new, own = setup["new_tokens"], model.generation_config
-    own.eos_token_id = own.bos_token_id = own.suppress_tokens = None
-    fixed = {
-        "max_new_tokens": new,
-        "min_new_tokens": new,
-        "eos_token_id": None,
-        "pad_token_id": 0,
-        "use_cache": True,
-    }
+    generation = model.generation_config
+    generation.eos_token_id = generation.bos_token_id = generation.suppress_tokens = None
+    new_tokens = setup["new_tokens"]
+    fixed = {"max_new_tokens": new_tokens, "min_new_tokens": new_tokens, "pad_token_id": 0}
+    own_distribution = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
         ids = torch.tensor(prompts)
-        how: dict[str, Any] = {
-            "do_sample": method == "sample",
-            "num_beams": method if isinstance(method, int) else 1,
-        }
+        how: dict[str, Any] = {"do_sample": False}
         if method == "sample":
-            how |= {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+            how = own_distribution
+        elif isinstance(method, int):
+            how["num_beams"] = method
         with torch.inference_mode():
-            made = model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **how)
-        return made[:, ids.shape[1] :].tolist()
+            rows = model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **how)
+        return rows[:, ids.shape[1] :].tolist()
 
-    return own_step(setup, decode)
+    return timed_step(setup, decode)
 
 
 def ctranslate2(setup: Mapping[str, Any]) -> Step:
-    """setup: export, quantization (None | int8), workers (each takes a share of the prompts)"""
+    """setup: export, workers (each takes a share of the prompts)"""
     import ctranslate2
 
-    target = Path(setup["export"]).with_name(f"ctranslate2-{setup['quantization'] or 'float32'}")
-    if not target.exists():  # the export in CTranslate2's format, made once, beside it
-        with atomic_folder(target) as new:
+    target = Path(setup["export"]).with_name("ctranslate2")
+    if not target.exists():
+        with atomic_folder(target) as folder:
             converter = ctranslate2.converters.TransformersConverter(setup["export"])
-            converter.convert(str(new), quantization=setup["quantization"], force=True)
+            converter.convert(str(folder), force=True)
     workers, length = setup["workers"], setup["new_tokens"]
     threads = max(1, setup["threads"] // workers)
     generator = ctranslate2.Generator(
@@ -140,18 +130,20 @@ def ctranslate2(setup: Mapping[str, Any]) -> Step:
     tokens = json.loads((target / "vocabulary.json").read_text(encoding="utf-8"))
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
-        how: dict[str, Any] = (
-            {"beam_size": method}
-            if isinstance(method, int)
-            else {"beam_size": 1, "sampling_topk": 1}
-        )
+        how = {"beam_size": 1, "sampling_topk": 1}
         if method == "sample":
             how["sampling_topk"] = 0
-        made = generator.generate_batch(
+        elif isinstance(method, int):
+            how["beam_size"] = method
+        rows = generator.generate_batch(
             [[tokens[index] for index in prompt] for prompt in prompts],
-            max_batch_size=-(-len(prompts) // workers), max_length=length, min_length=length,
-            include_prompt_in_result=False, end_token=[], **how,
-        )  # fmt: skip
-        return [row.sequences_ids[0] for row in made]
+            max_batch_size=-(-len(prompts) // workers),
+            max_length=length,
+            min_length=length,
+            include_prompt_in_result=False,
+            end_token=[],
+            **how,
+        )
+        return [row.sequences_ids[0] for row in rows]
 
-    return own_step(setup, decode)
+    return timed_step(setup, decode)

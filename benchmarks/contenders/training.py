@@ -1,11 +1,11 @@
 """Contenders in training: our Trainer, nanoGPT, GPT-2 of transformers.
 
-Each takes a setup with `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory`
+Every setup has `shape` and `threads`. A request with `updates` answers {seconds, tokens}, one with `memory` answers
 {peak_mib, process_mib}.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -23,37 +23,30 @@ from benchmarks.shape import (
 )
 from tinylm.bench import measure
 from tinylm.host.memory import own_peak_mib
-from tinylm.train.halves import Inside
 
 CPU = torch.device("cpu")
+BATCHES = 64
 
 
-def _step(
-    update: Callable[[], object], shape: Shape, threads: Sequence[Inside] = (measure.call,)
-) -> Step:
-    """threads: of `measure.peak_mib`"""
-
+def _step(update: Callable[[], object], shape: Shape) -> Step:
     def step(request: Mapping[str, Any]) -> dict[str, Any]:
         if "memory" in request:
             process = own_peak_mib()
-            return {
-                "peak_mib": measure.peak_mib(update, CPU, update, threads),
-                "process_mib": process,
-            }
+            return {"peak_mib": measure.peak_mib(update, CPU, update), "process_mib": process}
         updates = request["updates"]
-        time = seconds(lambda: [update() for _ in range(updates)])
-        return {"seconds": time, "tokens": updates * shape.step_tokens}
+        taken = seconds(lambda: [update() for _ in range(updates)])
+        return {"seconds": taken, "tokens": updates * shape.step_tokens}
 
     return step
 
 
 def ours(setup: Mapping[str, Any]) -> Step:
-    """Our training step, `Trainer.update`, as stage train runs it. setup: settings (of section train), form."""
+    """Our training step, as stage train runs it. setup: settings (of section train), form (preset, or nanoGPT's)."""
     shape = Shape(**setup["shape"])
     form = AS_PRESET if setup.get("form") == "preset" else AS_NANOGPT
     settings = train_settings(shape, **setup.get("settings", {}))
     trainer = new_trainer(shape, settings, setup["threads"], model=model_settings(shape, form))
-    return _step(lambda: trainer.update(trainer.next_batches()), shape, trainer.workers.threads())
+    return _step(lambda: trainer.update(trainer.next_batches()), shape)
 
 
 def nanogpt(setup: Mapping[str, Any]) -> Step:
@@ -62,7 +55,7 @@ def nanogpt(setup: Mapping[str, Any]) -> Step:
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])
     peer = NanoGPT(setup["clone"], shape, setup["mode"])
-    ids = stream(shape, 64 * shape.step_tokens)
+    ids = stream(shape, BATCHES * shape.step_tokens)
     return _step(lambda: peer.update(windows(ids, shape)), shape)
 
 
@@ -73,16 +66,21 @@ def transformers(setup: Mapping[str, Any]) -> Step:
     torch.set_num_threads(setup["threads"])
     torch.manual_seed(1)
     shape = Shape(**setup["shape"])
-    drop: dict[str, Any] = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), shape.dropout)
     config = GPT2Config(
-        vocab_size=shape.vocab, n_positions=shape.context, n_embd=shape.width, n_layer=shape.layers,
-        n_head=shape.heads, n_inner=shape.feed_forward, **drop,
-    )  # fmt: skip
+        vocab_size=shape.vocab,
+        n_positions=shape.context,
+        n_embd=shape.width,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        n_inner=shape.feed_forward,
+        resid_pdrop=shape.dropout,
+        embd_pdrop=shape.dropout,
+        attn_pdrop=shape.dropout,
+    )
     model: Any = GPT2LMHeadModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    batches = itertools.cycle(
-        torch.from_numpy(stream(shape, 64 * shape.step_tokens)).view(64, shape.batch, -1)
-    )
+    ids = torch.from_numpy(stream(shape, BATCHES * shape.step_tokens))
+    batches = itertools.cycle(ids.view(BATCHES, shape.batch, -1))
 
     def update() -> None:
         rows = next(batches)

@@ -1,0 +1,145 @@
+"""The frame: trials, rows and their record; what is refused; which earlier runs count."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks import frame, loss
+from benchmarks.__main__ import LINES, main
+from benchmarks.frame import Contender, Row, compared, fastest, keep, rates, spread, table, trials
+from benchmarks.options import Options
+from tinylm.base.config import InputError
+from tinylm.host.command import CommandFailed
+
+
+class Counting:
+    """A contender that notes the order of all trials."""
+
+    def __init__(self, name, order):
+        self.name, self.order = name, order
+
+    def measure(self, **request):
+        self.order.append(self.name)
+        return {"seconds": 2.0, "tokens": 10.0 * len(self.order), **request}
+
+
+def test_trials_are_interleaved_and_the_first_round_does_not_count():
+    order = []
+    answers = trials({name: Counting(name, order) for name in "ab"}, 2, method="greedy")
+    assert order == ["a", "b"] * 3
+    assert [answer["tokens"] for answer in answers["a"]] == [30.0, 50.0]
+    assert answers["b"][0]["method"] == "greedy"
+
+
+def test_a_spread_is_median_and_range():
+    assert spread([3.0, 1.0, 2.0, 10.0]) == {"median": 2.5, "low": 1.0, "high": 10.0, "trials": 4}
+    rate = rates({"a": [{"tokens": 10, "seconds": 2.0}], "ab": [{"tokens": 9, "seconds": 1.0}]})
+    assert (rate["a"]["median"], fastest(rate, "a"), fastest(rate, "x")) == (5.0, "ab", "")
+
+
+def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
+    path = tmp_path / "results.json"
+    rate = {"tinylm": spread([2.0]), "peer": spread([1.0])}
+    assert compared("step", rate, "tinylm", "absent") == []
+    keep(path, "training", compared("step", rate, "tinylm", "peer"), {})
+    keep(path, "start", [Row("start", "s", spread([1.5]))], {"cores": 2})
+    keep(path, "start", [Row("start", "s", spread([1.0]))], {"cores": 3})
+    record = json.loads(path.read_text())
+    assert list(record) == ["training", "start"]
+    assert (len(record["start"]["rows"]), record["start"]["conditions"]) == (1, {"cores": 3})
+    rows = table(record).splitlines()
+    assert rows[2] == "| `training` | step | 2 tokens/s | peer: 1 tokens/s | 2 |"
+    assert len(rows) == 4
+
+
+@pytest.mark.parametrize("target", ["nowhere:step", "loss:ours"])
+def test_a_contender_that_cannot_be_prepared_is_named(target):
+    with pytest.raises(CommandFailed, match="slow: "):
+        Contender("slow", f"benchmarks.contenders.{target}", {}, sys.executable, own=False)
+
+
+@pytest.mark.parametrize(
+    "words", [["nothing"], ["start", "--trials", "0"], ["start", "--threads", "x"]]
+)
+def test_a_wrong_command_line_ends_before_anything_is_measured(words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    with pytest.raises((InputError, SystemExit)) as stop:
+        main()
+    assert getattr(stop.value, "code", 2) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_line_does_not_stop_the_others(monkeypatch, tmp_path):
+    def fails(options):
+        raise CommandFailed("no word came")
+
+    monkeypatch.setitem(LINES, "start", fails)
+    monkeypatch.setitem(LINES, "lab", lambda options: [Row("size", "MiB", spread([3.0]))])
+    words = ["start", "lab", "--tiny", "--work", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    with pytest.raises(CommandFailed, match="no word came"):
+        main()
+    assert list(json.loads((tmp_path / "results-tiny.json").read_text())) == ["lab"]
+
+
+def test_a_clone_without_a_model_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOGPT", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "training", "--tiny"])
+    with pytest.raises(InputError, match="NANOGPT"):
+        main()
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """Runs in which a loss depends on side and tokens, and that count what really ran."""
+    monkeypatch.setattr(loss, "prepare", lambda options: (tmp_path, loss.of_size(True)))
+    ran = []
+
+    def measured(self, task):
+        ran.append((task["side"], task["tokens"], task["seed"]))
+        evaluation = (
+            3.0 - task.get("lr", 0.0) if task["side"] == loss.PEER else 300 / task["tokens"]
+        )
+        evaluation += 0.05 * (task["seed"] == 2)
+        return {"seconds": task["tokens"] / 10, "held_out": evaluation, "evaluation": evaluation}
+
+    monkeypatch.setattr(loss.Runs, "_measured", measured)
+    made = loss.Runs(Options(work=tmp_path))
+    made.ran = ran
+    return made
+
+
+def test_the_race_is_won_by_the_first_share_whose_mean_loss_is_reached(runs):
+    plan = loss.Plan(
+        {"lr": (0.1, 0.2), "batch": (2,)}, "fp32", [{}, {}], (0.5, 0.6, 1.0, 1.1), (1, 2)
+    )
+    row = loss._row(runs, plan, 100)
+    assert row.what.endswith("(lr 0.2, batch 2)")
+    assert (row.tinylm["median"], row.peer["median"]) == (11.0, 10.0)
+    first = len(runs.ran)
+    loss._row(runs, plan, 100)
+    assert len(runs.ran) == first
+
+
+def test_a_run_of_another_commit_or_machine_is_measured_again(runs):
+    task = {"side": loss.OURS, "tokens": 100, "seed": 1}
+    runs.run(task)
+    runs.run(task)
+    assert len(runs.ran) == 1
+    runs.circumstances = runs.circumstances | {"commit": "another"}
+    runs.run(task)
+    assert len(runs.ran) == 2
+
+
+def test_a_loss_that_is_never_reached_has_no_time_of_ours(runs):
+    plan = loss.Plan({"lr": (0.1,)}, "fp32", [{}, {}], (0.5,), (1,))
+    row = loss._row(runs, plan, 100)
+    assert row.tinylm is None
+    assert "not reached" in table({"loss": {"rows": [vars(row)]}})
+
+
+def test_a_failed_command_is_named():
+    with pytest.raises(CommandFailed, match="nowhere"):
+        frame.run_command("nowhere")

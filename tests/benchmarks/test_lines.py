@@ -1,0 +1,76 @@
+"""Every line runs at its smallest size and writes rows; peers that are not installed are left out."""
+
+import shutil
+
+import pytest
+
+from benchmarks import commands, decoding, gpu, lab, loss, training
+from benchmarks.contenders.nanogpt import learning_rate
+from tinylm.base.files import read_json
+
+
+def test_training_compares_with_nanogpt(options):
+    rows = {row.what: row for row in training.training(options)}
+    step = rows["one training step, nanoGPT in its fastest mode"]
+    assert step.peer_name.startswith("nanoGPT")
+    assert step.tinylm["median"] > 0
+    peak = rows["peak of one step above weights, gradients and optimizer state"]
+    assert peak.peer["median"] > 0
+    assert "one training step of the preset word-50k" in rows
+
+
+def test_the_time_to_a_loss_is_measured_or_not_reached(options):
+    (row,) = loss.loss(options)
+    assert row.peer["median"] > 0
+    assert "nanoGPT" in row.peer_name
+
+
+def test_decoding_writes_the_same_ids_with_and_without_kernels(options):
+    entries = decoding.entries(options, 1)
+    ids = {}
+    for name in ("tinylm, 1 core", "plain step"):
+        with options.contender(name, entries[name]) as contender:
+            answer = contender.measure(method="greedy", alone=2)
+            assert answer["tokens"] == sum(map(len, answer["ids"])) > 0
+            ids[name] = answer["ids"]
+    assert ids["tinylm, 1 core"] == ids["plain step"]
+
+
+def test_decoding_has_rows_for_each_method(options):
+    whats = [row.what for row in decoding.one_prompt(options)]
+    assert "one prompt, sampling, plain step" in whats
+    assert "one prompt, beam 5, plain step" in whats
+
+
+def test_the_start_of_generate_is_timed(options):
+    (row,) = commands.start(options)
+    assert 0 < row.tinylm["median"] < 600
+
+
+def test_the_lab_has_a_size(options):
+    rows = lab.lab(options)
+    assert 0 < rows[0].tinylm["median"] < 5
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_clone_begins_without_earlier_results(tmp_path):
+    commands.clone(tmp_path / "clone")
+    assert (tmp_path / "clone/dvc.yaml").exists()
+    assert not (tmp_path / "clone/dvc.lock").exists()
+    assert not (tmp_path / "clone/metrics").exists()
+
+
+def test_the_script_for_cuda_cards_runs_on_the_cpu(monkeypatch, tmp_path):
+    path = tmp_path / "gpu.json"
+    monkeypatch.setattr("sys.argv", ["gpu", "--tiny", "--results", str(path)])
+    gpu.main()
+    gpu.main()
+    (results,) = read_json(path)
+    assert [row["rows"] for row in results["training"]] == [1, 2]
+    assert results["one_prompt"]["tokens_per_s"] > 0
+
+
+def test_nanogpts_schedule_warms_up_and_ends_at_a_tenth():
+    rates = [learning_rate(update, 100, 1.0) for update in range(101)]
+    assert rates[:5] == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6])
+    assert (rates[5], rates[100]) == (1.0, pytest.approx(0.1))

@@ -1,0 +1,79 @@
+"""A recorded run: what its seeds share, and what is refused."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from studies import record
+from tinylm.base.config import InputError
+from tinylm.base.files import read_json, write_json
+from tinylm.presets.write import preset_text
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a finished run of the default preset, as far as its files are read."""
+    (tmp_path / "params.yaml").write_text(preset_text("storybook"), encoding="utf-8")
+    write_json(tmp_path / "metrics/train.json", {"held_out_perplexity": 9.0})
+    write_json(tmp_path / "metrics/train_time.json", {"conditions": {"cores": 2}})
+    rows = [["train", step, 8 * step, 5.0] for step in range(500)] + [["held-out", 499, 3992, 4.0]]
+    losses = pd.DataFrame(rows, columns=["series", "step", "tokens", "value"])
+    (tmp_path / "plots").mkdir()
+    losses.to_csv(tmp_path / "plots/loss.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(record, "refuse_unfinished", lambda: None)
+    return tmp_path
+
+
+def set_param(folder, old, new):
+    path = folder / "params.yaml"
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_seeds_of_one_setting_are_kept_side_by_side(folder):
+    assert record.record_run("storybook", "storybook") == ["1"]
+    path = folder / "params.yaml"
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r"(\ntrain:.*?\n  seed: )1", r"\g<1>2", text, count=1, flags=re.DOTALL))
+    assert record.record_run("storybook", "storybook") == ["1", "2"]
+    content = read_json(folder / "studies/runs/storybook.json")
+    assert content["differs"] == []
+    run = content["seeds"]["2"]
+    assert run["conditions"] == {"cores": 2}
+    assert run["metrics"]["train"] == {"held_out_perplexity": 9.0}
+    assert 100 <= len(run["curves"]["train"]) <= record.POINTS + 1
+    assert run["curves"]["train"][-1] == [499, 3992, 5.0]
+
+
+def test_other_settings_under_the_same_name_are_refused(folder):
+    record.record_run("storybook", "storybook")
+    before = (folder / "studies/runs/storybook.json").read_bytes()
+    set_param(folder, "  layers: 4", "  layers: 2")
+    with pytest.raises(InputError, match=r"model\.layers"):
+        record.record_run("storybook", "storybook")
+    assert (folder / "studies/runs/storybook.json").read_bytes() == before
+    record.record_run("shallow", "storybook")
+    (differs,) = read_json(folder / "studies/runs/shallow.json")["differs"]
+    assert differs.startswith("model.layers")
+
+
+@pytest.mark.parametrize(("name", "preset"), [("../x", "storybook"), ("mine", "no-preset")])
+def test_a_wrong_name_is_refused(folder, name, preset):
+    with pytest.raises(InputError):
+        record.record_run(name, preset)
+    assert not (folder / "studies").exists()
+
+
+def test_a_folder_without_a_trained_model_is_refused(folder):
+    (folder / "metrics/train.json").unlink()
+    with pytest.raises(InputError, match="dvc repro"):
+        record.record_run("storybook", "storybook")
+
+
+def test_a_folder_without_a_pipeline_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(record.CommandFailed, match="dvc status"):
+        record.refuse_unfinished()

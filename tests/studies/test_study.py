@@ -1,0 +1,185 @@
+"""Studies: their definitions, the runs that they ask for, and what is concluded from the results."""
+
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from studies import study as module
+from studies.records import FOLDER
+from studies.study import (
+    Study,
+    compared_with_first,
+    outcome,
+    planned,
+    read_studies,
+    refuse_other_tokens,
+    summary,
+    sweep_name,
+)
+from tests.support.clone import new_clone
+from tinylm.base.config import InputError, load_params, parse_yaml
+from tinylm.base.files import read_json
+from tinylm.host.command import CommandFailed
+from tinylm.presets.write import preset_text
+
+ROOT = Path(__file__).parents[2]
+SMALL = """\
+rates:
+  preset: storybook
+  question: Which rate is best?
+  seeds: [1, 2]
+  set: {train.tokens: 900, train.batch_size: 4, train.validate_every: 1000, model.layers: 1, model.heads: 2,
+        model.feed_forward: 8, model.context: 12, train.optimizer: adamw, train.keep_epochs: []}
+  settings:
+    low: {train.lr: 1e-5}
+    high: {train.lr: 0.01}
+"""
+
+
+def params_of(preset):
+    return parse_yaml(preset_text(preset), preset)
+
+
+def run(loss, diverged=0):
+    return {"held_out_loss": loss, "diverged": diverged}
+
+
+@pytest.fixture
+def definitions(tmp_path, monkeypatch):
+    """A function that writes the file of studies."""
+
+    def write(text):
+        path = tmp_path / "studies.yaml"
+        path.write_text(text, encoding="utf-8")
+        monkeypatch.setattr(module, "FILE", path)
+
+    return write
+
+
+def test_all_studies_can_be_run():
+    for name, study in read_studies().items():
+        assert planned(study, params_of(study.preset)), name
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.json")), ids=lambda p: p.stem)
+def test_a_recorded_result_is_of_a_defined_study(path):
+    study, result = read_studies()[path.stem], read_json(path)
+    assert list(result["settings"]) == list(study.settings)
+    assert result["question"] == study.question
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("preset: storybook", "preset: nothing"),
+        ("seeds: [1, 2]", "seed: 1"),
+        ("train.lr: 0.01", "train.rate: 0.01"),
+        ("train.lr: 0.01", "data.seed: 2"),
+    ],
+)
+def test_a_wrong_definition_is_refused(definitions, old, new):
+    definitions(SMALL.replace(old, new))
+    with pytest.raises(InputError, match=r"studies\.yaml: rates"):
+        read_studies()
+
+
+def test_each_run_has_the_values_of_its_setting_and_its_seed():
+    study = Study("s", "storybook", "?", [1, 2], {"a": {}, "b": {"model.layers": 2}}, {})
+    params = params_of("storybook")
+    assert planned(study, params) == {
+        ("a", 1): {},
+        ("b", 1): {"model.layers": 2},
+        ("a", 2): {"train.seed": 2},
+        ("b", 2): {"model.layers": 2, "train.seed": 2},
+    }
+
+
+def test_other_tokens_are_refused_and_fewer_stories_are_not():
+    study = Study("s", "storybook", "?", [1], {"a": {}}, {})
+    params = params_of("storybook")
+    params["data"]["train_stories"] = 100
+    refuse_other_tokens(study, params)
+    params["vocab"]["min_count"] = 7
+    with pytest.raises(InputError, match=r"vocab\.min_count"):
+        refuse_other_tokens(study, params)
+
+
+def test_the_comparison_is_students_t_over_pairs_of_seeds():
+    first, second = [2.0, 2.3, 2.2], [1.5, 1.7, 1.8]
+    runs = {
+        "a": {str(seed): run(loss) for seed, loss in enumerate(first)},
+        "b": {str(seed): run(loss) for seed, loss in enumerate(second)},
+        "diverged": {"0": {"diverged": 1}},
+    }
+    compared = compared_with_first(runs)
+    assert list(compared) == ["b"]
+    assert compared["b"]["difference"] == pytest.approx(-0.5)
+    pairs = [b - a for a, b in zip(first, second)]
+    t = abs(statistics.fmean(pairs)) / (statistics.stdev(pairs) / math.sqrt(3))
+    p = 1 - t / math.sqrt(t**2 + 2)  # two-sided, for 2 degrees of freedom
+    assert compared["b"]["p"] == pytest.approx(p, rel=1e-6)
+    assert compared["b"]["says"].startswith("better")
+
+
+def test_one_seed_claims_nothing():
+    compared = compared_with_first({"a": {"1": run(2.0)}, "b": {"1": run(1.0)}})
+    assert compared["b"]["says"].startswith(module.NO_CLAIM)
+
+
+def test_a_summary_has_mean_and_spread_of_the_runs_that_have_the_metric():
+    study = Study("s", "storybook", "?", [1, 2], {"a": {}}, {})
+    rows = summary(study, {"a": {"1": run(2.0), "2": run(3.0)}})
+    assert rows["a"]["mean"] == {"held_out_loss": 2.5, "diverged": 0}
+    assert rows["a"]["spread"]["held_out_loss"] == pytest.approx(math.sqrt(0.5))
+
+
+def ended(why):
+    return SimpleNamespace(state=lambda number: {"state": "failed", "why": why})
+
+
+def test_divergence_is_a_result_and_another_failure_is_not():
+    assert outcome(ended("the loss is not finite"), 1)["diverged"] == 1
+    with pytest.raises(CommandFailed):
+        outcome(ended("killed"), 1)
+
+
+def test_a_study_continues_after_a_result_was_written_but_not_after_an_edit_of_code(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for path in ("tinylm/a.py", "stages/b.py", "params.yaml", "dvc.yaml", "studies/results/s.json"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "a"]):
+        subprocess.run(["git", *words], check=True)
+    study = Study("s", "storybook", "?", [1], {"a": {}}, {})
+    name = sweep_name(study, {("a", 1): {}})
+    (tmp_path / "studies/results/s.json").write_text("y")
+    assert sweep_name(study, {("a", 1): {}}) == name
+    (tmp_path / "tinylm/a.py").write_text("y")
+    assert sweep_name(study, {("a", 1): {}}) != name
+
+
+def test_a_study_runs_and_its_result_is_written(tmp_path):
+    clone = new_clone(tmp_path / "clone")
+    (clone.path / "studies/studies.yaml").write_text(SMALL, encoding="utf-8")
+    params = clone.path / "params.yaml"
+    wanted = load_params(ROOT / "tinylm/presets/storybook.yaml")["data"]["held_out_share"]
+    text = params.read_text("utf-8").replace("held_out_share: 0.1", f"held_out_share: {wanted}")
+    params.write_text(text, encoding="utf-8")
+    clone.dvc("repro", "vocab")
+    clone.run(sys.executable, "-m", "studies.study", "rates", "--workers", "2")
+    result = read_json(clone.path / "studies/results/rates.json")
+    low, high = (result["settings"][name] for name in ("low", "high"))
+    assert sorted(high["runs"]) == ["1", "2"]
+    assert high["mean"]["held_out_loss"] < low["mean"]["held_out_loss"]
+    assert high["mean"]["held_out_perplexity"] == pytest.approx(
+        math.exp(high["mean"]["held_out_loss"]), rel=0.01
+    )
+    assert result["conditions"]["cores"] >= 1
