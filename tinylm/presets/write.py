@@ -1,13 +1,14 @@
 """Presets: whole parameter files, written over params.yaml with their comments.
 
-storybook.yaml is complete; each other preset holds only the values in which it differs, and is laid over it. What
-`--hub` changes in a preset (data from the network in place of a folder) is laid over that, from hub/NAME.yaml.
+storybook.yaml is complete. Each other preset holds only the values in which it differs, and is
+laid over it. With `--hub`, data come from the Hugging Face hub instead of from a folder.
 """
 
 import contextlib
 import functools
 import io
 import itertools
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,35 @@ from tinylm.base.files import atomic_write
 FOLDER = Path(__file__).parent
 BASE = "storybook"
 BASE_TITLE = "stories written here by a small generator; no network, minutes on a CPU"
-_SHOWN = 12  # differing keys that a message names
+MOST_SHOWN = 12  # differing keys that a message names
 
 Values = dict[str, Any]  # "section.key" -> value
+Params = dict[str, dict[str, Any]]  # section -> key -> value
+
+# What `--hub` changes. A path must still name a file that is there, since dvc.yaml lists it.
+HUB_STORIES: Params = {"data": {"source": "hub", "path": "tinylm/storybook"}}
+HUB_VECTORS: Params = {  # the official vectors of 7.24 GB: Common Crawl and Wikipedia, width 300
+    "embedding": {
+        "source": "file",
+        "hub_id": "facebook/fasttext-en-vectors",
+        "hub_revision": "a80392390daaee1a91000da45c376d512e1dc555",
+    }
+}
+HUB_GPT2: Params = {
+    "vocab": {
+        "path": "tinylm/vocab/gpt2.py",
+        "hub_id": "openai-community/gpt2",
+        "hub_revision": "607a30d783dfa663caf39e06633721c8d4cfcd7e",
+    }
+}
+HUB: dict[str, Params] = {
+    "assignment-baseline": HUB_STORIES | HUB_VECTORS,
+    "gpt2-bpe": HUB_STORIES | HUB_GPT2,
+    "tinystories-2m": HUB_STORIES,
+    "tinystories-bpe": HUB_STORIES,
+    "word-10k": HUB_STORIES | HUB_VECTORS,
+    "word-50k": HUB_STORIES | HUB_VECTORS,
+}
 
 
 class _Representer(RoundTripRepresenter):
@@ -37,8 +64,8 @@ _Representer.add_representer(
 
 def names() -> list[str]:
     """All presets, the complete one first."""
-    found = sorted(path.stem for path in FOLDER.glob("*.yaml"))
-    return [BASE, *(name for name in found if name != BASE)]
+    others = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem != BASE)
+    return [BASE, *others]
 
 
 def _read(name: str) -> str:
@@ -52,57 +79,54 @@ def _head(text: str) -> str:
 
 
 def title(name: str) -> str:
-    """One line that says what the preset is: the first of its file, after its name."""
-    return (
-        BASE_TITLE
-        if name == BASE
-        else _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
-    )
+    """One line that describes the preset: the first of its file, after its name."""
+    if name == BASE:
+        return BASE_TITLE
+    return _head(_read(name)).splitlines()[0].removeprefix(f"# {name}: ")
 
 
 def hub_names() -> list[str]:
     """The presets whose data can be fetched from the hub."""
-    return [name for name in names() if (FOLDER / "hub" / f"{name}.yaml").exists()]
+    return list(HUB)
 
 
 @functools.cache
 def preset_text(name: str, hub: bool = False) -> str:
-    """params.yaml as the preset writes it. Raises InputError for an unknown preset, section or key."""
+    """params.yaml as the preset writes it. Raises InputError for an unknown preset."""
     if name not in names():
         raise InputError(f"preset {name!r} is unknown; allowed: {' | '.join(names())}")
-    text = _read(name) if name == BASE else merge(_read(BASE), _read(name), f"{name}.yaml")
+    text = _read(BASE)
+    if name != BASE:
+        text = merge(text, _read(name), f"{name}.yaml")
     if not hub:
         return text
-    if name not in hub_names():
+    if name not in HUB:
         raise InputError(
-            f"preset {name} has no data on the hub; --hub goes with: {' | '.join(hub_names())}"
+            f"preset {name} has no data on the hub; --hub goes with: {' | '.join(HUB)}"
         )
-    return merge(text, _read(f"hub/{name}"), f"hub/{name}.yaml").partition("\n")[
-        2
-    ]  # without the override's header
+    return merge(text, json.dumps(HUB[name]), "--hub")  # JSON is YAML
 
 
 def merge(base: str, override: str, source: str) -> str:
-    """The text of `base` with the values of `override`; comments of base are kept, override's header comes first.
+    """The text of `base` with the values of `override`.
 
-    Raises InputError for a section or key that base lacks: messages name the override by `source`.
+    The comments of `base` stay; those at the top of `override` come first. Raises InputError for
+    a section or key that `base` lacks, naming the override by `source`.
     """
     parse_yaml(override, source)  # what is refused in params.yaml is refused here too
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = 4096
-    document, changes = yaml.load(base), YAML().load(override)
-    for section, values in changes.items():
+    document = yaml.load(base)
+    for section, values in YAML().load(override).items():
         if section not in document or not isinstance(values, dict):
-            raise InputError(
-                f"{source}: section {section!r}; allowed: a mapping under one of {', '.join(document)}"
-            )
+            allowed = f"a mapping under one of {', '.join(document)}"
+            raise InputError(f"{source}: section {section!r}; allowed: {allowed}")
         for key, value in values.items():
             if key not in document[section]:
-                raise InputError(
-                    f"{source}: {section}.{key} is unknown; allowed: {', '.join(document[section])}"
-                )
+                allowed = ", ".join(document[section])
+                raise InputError(f"{source}: {section}.{key} is unknown; allowed: {allowed}")
             document[section][key] = value
     target = io.StringIO()
     yaml.dump(document, target)
@@ -120,27 +144,23 @@ def flatten(params: dict[str, Any]) -> Values:
     return flat
 
 
+def _shown(values: Values, key: str) -> str:
+    """A value as YAML writes it."""
+    if key not in values:
+        return "(none)"
+    value = values[key]
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def differences(old: Values, new: Values) -> list[str]:
     """One "section.key: old -> new" for each value that differs, in the order of `new`."""
-
-    def shown(values: Values, key: str) -> str:
-        if key not in values:
-            return "(none)"
-        value = values[key]
-        return (
-            "null"
-            if value is None
-            else str(value).lower()
-            if isinstance(value, bool)
-            else str(value)
-        )
-
-    keys = [*new, *(key for key in old if key not in new)]
-    return [
-        f"{key}: {shown(old, key)} -> {shown(new, key)}"
-        for key in keys
-        if (key in old) != (key in new) or old[key] != new[key]
-    ]
+    lines = []
+    for key in [*new, *(key for key in old if key not in new)]:
+        if (key in old) != (key in new) or old[key] != new[key]:
+            lines.append(f"{key}: {_shown(old, key)} -> {_shown(new, key)}")
+    return lines
 
 
 @functools.cache
@@ -149,36 +169,42 @@ def preset_values(name: str, hub: bool = False) -> Values:
     return flatten(parse_yaml(preset_text(name, hub), f"preset {name}"))
 
 
+def _forms() -> list[tuple[str, bool]]:
+    """Every preset without, then with the hub's data."""
+    return [(name, False) for name in names()] + [(name, True) for name in HUB]
+
+
 def current(path: str | Path = PARAMS_FILE) -> str | None:
     """The preset whose values the file holds, or None. Raises InputError if it cannot be read."""
     values = flatten(load_params(path))
-    forms = [(name, False) for name in names()] + [(name, True) for name in hub_names()]
-    return next((name for name, hub in forms if preset_values(name, hub) == values), None)
+    matches = (name for name, hub in _forms() if preset_values(name, hub) == values)
+    return next(matches, None)
 
 
 def _refuse_hand_edits(path: Path) -> None:
-    """InputError if the file's values are not those of a preset, naming the keys that differ from the nearest one."""
+    """InputError if the file's values are no preset's, naming the keys that differ."""
     if current(path) is not None:
         return
     values = flatten(load_params(path))
-    nearest = min(names(), key=lambda name: len(differences(preset_values(name), values)))
-    found = differences(preset_values(nearest), values)
-    more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    nearest = min(_forms(), key=lambda form: len(differences(preset_values(*form), values)))
+    edits = differences(preset_values(*nearest), values)
+    more = f", and {len(edits) - MOST_SHOWN} more" if len(edits) > MOST_SHOWN else ""
     raise InputError(
-        f"{path} was edited since preset {nearest} was written ({', '.join(found[:_SHOWN])}{more}); "
-        "--force writes over it"
+        f"{path} was edited since preset {nearest[0]} was written "
+        f"({', '.join(edits[:MOST_SHOWN])}{more}); --force writes over it"
     )
 
 
 def write_preset(
     name: str, path: str | Path = PARAMS_FILE, force: bool = False, hub: bool = False
 ) -> list[str] | None:
-    """Write the preset over `path` and return what changed, as `differences`; None if nothing could be compared.
+    """Write the preset over `path` and return the differences; None if there was nothing to compare.
 
-    A file that already has the preset's values is left unchanged. Raises InputError if the file was edited by
-    hand or cannot be read, unless `force`.
+    A file that already has the preset's values is left unchanged. Raises InputError if the file
+    was edited by hand or cannot be read, unless `force`.
     """
-    path, text = Path(path), preset_text(name, hub)
+    path = Path(path)
+    text = preset_text(name, hub)
     old: Values | None = None
     if path.exists() or path.is_symlink():
         if not force:
