@@ -4,7 +4,7 @@ import sys
 
 from tinylm.base import paths
 from tinylm.base.files import require, write_json
-from tinylm.evaluate.continuations import EvaluateSettings
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
@@ -27,8 +27,8 @@ def main() -> None:
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
     kept = ("nats", "bits", "raw_bits")  # in the order of stage evaluate's stories
     stories = {key: [row[key] for row in split.stories] for key in kept}
-    write_json(paths.seed_score(seed), headline(split.figures) | {"stories": stories}, sealed=True)
-    print(f"seed {seed}: evaluation perplexity {split.figures['perplexity']:.3f}")
+    write_json(paths.seed_score(seed), headline(split.metrics) | {"stories": stories}, sealed=True)
+    print(f"seed {seed}: evaluation perplexity {split.metrics['perplexity']:.3f}")
 
 
 if __name__ == "__main__":

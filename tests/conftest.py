@@ -43,7 +43,6 @@ FULL = (
     "report/test_paper.py",
     "report/test_short_paper.py",
     "evaluate/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
-    "evaluate/test_copied.py::test_real_stories_equal_the_search_by_hand",
     "evaluate/test_ngram.py::test_tinystories_perplexity",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",

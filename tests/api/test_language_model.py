@@ -20,7 +20,7 @@ from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.continuations import token_log_probs
+from tinylm.evaluate.scoring import token_log_probs
 
 ROOT = Path(__file__).parents[2]
 PROMPT = "the cat sat"

@@ -9,16 +9,11 @@ from stages import kv_bench
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import read_json
 from tinylm.bench import kv, measure
-from tinylm.bench.both_ways import samples_both_ways
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.continuations import evaluation_prompts
-from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.host.command import CommandFailed
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import open_tokenizer
 
 
 @pytest.fixture(autouse=True)
@@ -193,22 +188,3 @@ def test_smaller_batches_are_measured_at_the_second_length(params):
         found = [(task.new_tokens, len(task.prompts), task.cache) for task in tasks]
         assert found[:6] == [(n, rows, cache) for n in (9, 5, 7) for cache in (False, True)]
         assert found[6:] == [(7, size, cache) for size in sizes for cache in (False, True)]
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_samples_are_the_same_both_ways(folder, params, trained, temperature):
-    tokenizer, store = (
-        open_tokenizer("data/vocab/tokenizer.json"),
-        TokenStore("data/tokens", "evaluation"),
-    )
-    asked = params["evaluate"] | {"stories": 5, "prompt_tokens": 2, "new_tokens": 21}
-    settings = read_section({"evaluate": asked}, "evaluate", EvaluateSettings)
-    decode = read_section(
-        {"decode": params["decode"] | {"temperature": temperature}}, "decode", DecodeSettings
-    )
-    prompts = evaluation_prompts(store, tokenizer, settings)
-    figures, times = samples_both_ways(trained.eval(), tokenizer, prompts, settings, decode)
-    assert (figures["texts"], figures["same"]) == (len(prompts), len(prompts))
-    assert figures["bleu4"]["cache"] == figures["bleu4"]["no_cache"]
-    assert set(times) == {"cache", "no_cache"}
-    assert all(row["s"] > 0 and row["peak_mib"] > 0 for row in times.values())

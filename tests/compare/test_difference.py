@@ -8,7 +8,7 @@ from tinylm.compare.difference import (
     shared_seeds,
     text_difference,
 )
-from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.statistics import pooled_perplexity, pooled_ratio
 
 
@@ -51,7 +51,7 @@ def test_corpus_bleu_is_paired_over_prompts():
     references = [f"the dog number {i} ran to the house and slept" for i in range(30)]
     good = [text.replace("house", "shed") if i % 3 else text for i, text in enumerate(references)]
     poor = [f"the dog number {i % 7} ran to a shed" for i in range(30)]
-    counts = [match_counts(texts, references, "none").astype(float) for texts in (poor, good)]
+    counts = [score_texts(texts, references, "none")[0].astype(float) for texts in (poor, good)]
     difference = text_difference(*counts, corpus_bleu)
     assert difference.second == pytest.approx(float(corpus_bleu(counts[1].sum(axis=0))))
     assert 0 < difference.low < difference.value < difference.high

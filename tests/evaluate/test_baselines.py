@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from tinylm.evaluate.baselines import baselines, count_ngrams, floor, sequences
+from tinylm.evaluate.baselines import baselines, count_ngrams, sequences
 from tinylm.evaluate.ngram import KneserNey
 from tinylm.vocab.token_store import TokenStore
 
@@ -18,12 +18,15 @@ def test_baselines_score_the_tokens_of_the_layout(stores, layout):
     train, evaluation = stores
     ngrams, unigrams = (count_ngrams(train, layout, order) for order in (3, 1))
     found = baselines(evaluation, layout, ngrams, unigrams, -50.0)
-    assert found.pop("floor") == floor(-50.0, evaluation, layout)
+    floor = found.pop("floor")
     assert baselines(evaluation, layout, ngrams, unigrams, None) == found
     tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
     assert {name: figures["tokens"] for name, figures in found.items()} == dict.fromkeys(
         found, tokens
     )
+    assert floor["tokens"] == tokens
+    assert floor["perplexity"] == pytest.approx(math.exp(50.0 / tokens))
+    assert floor["bits_per_story"] == pytest.approx(50.0 / math.log(2) / 4)
     assert found["uniform"]["perplexity"] == pytest.approx(train.vocab_size)
     slow = KneserNey(sequences(train, layout), 3, train.vocab_size)
     nats = -sum(slow.log_probs(np.array(s)).sum() for s in sequences(evaluation, layout))
@@ -39,13 +42,3 @@ def test_stories_do_not_lend_each_other_context(stores):
     _, evaluation = stores
     assert [len(s) for s in sequences(evaluation, "stories")] == [22, 6, 8, 4]
     assert [len(s) for s in sequences(evaluation, "stream")] == [40]
-
-
-@pytest.mark.parametrize(("layout", "tokens"), [("stories", 36), ("stream", 39)])
-def test_floor_spreads_the_generators_log_probability_over_the_scored_tokens(
-    stores, layout, tokens
-):
-    found = floor(-20.0, stores[1], layout)
-    assert found["tokens"] == tokens
-    assert found["perplexity"] == pytest.approx(math.exp(20.0 / tokens))
-    assert found["bits_per_story"] == pytest.approx(20.0 / math.log(2) / 4)

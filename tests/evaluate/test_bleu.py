@@ -10,8 +10,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tinylm.evaluate.bleu import Bleu
-from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+from tinylm.evaluate.bleu import corpus_bleu, score_texts
+from tinylm.evaluate.bleu_metric import Bleu
 
 WORDS = ["the", "a", "dog", "cat", "ran", "sat", "and", "big"]
 
@@ -109,9 +109,9 @@ def test_unequal_numbers_are_refused():
         Bleu().compute(predictions=["a", "b"], references=["a"])
 
 
-def test_match_counts_of_parts_give_the_corpus_score():
+def test_counts_of_parts_give_the_corpus_score():
     predictions, references = random_texts(3, 19), random_texts(4, 19)
-    counts = match_counts(predictions, references)
+    counts, _ = score_texts(predictions, references)
     assert counts.shape == (19, 10)
     whole = Bleu().compute(predictions=predictions, references=references)
     assert corpus_bleu(counts.sum(axis=0)) == whole["bleu4"]
@@ -124,7 +124,7 @@ def test_match_counts_of_parts_give_the_corpus_score():
 def test_metric_leaves_no_file_prints_nothing_and_keeps_random_states(tmp_path):
     code = (
         "import numpy as np, random\n"
-        "from tinylm.evaluate.bleu import Bleu\n"
+        "from tinylm.evaluate.bleu_metric import Bleu\n"
         "before = (np.random.get_state()[1].tolist(), random.getstate())\n"
         "metrics = [Bleu(), Bleu()]\n"
         "for metric in metrics: metric.add_batch(predictions=['a b c d'], references=['a b c d'])\n"

@@ -9,41 +9,23 @@ from tests.support.small import EVALUATE
 from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.continuations import (
-    EvaluateSettings,
     continue_greedily,
+    continue_prompts,
     continue_stories,
     evaluation_prompts,
     never_generated,
     protocol,
+    samples_over_training,
     summarise,
-    token_log_probs,
 )
+from tinylm.evaluate.scoring import token_log_probs
+from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
 DECODE = DecodeSettings(seed=5)
 SETTINGS = EVALUATE
-
-
-@pytest.mark.parametrize("slide", ["half", "one"])
-@pytest.mark.parametrize(("length", "first"), [(5, 1), (13, 4), (14, 13), (31, 2), (40, 39)])
-def test_token_log_probs_equal_one_window_at_a_time(model, slide, length, first):
-    ids = torch.randint(
-        4, model.vocab_size, (length,), generator=torch.Generator().manual_seed(length)
-    ).tolist()
-    step = model.settings.context // 2 if slide == "half" else 1
-    expected = []
-    for n in range(first, length):
-        start = 0
-        while n - start > model.settings.context:
-            start += step
-        logits = model(torch.tensor([ids[start:n]])).detach()[0, -1].double()
-        expected.append(float(torch.log_softmax(logits, 0)[ids[n]]))
-    assert token_log_probs(model, ids, first, slide) == pytest.approx(expected, abs=1e-5)
-
-
-def test_token_log_probs_of_nothing(model):
-    assert token_log_probs(model, [0, 4], 2, "half").shape == (0,)
 
 
 @pytest.fixture
@@ -197,25 +179,25 @@ def test_greedy_rows_end_with_the_story(corpus, model):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {},
-            [
-                "3 prompts of 2 tokens from the starts of",
-                "up to <eos>",
-                "at most 9",
-                "the next 9 tokens of the story.",
-            ],
-        ),
+        ({}, ["3 prompts of 2 tokens", "up to <eos>", "the next 9 tokens of the story."]),
         ({"stop_at_eos": False}, ["past any <eos>", "the next 9 tokens, across stories."]),
         ({"reference": "whole"}, ["against the whole rest of the story."]),
-        (
-            {"prompts": "stream"},
-            ["cut at random places of the stream", "the next 9 tokens, across stories."],
-        ),
+        ({"prompts": "stream"}, ["at random places of the stream", "across stories."]),
     ],
 )
-def test_protocol_says_what_was_done_in_one_sentence(changes, words):
-    said = protocol(3, dataclasses.replace(SETTINGS, **changes), DECODE)
-    assert all(word in said for word in words)
-    assert "sampled at temperature 1," in said
-    assert said.count(".") == 1
+def test_protocol_names_what_was_done_in_one_sentence(changes, words):
+    sentence = protocol(3, dataclasses.replace(SETTINGS, **changes), DECODE)
+    assert all(word in sentence for word in words)
+    assert sentence.count(".") == 1
+
+
+def test_every_checkpoint_continues_the_first_prompts(corpus, model):
+    _, tokenizer = corpus
+    prompts = prompts_of(corpus)
+    other = TinyLM(model.settings, torch.randn_like(model.embedding)).eval()
+    rows = samples_over_training(
+        [(0.0, other), (None, model)], tokenizer, prompts, SETTINGS, DECODE
+    )
+    assert [row["epochs"] for row in rows] == [0.0] * 3 + [None] * 3
+    texts = continue_prompts(model, tokenizer, prompts, SETTINGS, DECODE)
+    assert [(row["prompt"], row["text"], row["finished"]) for row in rows[3:]] == texts

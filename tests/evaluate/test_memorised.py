@@ -1,104 +1,162 @@
-import numpy as np
+"""What texts share with train, against a search by hand."""
+
+import random
+
 import pytest
 
-from tests.evaluate.test_continuations import SETTINGS
-from tinylm.evaluate.copied import ORDERS
-from tinylm.evaluate.memorised import measure_memorised, words_of
+from tests.support.small import EVALUATE
+from tinylm.evaluate.memorised import (
+    NEAR,
+    ORDERS,
+    Overlap,
+    measure_memorised,
+    overlaps,
+    words_of,
+)
 from tinylm.vocab.bpe import train_bpe
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
 from tinylm.vocab.words import build_tokenizer, count_words
 
 
-def test_copies_of_train_stand_out_beside_the_true_continuations(corpus):
-    folder, tokenizer = corpus
-    copy, true = "the cat saw the dog and the dog saw the cat", "the dog sang to a bird"
-    rows = [
-        {
-            "prompt": f"p{n}",
-            "ids": tokenizer.encode_story(copy)[1:],
-            "reference_ids": tokenizer.encode(true),
-        }
-        for n in range(3)
+def grams(words: list[str], n: int) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+
+def by_hand(text: list[str], stories: list[list[str]]) -> Overlap:
+    """The same, word by word: every n-gram of the text looked for in every story."""
+
+    def holder(gram: tuple[str, ...]) -> int | None:
+        for number, story in enumerate(stories):
+            if gram in grams(story, len(gram)):
+                return number
+        return None
+
+    runs = [
+        gram for n in range(len(text), 0, -1) for gram in grams(text, n) if holder(gram) is not None
     ]
-    figures, table = measure_memorised(
-        rows, tokenizer, TokenStore(folder / "tokens", "train"), SETTINGS
+    run = runs[0] if runs else ()
+    near = set(grams(text, NEAR))
+    shared = [len(near & set(grams(story, NEAR))) for story in stories]
+    most = max(shared, default=0)
+    new = {n: sum(holder(gram) is None for gram in grams(text, n)) for n in ORDERS}
+    return Overlap(
+        words=len(text),
+        longest=len(run),
+        run=" ".join(run),
+        run_story=holder(run) if run else None,
+        new={n: (count, len(grams(text, n))) for n, count in new.items()},
+        nearest=shared.index(most) if most else None,
+        overlap=most / len(near) if most else 0.0,
     )
-    own, other = figures["continuations"], figures["references"]
-    assert figures["train_stories"] == 20
-    assert (own["count"], own["words"], own["whole"]) == (3, 33, 3)
-    assert own["longest_run"] == {"value": 11.0, "low": 11.0, "high": 11.0}
-    assert own["overlap"]["value"] == 1.0
-    assert {name: row["value"] for name, row in own["new"].items()} == dict.fromkeys(
-        map(str, ORDERS), 0.0
-    )
-    assert other["longest_run"]["value"] == other["longest_run_largest"] == 2  # the dog | a bird
-    assert other["new"]["1"]["value"] == pytest.approx(1 / 6)  # "to", as <unk>
-    assert other["new"]["2"]["value"] == pytest.approx(3 / 5)
-    assert list(other["new"]) == ["1", "2", "3", "4", "5", "6"]  # six words have no 7-gram
-    assert other["whole"] == 0
-    assert [row["text"] for row in table] == ["continuation", "reference"] * 3
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_equals_the_search_by_hand(seed):
+    rng = random.Random(seed)
+    words = "abcdefg"[: rng.randint(1, 7)]
+    stories = [rng.choices(words, k=rng.randint(0, 25)) for _ in range(rng.randint(0, 9))]
+    texts = [rng.choices(words + "xy", k=rng.randint(0, 20)) for _ in range(5)]
+    texts += [story[2:14] for story in stories[:3]]  # copies, longer than the longest order
+    assert overlaps(texts, iter(stories)) == [by_hand(text, stories) for text in texts]
+
+
+def test_a_run_crosses_neither_stories_nor_texts():
+    stories = [["a", "b"], ["c", "d", "e"], ["b", "c"]]
+    first, second = overlaps([["a", "b", "c"], ["d", "e"]], stories)
+    assert (first.longest, first.run, first.run_story) == (2, "a b", 0)
+    assert (second.longest, second.run_story) == (2, 1)
+    assert first.new[3] == (1, 1)
+    assert second.new[3] == (0, 0)  # the text has no three words
+
+
+def test_a_whole_story_is_recognised_and_a_changed_word_parts_it():
+    story = [
+        "the",
+        "small",
+        "dog",
+        "ran",
+        "to",
+        "the",
+        "river",
+        "and",
+        "saw",
+        "a",
+        "big",
+        "red",
+        "fish",
+        "there",
+    ]
+    changed = [*story[:6], "lake", *story[7:]]
+    whole, parted = overlaps([story, changed], [["the", "cat"], story, story])
+    assert (whole.longest, whole.run_story, whole.nearest) == (len(story), 1, 1)
+    assert whole.overlap == 1.0
+    assert all(new == 0 for new, _ in whole.new.values())
+    assert (parted.longest, parted.run) == (7, "and saw a big red fish there")
+    assert parted.overlap == pytest.approx(7 / 11)  # "lake" is in 4 of 11 different 4-grams
+    assert parted.new[1] == (1, 14)
+
+
+def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
+    folder, tokenizer = corpus
+    copy = "the cat saw the dog and the dog saw the cat"
+    row = {
+        "prompt": "p",
+        "ids": tokenizer.encode_story(copy)[1:],
+        "reference_ids": tokenizer.encode("the dog sang to a bird"),
+    }
+    train = TokenStore(folder / "tokens", "train")
+    metrics, table = measure_memorised([row] * 3, tokenizer, train, EVALUATE)
+    copied = metrics["continuations"]
+    true = metrics["references"]
+    assert metrics["train_stories"] == 20
+    assert (copied["count"], copied["words"], copied["whole"]) == (3, 33, 3)
+    assert copied["longest_run"] == {"value": 11.0, "low": 11.0, "high": 11.0}
+    assert copied["overlap"]["value"] == 1.0
+    assert {share["value"] for share in copied["new"].values()} == {0.0}
+    assert true["longest_run"]["value"] == true["longest_run_largest"] == 2  # the dog | a bird
+    assert true["new"]["1"]["value"] == pytest.approx(1 / 6)  # "to", as <unk>
+    assert list(true["new"]) == ["1", "2", "3", "4", "5", "6"]  # six words have no 7-gram
+    assert [line["text"] for line in table] == ["continuation", "reference"] * 3
     first, second = table[:2]
-    assert (first["run"], first["run_story"], first["nearest_story"], first["nearest"]) == (
-        copy,
-        1,
-        1,
-        copy,
-    )
+    assert (first["run"], first["run_story"], first["nearest"]) == (copy, 1, copy)
     assert (second["run"], second["nearest_story"], second["nearest"]) == ("the dog", "", "")
-    assert second["new_2"] == pytest.approx(3 / 5)
     assert second["new_7"] is None
 
 
 def test_intervals_are_over_texts_and_pool_their_ngrams(corpus):
     folder, tokenizer = corpus
-    texts = [tokenizer.encode("a bird sang"), tokenizer.encode("sang sang cat")]
-    rows = [{"prompt": "", "ids": ids, "reference_ids": []} for ids in texts]
-    figures, _ = measure_memorised(
-        rows, tokenizer, TokenStore(folder / "tokens", "train"), SETTINGS
-    )
-    assert figures["continuations"]["longest_run"] == {"value": 2.0, "low": 1.0, "high": 3.0}
-    assert figures["continuations"]["new"]["2"] == {"value": 0.5, "low": 0.0, "high": 1.0}
-    assert figures["references"] == {"count": 0, "words": 0}  # nothing was said: no figure
+    rows = []
+    for text in ("a bird sang", "sang sang cat"):
+        rows.append({"prompt": "", "ids": tokenizer.encode(text), "reference_ids": []})
+    train = TokenStore(folder / "tokens", "train")
+    metrics, _ = measure_memorised(rows, tokenizer, train, EVALUATE)
+    assert metrics["continuations"]["longest_run"] == {"value": 2.0, "low": 1.0, "high": 3.0}
+    assert metrics["continuations"]["new"]["2"] == {"value": 0.5, "low": 0.0, "high": 1.0}
+    assert metrics["references"] == {"count": 0, "words": 0}
 
 
-def test_words_of_are_the_vocabularys_without_marks_but_unknown_ones(corpus):
-    _, tokenizer = corpus
-    assert words_of(tokenizer, tokenizer.encode_story("the dog zebra ran")) == [
-        "the",
-        "dog",
-        "<unk>",
-        "ran",
-    ]
-
-
-def test_marks_of_punctuation_are_words_of_their_own_wherever_a_text_is_cut():
+def test_words_of_a_word_vocabulary_are_its_entries():
     vocab = VocabSettings(tokenizer="words", punctuation="keep")
     text = 'the dog said "run home" and "go"'
     tokenizer = build_tokenizer(count_words([text], vocab), vocab)
-    ids = tokenizer.encode(text)
-    assert (
-        words_of(tokenizer, ids)[4:]
-        == words_of(tokenizer, ids[4:])
-        == ["run", "home", '"', "and", '"', "go", '"']
-    )
+    ids = tokenizer.encode_story(f"zebra {text}")
+    expected = ["<unk>", "the", "dog", "said", '"', "run", "home", '"', "and", '"', "go", '"']
+    assert words_of(tokenizer, ids) == expected
 
 
 def test_byte_pairs_are_compared_as_words(tmp_path):
     stories = ["The dog ran home, happy.", "A cat sang."]
-    tokenizer = train_bpe(
-        iter(stories), VocabSettings(tokenizer="bpe", lower_case=False, max_size=280)
-    )
+    vocab = VocabSettings(tokenizer="bpe", lower_case=False, max_size=280)
+    tokenizer = train_bpe(iter(stories), vocab)
     write_store(tmp_path, "train", map(tokenizer.encode_story, stories), len(tokenizer))
-    assert words_of(tokenizer, tokenizer.encode(" ran home, happy.")) == ["ran", "home,", "happy."]
-    rows = [
-        {
-            "prompt": "",
-            "ids": tokenizer.encode(" ran home, sad."),
-            "reference_ids": tokenizer.encode(" cat sang."),
-        }
-    ]
-    figures, table = measure_memorised(rows, tokenizer, TokenStore(tmp_path, "train"), SETTINGS)
-    assert [row["run"] for row in table] == ["ran home,", "cat sang."]
-    assert figures["references"]["whole"] == 1
-    assert np.isclose(figures["continuations"]["new"]["1"]["value"], 1 / 3)
+    row = {
+        "prompt": "",
+        "ids": tokenizer.encode(" ran home, sad."),
+        "reference_ids": tokenizer.encode(" cat sang."),
+    }
+    train = TokenStore(tmp_path, "train")
+    metrics, table = measure_memorised([row], tokenizer, train, EVALUATE)
+    assert [line["run"] for line in table] == ["ran home,", "cat sang."]
+    assert metrics["references"]["whole"] == 1
+    assert metrics["continuations"]["new"]["1"]["value"] == pytest.approx(1 / 3)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tests.support.small import model_settings
 from tinylm.evaluate import probes
-from tinylm.evaluate.attention_maps import Look
+from tinylm.evaluate.attention_maps import Attention
 from tinylm.evaluate.probes import LENGTH, induction, logit_lens
 from tinylm.model.transformer import TinyLM
 
@@ -50,9 +50,9 @@ def test_a_head_that_looks_behind_the_first_occurrence_scores_one(model, monkeyp
         for query in range(LENGTH + 1, len(ids)):
             maps[1, 1, query] = 0.0
             maps[1, 1, query, query - LENGTH + 1] = 1.0
-        return Look(maps, 0, 1.0)
+        return Attention(maps, 0, 1.0)
 
-    monkeypatch.setattr(probes, "look", attending)
+    monkeypatch.setattr(probes, "attention", attending)
     found = induction(model, range(5, VOCAB), [1], 50, 1)
     scores = {(row["layer"], row["head"]): row["score"] for row in found["heads"]}
     assert scores.pop((2, 2)) == 1.0

@@ -1,7 +1,131 @@
-"""The figures of graded texts, n-gram samples, and the curve over training."""
+"""The metrics of graded texts, n-gram samples, and the curve over training."""
 
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.support.small import EVALUATE
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate import sense as module
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.sense import (
+    grade,
+    judge_methods,
+    rows_of,
+    sample_ngrams,
+    sense,
+    sense_over_training,
+)
 from tinylm.storybook.corpus import generate, normalise
+from tinylm.vocab.prompts import Prompt
+from tinylm.vocab.words import SPECIALS
 
 STORY = normalise(next(generate(1, 1, 5)[0]).text)
-START, REST = " ".join(STORY.split()[:6]), " ".join(STORY.split()[6:])
-SHORT = " ".join(STORY.split()[:20])
+START = " ".join(STORY.split()[:6])
+REST = " ".join(STORY.split()[6:])
+BROKEN = f"{' '.join(REST.split()[:4])} zzz and more"
+
+
+def test_texts_are_read_up_to_their_first_impossible_word():
+    whole, broken, early = grade(
+        [
+            (START, REST, True),
+            (START, BROKEN, False),
+            (START, " ".join(REST.split()[:4]), True),
+        ]
+    )
+    assert whole.verdict.kind == ""
+    assert whole.read == len(REST.split())
+    assert (broken.read, broken.verdict.word) == (5, "zzz")
+    assert (early.read, early.verdict.kind) == (5, "end")  # the end itself is impossible
+
+
+def test_an_impossible_prompt_is_left_out_and_nothing_is_read_after_an_unknown_word():
+    assert grade([("zzz once", "upon a time", False)]) == []
+    (text,) = grade([(START, f"{' '.join(REST.split()[:3])} <unk> zzz", True)])
+    assert (text.verdict.kind, text.read) == ("", 3)
+
+
+def test_metrics_count_words_per_impossible_one():
+    texts = [(START, REST, True), (START, BROKEN, False), (START, "zzz", False)]
+    metrics = sense(grade(texts), 200, 1)
+    assert metrics["texts"] == 3
+    assert metrics["possible"]["value"] == pytest.approx(1 / 3)
+    words = metrics["words"]
+    assert words["value"] == pytest.approx((len(REST.split()) + 5 + 1) / 2)
+    assert words["low"] <= words["value"] <= words["high"]
+    assert sum(metrics["kinds"].values()) == 2
+
+
+def test_without_an_error_there_are_no_words_per_error():
+    assert sense(grade([(START, REST, True)]), 50, 1)["words"] is None
+    assert sense([], 50, 1)["possible"] is None
+
+
+def test_rows_name_the_word_and_what_is_possible_instead():
+    (row,) = rows_of("greedy", grade([(START, REST, True), (START, BROKEN, False)]))
+    assert row["method"] == "greedy"
+    assert row["word"] == "zzz"
+    assert row["story"] == " ".join(STORY.split()[:10])
+    assert STORY.split()[10] in row["instead"]
+
+
+def test_sense_over_training_is_graded_by_checkpoint():
+    def sample(epochs, text):
+        return {"epochs": epochs, "prompt": START, "text": text, "finished": False}
+
+    samples = [sample(0.0, "zzz"), sample(0.0, "zzz"), sample(None, REST), sample(None, BROKEN)]
+    first, last = sense_over_training(samples, EVALUATE)
+    assert (first["epochs"], first["texts"], first["words"]["value"]) == (0.0, 2, 1.0)
+    assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
+
+
+class Words:
+    """As much of a tokenizer as the sampler needs."""
+
+    eos_id, sos_id, unk_id, pad_id = 1, 0, 3, 2
+    specials = frozenset({0, 1, 2, 3})
+
+    def decode(self, ids):
+        return " ".join(3 * chr(ord("a") + index) for index in ids if index >= len(SPECIALS))
+
+
+def test_n_gram_samples_follow_the_model_and_end_at_eos():
+    rng = np.random.default_rng(1)
+    texts = [np.array([0, *rng.integers(5, 9, 8), 1]) for _ in range(50)]
+    ngrams = KneserNey(texts, 3, 9)
+    settings = dataclasses.replace(EVALUATE, new_tokens=30)
+    prompts = [Prompt([0, 5], [], number) for number in range(40)]
+    drawn = sample_ngrams(ngrams, prompts, Words(), settings)
+    assert {prompt for prompt, _, _ in drawn} == {"fff"}
+    assert len({text for _, text, _ in drawn}) > 30
+    assert any(ended for *_, ended in drawn)
+    assert all(ended or len(text.split()) == 30 for _, text, ended in drawn)
+    assert sample_ngrams(ngrams, prompts[:3], Words(), settings) == drawn[:3]
+    other_seed = dataclasses.replace(settings, seed=2)
+    assert sample_ngrams(ngrams, prompts, Words(), other_seed) != drawn
+
+
+def test_every_method_is_judged_on_the_same_prompts(monkeypatch):
+    used = []
+
+    def continued(model, tokenizer, prompts, settings, method):
+        used.append((method.temperature, method.top_k, method.top_p))
+        return [(START, BROKEN, False)]
+
+    monkeypatch.setattr(module, "continue_prompts", continued)
+    monkeypatch.setattr(module, "sample_ngrams", lambda *_: [(START, "zzz", False)])
+    rows = [{"prompt": START, "reference": REST, "continuation": "zzz", "finished": False}]
+    decode = DecodeSettings(temperature=0.8, top_k=50)
+    metrics, table = judge_methods(
+        None, Words(), [Prompt([0], [], 0)], rows, None, EVALUATE, decode
+    )
+    assert list(metrics["methods"]) == [
+        "references", "decode", "greedy", "temperature 0.5", "temperature 1", "temperature 1.5",
+        "kneser_ney",
+    ]  # fmt: skip
+    assert used == [(0.0, 50, 1.0), (0.5, 0, 1.0), (1.0, 0, 1.0), (1.5, 0, 1.0)]
+    assert metrics["methods"]["references"]["possible"]["value"] == 1.0
+    assert metrics["methods"]["decode"]["words"]["value"] == 1.0
+    assert {row["method"] for row in table} == set(metrics["methods"]) - {"references"}

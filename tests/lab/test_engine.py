@@ -15,8 +15,8 @@ from tinylm.decoding.sampling import generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.ablation import switched_off
-from tinylm.evaluate.attention_maps import look
-from tinylm.evaluate.continuations import token_log_probs
+from tinylm.evaluate.attention_maps import attention
+from tinylm.evaluate.scoring import token_log_probs
 from tinylm.lab import build
 from tinylm.lab.package import FORMATS, pack
 
@@ -54,7 +54,7 @@ def test_logits_and_attention_of_every_architecture(values):
         assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
     ids = PROMPTS[0]
     with decoding_mode(model):
-        maps = look(model, ids).maps  # (layers, heads, T, T)
+        maps = attention(model, ids).maps  # (layers, heads, T, T)
         last = model(torch.tensor([ids]))[0].numpy()
     seen = engine.call("look", ids)
     for t, layer, head in itertools.product(range(len(ids)), *map(range, maps.shape[:2])):

@@ -31,7 +31,6 @@ def test_the_same_files_are_the_same_run(lab):
     assert {finding["verdict"] for finding in findings.values()} == {"equal"}
     assert set(findings) == {
         "perplexity",
-        "raw_bits_per_byte",
         "bits_per_byte",
         "bleu4",
         "minimal_pairs",

@@ -121,9 +121,7 @@ def _figures(held: dict[str, Any], updates: int, layers: int, heads: int) -> dic
     }
     words["kneser_ney"] = 4.6
     found["sense"]["methods"] = {name: _sense(value) for name, value in words.items()}
-    found["sense"]["training"] = [
-        {"update": n, "tokens": 1000 * n} | _sense(n / 10) for n in (100, 200, 300)
-    ]
+    found["sense"]["training"] = [{"epochs": n} | _sense(10.0 * (n or 3)) for n in (1, 2, None)]
     found["memorised"] |= {"continuations": _copied(9.0, 1), "references": _copied(6.0, 0)}
     samples = {
         "continuation_perplexity": 4.2,
@@ -275,16 +273,13 @@ def _write_curves(folder: Path, updates: int) -> None:
                 value = 4.0 + 0.1 * n + 3 * math.exp(-i / n / 20) + rng.normal(0, 0.03)
                 rows.append((place, f"accumulation {n}", value))
         _csv(folder, f"plots/accum_{name}.csv", f"{x},series,value", rows)
-    steps = range(updates // 5, updates + 1, updates // 5)
-    _json(
-        folder,
-        "models/samples.json",
-        [{"update": n, "tokens": n * per_update, "text": STORY} for n in steps],
-    )
 
 
 def _write_texts(folder: Path) -> None:
     """Tables of data/evaluate and of beam_bench."""
+    told_in_training = [(epochs, "once upon", STORY, True) for epochs in (1, 2, "")]
+    head = "epochs,prompt,text,finished"
+    _csv(folder, "data/evaluate/training_samples.csv", head, told_in_training)
     told = "was a little dog {} who lived near the forest and loved to run"
     rows: list[tuple] = [
         (
@@ -389,14 +384,6 @@ def _write_heads(folder: Path, layers: int, heads: int, rng: np.random.Generator
             )
         )
     _csv(folder, "data/evaluate/heads.csv", f"layer,head,{names},interpretation", rows)
-    apart = [
-        (*places[i], *places[j], f"{((j - i) / len(places)) ** 2:.5f}")
-        for i in range(len(places))
-        for j in range(i + 1, len(places))
-    ]
-    _csv(
-        folder, "data/evaluate/head_distances.csv", "layer,head,other_layer,other_head,bits", apart
-    )
     roles = [
         (
             *place,
@@ -430,13 +417,12 @@ def _write_heads(folder: Path, layers: int, heads: int, rng: np.random.Generator
             layer,
             head,
             4.0 - 0.5 * n,
-            0.1 * n * layer,
             0.3 * bool(n) - 0.1 * (head - 1),
         )
         for n, epochs in enumerate(KEPT)
         for layer, head in places
     ]
-    head = "epochs,layer,head,entropy_nats,bits_from_layer,previous token"
+    head = "epochs,layer,head,entropy_nats,previous token"
     _csv(folder, "data/evaluate/heads_training.csv", head, training)
 
 

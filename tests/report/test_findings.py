@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tinylm.report.cost_findings import (
@@ -24,11 +23,8 @@ from tinylm.report.findings import (
 from tinylm.report.heads import (
     Head,
     Role,
-    head_distances,
     heads,
-    in_the_plane,
     judge_ablation,
-    judge_distances,
     judge_heads,
     judge_roles,
 )
@@ -315,30 +311,6 @@ def test_heads_that_stand_out_are_named():
     assert "2 of 2 heads show no measured tendency" in _text(judge_heads(nothing))
     assert "No head has a measured tendency" in _text(judge_heads(nothing))
     assert "No head has a measured tendency" in _text(judge_heads(_heads("0.08", "spread evenly")))
-
-
-def _apart(bits: dict[tuple[int, int], float]) -> Run:
-    rows = [
-        {"layer": "1", "head": str(i), "other_layer": "1", "other_head": str(j), "bits": str(value)}
-        for (i, j), value in bits.items()
-    ]
-    return Run({}, {"head_distances": rows}, {})
-
-
-def test_the_nearest_and_the_farthest_heads_are_named():
-    (finding,) = judge_distances(_apart({(1, 2): 0.25, (1, 3): 0.64, (2, 3): 0.09}))
-    assert "heads 1.2 and 1.3 (layer.head) look at the same tokens most" in finding.text
-    assert "0.090 bits of at most 1), heads 1.1 and 1.3 least (0.64 bits)" in finding.text
-    assert judge_distances(_apart({(1, 2): 0.25})) == judge_distances(Run({}, {}, {})) == []
-
-
-def test_the_plane_keeps_distances_that_fit_into_it():
-    """Three points fit: their distances are the roots of the divergences."""
-    names, bits = head_distances(_apart({(1, 2): 0.25, (1, 3): 0.64, (2, 3): 0.16}))
-    points = in_the_plane(bits)
-    assert names == ["1.1", "1.2", "1.3"]
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        assert np.linalg.norm(points[i] - points[j]) == pytest.approx(bits[i, j] ** 0.5, abs=1e-9)
 
 
 def test_roles_are_named_where_they_stand_out_from_position_alone():

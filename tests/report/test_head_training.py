@@ -18,11 +18,10 @@ from tinylm.report.pictures import PICTURES
 def test_the_pictures_show_each_moment_and_the_end(run, drawn):
     (shown,) = [block for block in over_training(run) if isinstance(block, Gallery)]
     names = [block.name for block in shown.blocks if isinstance(block, Figure)]
-    assert names == ["heads_width", "heads_apart", "roles_training"]
+    assert names == ["heads_width", "roles_training"]
     width = drawn["heads_width"].figure.axes[0].lines[0]
     assert list(width.get_xdata()) == [0.0, 0.1, 0.5, run.get("train", "epochs")]
     assert list(width.get_ydata()) == pytest.approx([math.exp(4.0 - 0.5 * n) for n in range(4)])
-    assert "layer 1 from 0 to 0.30; layer 2 from 0 to 0.60" in drawn["heads_apart"].alt
 
 
 def test_a_role_is_the_best_heads(run):
@@ -84,6 +83,4 @@ def test_an_older_run_has_neither(run):
         == judge_copying(run)
         == []
     )
-    assert [
-        PICTURES[name][1](run) for name in ("heads_width", "heads_apart", "roles_training")
-    ] == [None] * 3
+    assert [PICTURES[name][1](run) for name in ("heads_width", "roles_training")] == [None] * 2

@@ -1,7 +1,6 @@
 """The page: complete, offline, escaped, the same bytes twice, and whole where files are missing."""
 
 import html.parser
-import json
 import re
 import shutil
 from pathlib import Path
@@ -316,9 +315,8 @@ def test_text_from_data_is_escaped_and_hidden_characters_are_shown(run_folder, p
     beams.to_csv(run_folder / "data/beam_bench/outputs.csv", index=False)
     heads = pd.read_csv(run_folder / "data/evaluate/heads.csv").assign(interpretation=hostile)
     heads.to_csv(run_folder / "data/evaluate/heads.csv", index=False)
-    (run_folder / "models/samples.json").write_text(
-        json.dumps([{"update": 1, "tokens": 2, "text": hostile}])
-    )
+    told = {"epochs": 1, "prompt": hostile, "text": hostile, "finished": True}
+    pd.DataFrame([told]).to_csv(run_folder / "data/evaluate/training_samples.csv", index=False)
     curve = pd.read_csv(run_folder / "plots/loss.csv").assign(series=hostile)
     curve.to_csv(run_folder / "plots/loss.csv", index=False)
     words = np.array([hostile, "b"])

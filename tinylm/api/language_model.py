@@ -20,9 +20,8 @@ from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
-from tinylm.evaluate.attention_maps import look
-from tinylm.evaluate.continuations import token_log_probs
-from tinylm.evaluate.perplexity import perplexity
+from tinylm.evaluate.attention_maps import attention
+from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.exchange.loading import load_parts
 from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.transformer import TinyLM
@@ -275,7 +274,7 @@ class LanguageModel:
                 f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2
             )
         with decoding_mode(self.model):
-            seen = look(self.model, ids[:room])
+            seen = attention(self.model, ids[:room])
         tokens = self.tokenizer.tokens
         return Attention(
             [tokens[token] for token in ids[:room]],

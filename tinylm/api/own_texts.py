@@ -12,8 +12,8 @@ from tinylm.base.config import InputError, read_section
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids, encode_prompt
-from tinylm.evaluate.attention_maps import MAX_TOKENS, look
-from tinylm.evaluate.perplexity import perplexity
+from tinylm.evaluate.attention_maps import MAX_TOKENS, attention
+from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
@@ -93,7 +93,7 @@ def _looked(
     words = [tokens[token] for token in ids]
 
     def seen(by: TinyLM) -> tuple[list[str], np.ndarray, str, float]:
-        found = look(by, np.array(ids))
+        found = attention(by, np.array(ids))
         return words, found.maps, tokens[found.next_id], found.next_prob
 
     return Sentence(*seen(model)), [Moment(*seen(by), epochs=epochs) for epochs, by in kept]

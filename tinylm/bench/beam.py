@@ -251,9 +251,7 @@ def against_greedy(
 
 def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Figures of one method over all prompts; log-probabilities in nats, tokens with <eos> if one ended a text."""
-    from tinylm.evaluate.bleu import (
-        Bleu,  # some seconds that the measuring processes need not spend
-    )
+    from tinylm.evaluate.bleu_metric import Bleu
 
     texts, tokens = [row["text"] for row in rows], sum(len(ids) for ids, _ in result["found"])
     bleu = Bleu().compute(

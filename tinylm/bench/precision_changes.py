@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from tinylm.evaluate.perplexity import perplexity
+from tinylm.evaluate.scoring import perplexity
 from tinylm.kernels.decoding.decoder import ModelDecoder, prepare
 from tinylm.model.transformer import TinyLM
 

@@ -17,7 +17,7 @@ from tinylm.compare import difference as differences
 from tinylm.compare.difference import ALPHA, MIN_TEXTS, NO_CLAIM, Difference, SeedError, Tables
 from tinylm.compare.pairing import ChangedStory, Pairs, most_changed, pair_up
 from tinylm.compare.runs import ABSENT, RESULT_SECTIONS, Run, Setting, settings_of
-from tinylm.evaluate.bleu_counts import corpus_bleu, match_counts
+from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.statistics import holm, mean, pooled_perplexity, pooled_ratio
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "unclear"
@@ -183,7 +183,7 @@ def _bleu(first: Setting, second: Setting, pairs: Pairs) -> Difference | None:
         for seed, samples in setting.samples.items():
             texts = samples["continuation"].iloc[rows].tolist()
             references = samples["reference"].iloc[rows].tolist()
-            by_seed[seed] = match_counts(texts, references, tokenize="none").astype(float)
+            by_seed[seed] = score_texts(texts, references, tokenize="none")[0].astype(float)
         tables.append(by_seed)
     return differences.difference(tables[0], tables[1], corpus_bleu)
 

@@ -1,4 +1,4 @@
-"""Attention weights of evaluation sentences, with what the model expects next, for pictures and measures."""
+"""Attention weights of evaluation sentences, with the model's next token, for pictures and measures."""
 
 import io
 import zipfile
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from tinylm.base import paths
 from tinylm.base.files import write_bytes
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
@@ -16,8 +17,8 @@ from tinylm.vocab.token_store import TokenStore
 MAX_TOKENS = 24  # a heat map with more words cannot be read
 
 
-class Look(NamedTuple):
-    """maps (layers, H, T, T) float32; the likeliest token after the last one and its probability."""
+class Attention(NamedTuple):
+    """maps (layers, H, T, T) float32; the likeliest token after the last one, its probability."""
 
     maps: np.ndarray
     next_id: int
@@ -29,32 +30,28 @@ def passages(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
 
     If the split has fewer stories than `count`, further pieces of long stories are used as well.
     """
-    starts, ends = store.offsets[:-1], store.offsets[1:]
+    starts = store.offsets[:-1]
+    ends = store.offsets[1:]
     if len(store) < count:
-        pieces = np.maximum(-(-(ends - starts) // context), 1)
-        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        starts, ends = np.repeat(starts, pieces) + piece * context, np.repeat(ends, pieces)
+        pieces = np.maximum(-(-(ends - starts) // context), 1)  # of each story
+        first_piece = np.cumsum(pieces) - pieces
+        piece = np.arange(pieces.sum()) - np.repeat(first_piece, pieces)
+        starts = np.repeat(starts, pieces) + piece * context
+        ends = np.repeat(ends, pieces)
+    ends = np.minimum(ends, starts + context)
     picked = np.linspace(0, len(starts) - 1, min(count, len(starts))).astype(int)
-    return [np.array(store.ids[starts[i] : min(ends[i], starts[i] + context)]) for i in picked]
-
-
-def opening_sentences(store: TokenStore, count: int, context: int) -> list[np.ndarray]:
-    """The first tokens of `passages`, at most `MAX_TOKENS` of each."""
-    return [ids[:MAX_TOKENS] for ids in passages(store, count, context)]
+    return [np.array(store.ids[starts[index] : ends[index]]) for index in picked]
 
 
 @torch.no_grad()
-def look(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Look:
-    """Attention of every layer and head over one row of ids (T,), and what the model expects next."""
+def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
+    """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
     row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)[None]
     hidden = model.hidden(row, maps=maps)[0, -1]
     probability, token = torch.softmax(model.logits(hidden).double(), dim=-1).max(dim=-1)
-    return Look(
-        torch.stack([layer[0] for layer in maps]).float().cpu().numpy(),
-        int(token),
-        float(probability),
-    )
+    stacked = torch.stack([layer[0] for layer in maps]).float().cpu().numpy()
+    return Attention(stacked, int(token), float(probability))
 
 
 def sentence_arrays(
@@ -63,44 +60,55 @@ def sentence_arrays(
     """For sentence i, from 1: words_i (T,), maps_i (layers, H, T, T), next_i and next_prob_i."""
     arrays: dict[str, Any] = {}
     for number, ids in enumerate(sentences, start=1):
-        found = look(model, ids)
-        arrays[f"words_{number}"] = np.array([tokens[i] for i in ids])
-        arrays[f"maps_{number}"] = found.maps
-        arrays[f"next_{number}"] = np.array(tokens[found.next_id])
-        arrays[f"next_prob_{number}"] = np.array(found.next_prob)
+        result = attention(model, ids)
+        arrays[f"words_{number}"] = np.array([tokens[token] for token in ids])
+        arrays[f"maps_{number}"] = result.maps
+        arrays[f"next_{number}"] = np.array(tokens[result.next_id])
+        arrays[f"next_prob_{number}"] = np.array(result.next_prob)
     return arrays
 
 
-def map_arrays(
-    model: TinyLM,
-    kept: Sequence[tuple[float, TinyLM]],
-    tokens: Sequence[str],
-    sentences: Sequence[np.ndarray],
-) -> dict[str, dict[str, Any]]:
-    """The arrays of each file by its name: `sentence_arrays`, and `moment_arrays` where weights were kept."""
-    found = {"attention": sentence_arrays(model, tokens, sentences)}
-    return found | ({"moments": moment_arrays(kept, tokens, sentences[0])} if kept else {})
-
-
-def moment_arrays(
-    moments: Iterable[tuple[float, TinyLM]], tokens: Sequence[str], ids: np.ndarray
+def checkpoint_arrays(
+    checkpoints: Iterable[tuple[float, TinyLM]], tokens: Sequence[str], ids: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """One sentence at M epoch checkpoints, at least one.
+    """One sentence at M checkpoints, at least one.
 
     epochs (M,), words (T,), maps (M, layers, H, T, T), next and next_prob (M,).
     """
-    found = [(epoch, look(model, ids)) for epoch, model in moments]
+    epochs = []
+    results = []
+    for epoch, model in checkpoints:
+        epochs.append(epoch)
+        results.append(attention(model, ids))
     return {
-        "epochs": np.array([epoch for epoch, _ in found]),
-        "words": np.array([tokens[i] for i in ids]),
-        "maps": np.stack([seen.maps for _, seen in found]),
-        "next": np.array([tokens[seen.next_id] for _, seen in found]),
-        "next_prob": np.array([seen.next_prob for _, seen in found]),
+        "epochs": np.array(epochs),
+        "words": np.array([tokens[token] for token in ids]),
+        "maps": np.stack([result.maps for result in results]),
+        "next": np.array([tokens[result.next_id] for result in results]),
+        "next_prob": np.array([result.next_prob for result in results]),
     }
 
 
+def write_maps(
+    model: TinyLM,
+    checkpoints: Sequence[tuple[float, TinyLM]],
+    tokens: Sequence[str],
+    store: TokenStore,
+    sentences: int,
+) -> None:
+    """Write attention.npz, and moments.npz if there are checkpoints, over the first sentences.
+
+    At most `MAX_TOKENS` of each sentence.
+    """
+    rows = [ids[:MAX_TOKENS] for ids in passages(store, sentences, model.settings.context)]
+    write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokens, rows))
+    if checkpoints:
+        arrays = checkpoint_arrays(checkpoints, tokens, rows[0])
+        write_arrays(paths.evaluated("moments.npz"), arrays)
+
+
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """One .npz file of named arrays: the same bytes from every Python, which np.savez does not give."""
+    """One .npz file of named arrays: the same bytes from every Python, unlike np.savez."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w") as archive:
         for name, array in arrays.items():

@@ -1,71 +1,56 @@
-"""BLEU of generated continuations, as a metric of the `evaluate` library that needs neither network nor cache."""
+"""BLEU from sacrebleu's counts (Papineni et al. 2002), one reference per text, from 0 to 1."""
 
-import tempfile
 from collections.abc import Sequence
-from typing import Any
 
-import datasets
-import evaluate
 import numpy as np
+from sacrebleu.metrics.bleu import BLEU
 
-from tinylm.evaluate.bleu_counts import (
-    MAX_ORDER,
-    brevity_penalty,
-    corpus_bleu,
-    precisions,
-    score_texts,
-)
+MAX_ORDER = 4
 
 
-class Bleu(evaluate.Metric):
-    """Corpus BLEU and mean sentence BLEU with one reference per text, all scores from 0 to 1.
+def score_texts(
+    predictions: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+) -> tuple[np.ndarray, list[float]]:
+    """The counts of each text for corpus BLEU, (texts, 10), and its sentence BLEU.
 
-    `Bleu().compute(predictions=texts, references=texts, tokenize="13a")` gives
-      bleu1 .. bleu4      corpus BLEU up to that order, unsmoothed (Papineni et al. 2002); bleu4 is the hub's
-      sentence_bleu       mean over texts of sentence BLEU-4, "exp" smoothing (NIST: an order without a match
-                          counts 1/2, 1/4, ... of one match), without orders longer than the text
-      precisions          modified n-gram precision of orders 1 to 4
-      brevity_penalty     min(1, exp(1 - reference_length / prediction_length))
-      prediction_length, reference_length   tokens in all texts
-    tokenize is "13a" for raw text (the hub's default; `<unk>` becomes three tokens), "none" for words already
-    split by spaces. What is not defined (no text, an empty one, fewer tokens than the order) is 0.0.
-    Raises ValueError if the numbers of predictions and references differ.
+    Columns: prediction length, reference length, matches of orders 1 to 4, predicted n-grams of
+    orders 1 to 4. Sentence BLEU has "exp" smoothing: an order without a match counts 1/2, 1/4, ...
+    of one match. Orders longer than the text are left out of it.
+    tokenize: "13a" for raw text, where `<unk>` becomes three tokens, or "none" for words already
+    split by spaces. Raises ValueError if the numbers of predictions and references differ.
     """
+    scorer = BLEU(tokenize=tokenize, smooth_method="exp", effective_order=True)
+    counts = []
+    sentences = []
+    for text, reference in zip(predictions, references, strict=True):
+        score = scorer.sentence_score(text, [reference])
+        counts.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        sentences.append(min(score.score / 100, 1.0))  # rounding makes perfect ones exceed 1
+    return np.array(counts, dtype=np.int64).reshape(-1, 2 + 2 * MAX_ORDER), sentences
 
-    def __init__(self) -> None:
-        with (
-            tempfile.TemporaryDirectory() as unused
-        ):  # the library makes a cache folder even if it stays empty
-            super().__init__(keep_in_memory=True, cache_dir=unused, seed=0)
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description="BLEU with one reference",
-            citation="Papineni et al. 2002, BLEU: a method for automatic evaluation of machine translation",
-            inputs_description="predictions, references: lists of strings",
-            features=datasets.Features(
-                {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
-            ),
-        )
+def corpus_bleu(counts: np.ndarray, order: int = MAX_ORDER) -> np.ndarray:
+    """Brevity penalty * geometric mean of the precisions up to `order`: (..., 10) -> (...).
 
-    def _compute(
-        self,
-        *,
-        predictions: Sequence[str] | None = None,
-        references: Sequence[str] | None = None,
-        tokenize: str = "13a",
-        **_: Any,
-    ) -> dict[str, Any]:
-        counts, sentences = score_texts(predictions or [], references or [], tokenize)
-        total = counts.sum(axis=0)
-        return {
-            **{
-                f"bleu{order}": float(corpus_bleu(total, order))
-                for order in range(1, MAX_ORDER + 1)
-            },
-            "sentence_bleu": float(np.mean(sentences)) if sentences else 0.0,
-            "precisions": precisions(total).tolist(),
-            "brevity_penalty": float(brevity_penalty(total)),
-            "prediction_length": int(total[0]),
-            "reference_length": int(total[1]),
-        }
+    0.0 if an order has no match. Sums over texts and means over texts give the same.
+    """
+    shares = precisions(counts)[..., :order]
+    all_match = (shares > 0).all(axis=-1)
+    mean_log = np.log(np.where(shares > 0, shares, 1.0)).mean(axis=-1)
+    return np.where(all_match, brevity_penalty(counts) * np.exp(mean_log), 0.0)
+
+
+def precisions(counts: np.ndarray) -> np.ndarray:
+    """Modified n-gram precision of orders 1 to 4: (..., 10) -> (..., 4)."""
+    matches = counts[..., 2 : 2 + MAX_ORDER]
+    totals = counts[..., 2 + MAX_ORDER :]
+    return np.divide(matches, totals, out=np.zeros(matches.shape), where=totals > 0)
+
+
+def brevity_penalty(counts: np.ndarray) -> np.ndarray:
+    """min(1, exp(1 - reference length / prediction length)): (..., 10) -> (...)."""
+    predicted = counts[..., 0]
+    reference = counts[..., 1]
+    unbounded = np.full(predicted.shape, np.inf)
+    ratio = np.divide(reference, predicted, out=unbounded, where=predicted > 0)
+    return np.exp(np.minimum(1 - ratio, 0.0))

@@ -5,17 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 
 
+def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All n-grams of a text in order; none if it has fewer than n words."""
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
+
+
 def distinct_n(texts: Sequence[str], n: int) -> float:
-    """Different n-grams of words / all n-grams of all texts (Li et al. 2016); 0.0 if there are none.
+    """Different n-grams of words / all n-grams of all texts (Li et al. 2016); 0.0 without any.
 
     No n-gram spans two texts.
     """
-    grams = [gram for text in texts for gram in _ngrams(text, n)]
+    grams = [gram for text in texts for gram in ngrams(text.split(), n)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def repeated_share(texts: Sequence[str], n: int) -> float:
-    """Share of a text's n-grams that occurred earlier in the same text, mean over texts (Welleck et al. 2020).
+    """Share of a text's n-grams that occurred earlier in it, mean over texts (Welleck et al. 2020).
 
     Texts shorter than n are left out; 0.0 if none remain.
     """
@@ -25,10 +30,9 @@ def repeated_share(texts: Sequence[str], n: int) -> float:
 
 def repeated_shares(texts: Sequence[str], n: int) -> list[float]:
     """Of each text with n words or more, the share of its n-grams that occurred earlier in it."""
-    grams = [found for text in texts if (found := _ngrams(text, n))]
-    return [1 - len(set(found)) / len(found) for found in grams]
-
-
-def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
-    words = text.split()
-    return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    shares = []
+    for text in texts:
+        grams = ngrams(text.split(), n)
+        if grams:
+            shares.append(1 - len(set(grams)) / len(grams))
+    return shares

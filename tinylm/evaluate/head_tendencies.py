@@ -1,4 +1,7 @@
-"""What each attention head attends to, measured over many sentences and compared with attention spread evenly."""
+"""Where each attention head looks, as means over many sentences.
+
+Every mean stands next to its value under even attention.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 import numpy as np
 
 WEIGHTS = ("previous", "first", "self", "same_word", "punctuation", "within_word")
-FIGURES = (*WEIGHTS, "entropy_nats", "distance_tokens")
+MEASURES = (*WEIGHTS, "entropy_nats", "distance_tokens")
 
 _TARGETS = {
     "previous": "the previous token",
@@ -17,7 +20,10 @@ _TARGETS = {
     "within_word": "earlier pieces of the same word",
 }
 _STANDS_OUT = 0.10  # share of the weight above even attention
-_LOCAL, _FAR, _SHARP = 0.6, 1.2, 0.6  # ratios to even attention
+# ratios to even attention
+_LOCAL = 0.6
+_FAR = 1.2
+_SHARP = 0.6
 
 
 class HeadTendencies:
@@ -25,146 +31,124 @@ class HeadTendencies:
 
     For a query at position i with visible keys 0..i:
       previous, self          weight on key i - 1, on key i
-      first                   weight on key 0 and on visible keys that are in `boundary_ids` (<sos>, <eos>)
-      same_word               weight on keys before i with the query's own id; only queries that have one
-      punctuation             weight on keys before i that are or end with a mark; only queries that have one
-      within_word             weight on keys before i in the same word or mark; only queries that have one
+      first                   weight on key 0 and on <sos> and <eos>, which are in `boundary_ids`
+      same_word               weight on keys before i with the query's own id
+      punctuation             weight on keys before i that are or end with a mark
+      within_word             weight on keys before i in the same word or mark
       entropy_nats            - sum of w ln w
       distance_tokens         sum of w * (i - key)
-    Each has a companion `<name>_even`, its value where every visible key gets 1 / (i + 1): early queries see few
-    keys, so a raw weight says little. Query 0 sees only itself and is left out. A key may count for several
-    names (for query 1 the first token is also the previous one).
+    A query that has no such key is left out of same_word, punctuation and within_word.
+    Each measure has a companion `<name>_even`: its value where every visible key gets 1 / (i + 1),
+    since early queries see few keys. Query 0 sees only itself and is left out.
     """
 
     def __init__(self, boundary_ids: Sequence[int]):
         self._boundary_ids = np.asarray(boundary_ids, dtype=np.int64)
-        self._sums: np.ndarray | None = None  # (layers, heads, figures)
-        self._even = np.zeros(len(FIGURES))
-        self._queries = np.zeros(len(FIGURES), dtype=np.int64)
+        self._sums: np.ndarray | float = 0.0  # (layers, heads, measures)
+        self._even = np.zeros(len(MEASURES))
+        self._queries = np.zeros(len(MEASURES), dtype=np.int64)
 
     def add(
-        self,
-        maps: Sequence[np.ndarray],
-        ids: np.ndarray,
-        marks: Sequence[bool] = (),
-        words: Sequence[int] = (),
+        self, maps: np.ndarray, ids: np.ndarray, marks: Sequence[bool], words: Sequence[int]
     ) -> None:
-        """Count one sentence: a map (H, T, T) [head, query, key] for each layer, and its token ids (T,).
+        """Add one sentence: maps (layers, H, T, T) [query, key] and its token ids (T,).
 
-        marks: which tokens are or end with punctuation; words: the number of the word that each token belongs to.
-        Without them the sentence has neither. A sentence of one token adds nothing. Raises ValueError if shapes
-        disagree or if a query's weights on visible keys do not sum to one.
+        marks (T,): which tokens are or end with punctuation.
+        words (T,): the number of the word that each token belongs to.
+        A sentence of one token adds nothing.
         """
-        ids = np.asarray(ids)
-        weights = np.stack(
-            [np.asarray(layer, dtype=np.float64) for layer in maps]
-        )  # (layers, H, T, T)
-        self._check(weights, len(ids))
         if len(ids) < 2:
             return
         visible = np.tri(len(ids))
-        masks, asked = _masks(
-            ids, self._boundary_ids, marks, words
-        )  # (weights, T, T), (weights, T)
-        weights = weights[..., 1:, :]
-        found = _figures(weights, masks[:, 1:])
-        even = _figures((visible / visible.sum(axis=1, keepdims=True))[1:], masks[:, 1:])
-        self._sums = found if self._sums is None else self._sums + found
-        self._even += even
-        self._queries += [*asked[:, 1:].sum(axis=1), len(ids) - 1, len(ids) - 1]
+        even = visible / visible.sum(axis=1, keepdims=True)
+        masks = _masks(ids, self._boundary_ids, marks, words)[:, 1:]  # (weights, queries, T)
+        has_key = masks.sum(axis=-1) > 0
+        self._sums = self._sums + _sums(maps[..., 1:, :].astype(np.float64), masks)
+        self._even += _sums(even[1:], masks)
+        self._queries += [*has_key.sum(axis=1), len(ids) - 1, len(ids) - 1]
 
     def table(self) -> list[dict[str, Any]]:
-        """A row for each head: layer and head (from 1), figures, figures of even attention, interpretation.
+        """A row for each head: layer and head (from 1), measures, even attention, interpretation.
 
-        A figure without a single query is None. Without sentences there are no rows.
+        A measure without a single query is None. Without sentences there are no rows.
         """
-        if self._sums is None:
+        if isinstance(self._sums, float):
             return []
         rows = []
-        for layer, heads in enumerate(self._sums, start=1):
-            for head, sums in enumerate(heads, start=1):
-                row: dict[str, Any] = {"layer": layer, "head": head}
-                for name, total, even, queries in zip(FIGURES, sums, self._even, self._queries):
-                    row[name] = float(total / queries) if queries else None
-                    row[f"{name}_even"] = float(even / queries) if queries else None
-                rows.append(row | {"interpretation": interpretation(row)})
+        for layer, head in np.ndindex(self._sums.shape[:2]):
+            row: dict[str, Any] = {"layer": layer + 1, "head": head + 1}
+            for index, name in enumerate(MEASURES):
+                queries = self._queries[index]
+                row[name] = None
+                row[f"{name}_even"] = None
+                if queries:
+                    row[name] = float(self._sums[layer, head, index] / queries)
+                    row[f"{name}_even"] = float(self._even[index] / queries)
+            row["interpretation"] = interpretation(row)
+            rows.append(row)
         return rows
 
-    def _check(self, weights: np.ndarray, length: int) -> None:
-        if weights.ndim != 4 or weights.shape[2:] != (length, length):
-            raise ValueError(
-                f"attention maps {weights.shape[1:]} for {length} ids; allowed: (heads, T, T)"
-            )
-        if self._sums is not None and weights.shape[:2] != self._sums.shape[:2]:
-            raise ValueError(
-                f"maps of {weights.shape[:2]} layers and heads after {self._sums.shape[:2]}"
-            )
-        if not np.allclose(np.tril(weights).sum(axis=-1), 1, atol=1e-3):
-            raise ValueError(
-                "attention weights of a query do not sum to one over itself and earlier tokens"
-            )
 
+def interpretation(row: Mapping[str, Any]) -> str:
+    """One line about a head, from its measures alone: what stands out most from even attention.
 
-def interpretation(figures: Mapping[str, Any]) -> str:
-    """One line about a head, from its figures alone: what stands out most against even attention.
-
-    A target stands out if it gets 10 points of weight more than from even attention. Without one, the mean distance
-    (below 0.6 or above 1.2 times even) or the effective width (below 0.6 times even) is named: exp of the entropy, as
-    many tokens as would have this entropy if they shared the weight evenly.
+    A target stands out if it gets 10 points of weight more than from even attention. Without one,
+    the mean distance (below 0.6 or above 1.2 times even) or the effective width (below 0.6 times
+    even) is named. The width is exp of the entropy: as many tokens have this entropy if they share
+    the weight evenly.
     """
-    excess = {
-        name: round(figures[name] - figures[f"{name}_even"], 9)  # ties are ties, despite rounding
-        for name in WEIGHTS
-        if figures[name] is not None
-    }
+    excess = {}
+    for name in WEIGHTS:
+        if row[name] is not None:
+            excess[name] = round(row[name] - row[f"{name}_even"], 9)  # ties despite rounding
     strongest = max(excess, key=lambda name: excess[name], default=None)
     if strongest is not None and excess[strongest] >= _STANDS_OUT:
-        share, even = figures[strongest], figures[f"{strongest}_even"]
-        return f"{_TARGETS[strongest]}: {share:.0%} of the weight ({even:.0%} if spread evenly)"
-    distance, even = figures["distance_tokens"], figures["distance_tokens_even"]
-    if distance < _LOCAL * even:
-        return f"nearby tokens: {distance:.1f} back on average ({even:.1f} if spread evenly)"
-    if distance > _FAR * even:
-        return f"distant tokens: {distance:.1f} back on average ({even:.1f} if spread evenly)"
-    width, even = np.exp(figures["entropy_nats"]), np.exp(figures["entropy_nats_even"])
-    if width < _SHARP * even:
-        return (
-            f"tokens of no measured kind: about {width:.1f} at a time ({even:.1f} if spread evenly)"
-        )
+        even = f"{row[f'{strongest}_even']:.0%} if spread evenly"
+        return f"{_TARGETS[strongest]}: {row[strongest]:.0%} of the weight ({even})"
+    distance = row["distance_tokens"]
+    even_distance = row["distance_tokens_even"]
+    back = f"{distance:.1f} back on average ({even_distance:.1f} if spread evenly)"
+    if distance < _LOCAL * even_distance:
+        return f"nearby tokens: {back}"
+    if distance > _FAR * even_distance:
+        return f"distant tokens: {back}"
+    width = np.exp(row["entropy_nats"])
+    even_width = np.exp(row["entropy_nats_even"])
+    if width < _SHARP * even_width:
+        at_a_time = f"about {width:.1f} at a time ({even_width:.1f} if spread evenly)"
+        return f"tokens of no measured kind: {at_a_time}"
     return "spread evenly"
 
 
 def _masks(
     ids: np.ndarray, boundary_ids: np.ndarray, marks: Sequence[bool], words: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keys that count for each name of WEIGHTS (names, T, T), and the queries that have one (names, T)."""
+) -> np.ndarray:
+    """The keys that count for each name of WEIGHTS: (weights, T, T)."""
     length = len(ids)
     first = np.isin(ids, boundary_ids)
     first[0] = True
+    every_query = (length, length)
     same_word = ids[:, None] == ids[None, :]
-    marked = np.broadcast_to(np.array(marks) if len(marks) else np.zeros(length), (length, length))
-    number = np.array(words) if len(words) else np.arange(length)
-    within = number[:, None] == number[None, :]
-    earlier = [np.tril(keys, k=-1) for keys in (same_word, marked, within)]
-    masks = np.stack(
+    punctuation = np.broadcast_to(np.array(marks), every_query)
+    within_word = np.equal.outer(words, words)
+    return np.stack(
         [
             np.eye(length, k=-1),
-            np.tril(np.broadcast_to(first, (length, length))),
+            np.tril(np.broadcast_to(first, every_query)),
             np.eye(length),
-            *earlier,
+            np.tril(same_word, k=-1),
+            np.tril(punctuation, k=-1),
+            np.tril(within_word, k=-1),
         ]
     )
-    return masks, masks.sum(axis=-1) > 0
 
 
-def _figures(weights: np.ndarray, masks: np.ndarray) -> np.ndarray:
-    """Sums over queries of each of FIGURES: weights (..., queries, T) -> (..., figures)."""
+def _sums(weights: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Sums over queries of each of MEASURES: weights (..., queries, T) -> (..., measures)."""
     queries, length = weights.shape[-2:]
     on_target = np.einsum("...qk,nqk->...n", weights, masks)
     positive = np.where(weights > 0, weights, 1.0)
     entropy = -(positive * np.log(positive)).sum(axis=(-2, -1))
-    distances = np.arange(1, queries + 1)[:, None] - np.arange(
-        length
-    )  # (queries, T), query 0 left out
+    distances = np.subtract.outer(np.arange(1, queries + 1), np.arange(length))
     distance = (weights * distances).sum(axis=(-2, -1))
     return np.concatenate([on_target, entropy[..., None], distance[..., None]], axis=-1)

@@ -1,4 +1,4 @@
-"""Every attention head over evaluation stories: where it looks, which role it has, what it contributes."""
+"""All attention heads over evaluation stories: tendencies, roles, contribution, over training."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,36 +6,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinylm.evaluate.ablation import ablate, summarise_ablation
-from tinylm.evaluate.attention_maps import look, passages
-from tinylm.evaluate.continuations import EvaluateSettings
-from tinylm.evaluate.head_distance import PASSAGES, HeadDistances
-from tinylm.evaluate.head_roles import HeadRoles, RolePairs, role_pairs, summarise_roles
-from tinylm.evaluate.head_tendencies import FIGURES, HeadTendencies
+from tinylm.evaluate.attention_maps import attention, passages
+from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, summarise_roles
+from tinylm.evaluate.head_tendencies import MEASURES, HeadTendencies
 from tinylm.evaluate.probes import induction, logit_lens
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.word_classes import Row, WordReader
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.classes import look_up
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-
-class Heads(NamedTuple):
-    """Rows of heads.csv, head_distances.csv, roles.csv and ablation.csv, and the figures of metrics/evaluate.json."""
-
-    tendencies: list[dict[str, Any]]
-    distances: list[dict[str, Any]]
-    roles: list[dict[str, Any]]
-    ablation: list[dict[str, Any]]
-    figures: dict[str, Any]
-
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """The rows of each file by its name."""
-        rows = {"heads": self.tendencies, "head_distances": self.distances}
-        return rows | {"roles": self.roles, "ablation": self.ablation}
+PASSAGES = 50  # stories over which the heads of each checkpoint are measured
+Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
 
 
 class _Passage(NamedTuple):
-    """The start of a story: its ids, its words, and who should look at whom for each role."""
+    """The start of a story: its ids, its words, and the pairs of each role."""
 
     ids: np.ndarray
     row: Row
@@ -45,39 +32,44 @@ class _Passage(NamedTuple):
 def _read(
     tokenizer: Tokenizer, vectors: np.ndarray, stories: Sequence[np.ndarray]
 ) -> list[_Passage]:
-    reader, middle = WordReader(tokenizer), vectors.mean(axis=0)
-    rows = [reader.read(ids.tolist()) for ids in stories]
-    return [
-        _Passage(ids, row, role_pairs(row, vectors[ids.astype(np.int64)] - middle))
-        for ids, row in zip(stories, rows, strict=True)
-    ]
+    reader = WordReader(tokenizer)
+    centre = vectors.mean(axis=0)
+    result = []
+    for ids in stories:
+        row = reader.read(ids.tolist())
+        embedded = vectors[ids.astype(np.int64)] - centre
+        result.append(_Passage(ids, row, role_pairs(row, embedded)))
+    return result
 
 
-class _Watched:
-    """All measures of a model's attention over the same passages."""
-
-    def __init__(self, model: TinyLM, tokenizer: Tokenizer, stories: Sequence[_Passage]) -> None:
-        self.tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
-        self.distances, self.roles = HeadDistances(), HeadRoles(model.settings.context)
-        for number, (ids, row, pairs) in enumerate(stories):
-            maps = look(model, ids).maps
-            self.tendencies.add(list(maps), ids, row.marks, row.groups)
-            if number < PASSAGES:
-                self.distances.add(maps)
-            self.roles.add(maps, row.text, pairs)
+def _measure_attention(
+    model: TinyLM, tokenizer: Tokenizer, stories: Sequence[_Passage]
+) -> tuple[HeadTendencies, HeadRoles]:
+    """Tendencies and roles of a model's heads over the same passages."""
+    tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
+    roles = HeadRoles(model.settings.context)
+    for ids, row, pairs in stories:
+        maps = attention(model, ids).maps
+        tendencies.add(maps, ids, row.marks, row.groups)
+        roles.add(maps, row.text, pairs)
+    return tendencies, roles
 
 
 def _tagger(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """How often the look-up of a word's class is right, where the generator knows it; None if it never does."""
-    known = [word for row in rows if row.is_told for word in row.words]
-    looked_up = [
-        name for row in rows if row.is_told for name in look_up([word.text for word in row.words])
-    ]
-    right = sum(name == word.name for name, word in zip(looked_up, known, strict=True))
-    share = (
-        {"right": right / len(known), "unknown": looked_up.count("") / len(known)} if known else {}
-    )
-    return {"words": len(known), **share} if known else None
+    """How often a look-up of word classes agrees with the generator; None if no row is its own."""
+    own_rows = [row for row in rows if row.is_told]
+    true = [word.name for row in own_rows for word in row.words]
+    if not true:
+        return None
+    guessed: list[str] = []
+    for row in own_rows:
+        guessed += look_up([word.text for word in row.words])
+    right = sum(guess == name for guess, name in zip(guessed, true, strict=True))
+    return {
+        "words": len(true),
+        "right": right / len(true),
+        "unknown": guessed.count("") / len(true),
+    }
 
 
 def measure_heads(
@@ -86,62 +78,61 @@ def measure_heads(
     store: TokenStore,
     vectors: np.ndarray,
     settings: EvaluateSettings,
-) -> Heads:
-    """Tendencies and roles over `tendency_sentences` passages, ablation over `ablation_stories` of them.
+) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """(metrics, rows of heads.csv, roles.csv and ablation.csv by name).
 
-    vectors (V, D): the words' vectors before training (fastText's), by which words are similar.
+    Tendencies and roles are over `tendency_sentences` passages, ablation is over
+    `ablation_stories`. vectors (V, D): the words' vectors before training (fastText's), by which
+    words are similar.
     """
     context = model.settings.context
     stories = _read(tokenizer, vectors, passages(store, settings.tendency_sentences, context))
-    read, words = (
-        [story.row for story in stories],
-        [word for story in stories for word in story.row.words],
-    )
-    seen = _Watched(model, tokenizer, stories)
-    table = seen.roles.table(settings.bootstrap, settings.seed)
-    rows = passages(store, settings.ablation_stories, context)
-    whole, ablation = ablate(model, rows, settings.bootstrap, settings.seed)
-    drawn = sorted(set(np.unique(store.ids).tolist()) - tokenizer.specials - {tokenizer.unk_id})
+    rows = [story.row for story in stories]
+    words = [word for row in rows for word in row.words]
+    tendencies, roles = _measure_attention(model, tokenizer, stories)
+    role_rows = roles.table(settings.bootstrap, settings.seed)
+    ablated = passages(store, settings.ablation_stories, context)
+    whole, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
+    text_ids = set(np.unique(store.ids).tolist()) - tokenizer.specials - {tokenizer.unk_id}
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-    figures = {
+    classified = sum(word.name != "" for word in words)
+    metrics = {
         "passages": len(stories),
-        "told_by_generator": sum(row.is_told for row in read),
-        "classified_share": sum(word.name != "" for word in words) / len(words) if words else None,
-        "tagger": _tagger(read),
-        **summarise_roles(table, seen.roles),
-        "ablation": summarise_ablation(whole, ablation, len(rows)),
-        "induction": induction(model, drawn, start, settings.bootstrap, settings.seed),
-        "logit_lens": logit_lens(model, rows),
+        "told_by_generator": sum(row.is_told for row in rows),
+        "classified_share": classified / len(words) if words else None,
+        "tagger": _tagger(rows),
+        **summarise_roles(role_rows, roles),
+        "ablation": summarise_ablation(whole, ablation_rows, len(ablated)),
+        "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
+        "logit_lens": logit_lens(model, ablated),
     }
-    return Heads(seen.tendencies.table(), seen.distances.table(), table, ablation, figures)
+    return metrics, {"heads": tendencies.table(), "roles": role_rows, "ablation": ablation_rows}
 
 
 def heads_over_training(
-    moments: Sequence[tuple[float | None, TinyLM]],
+    checkpoints: Checkpoints,
     tokenizer: Tokenizer,
     store: TokenStore,
     vectors: np.ndarray,
     settings: EvaluateSettings,
 ) -> list[dict[str, Any]]:
-    """A row for each moment and head: epochs (None: the end), its tendencies, its mean divergence (bits) from the
-    other heads of its layer, and for each role the score above the baseline; over `PASSAGES` passages."""
-    found: list[dict[str, Any]] = []
-    stories = _read(tokenizer, vectors, passages(store, PASSAGES, moments[0][1].settings.context))
-    for epochs, model in moments:
-        seen = _Watched(model, tokenizer, stories)
-        roles = seen.roles.table(1, settings.seed)  # its interval is not used
-        apart = seen.distances.within_layers()
-        for head in seen.tendencies.table():
-            place = head["layer"], head["head"]
-            gains = {
-                row["role"]: row["score"] - row["baseline"]
-                for row in roles
-                if (row["layer"], row["head"]) == place
-            }
-            row = {"epochs": epochs, "layer": place[0], "head": place[1]} | {
-                name: head[name] for name in FIGURES
-            }
-            found.append(
-                row | {"bits_from_layer": float(apart[place[0] - 1, place[1] - 1])} | gains
-            )
-    return found
+    """A row for each checkpoint and head: its tendencies and, for each role, score - baseline.
+
+    Over `PASSAGES` passages. epochs is None at the end of training.
+    """
+    context = checkpoints[0][1].settings.context
+    stories = _read(tokenizer, vectors, passages(store, PASSAGES, context))
+    rows: list[dict[str, Any]] = []
+    for epochs, model in checkpoints:
+        tendencies, roles = _measure_attention(model, tokenizer, stories)
+        gains: dict[tuple[int, int], dict[str, float]] = {}
+        for role in roles.table(1, settings.seed):  # the interval is not used
+            of_head = gains.setdefault((role["layer"], role["head"]), {})
+            of_head[role["role"]] = gain(role)
+        for tendency in tendencies.table():
+            layer = tendency["layer"]
+            head = tendency["head"]
+            row = {"epochs": epochs, "layer": layer, "head": head}
+            row |= {name: tendency[name] for name in MEASURES}
+            rows.append(row | gains.get((layer, head), {}))
+    return rows

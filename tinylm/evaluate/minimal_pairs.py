@@ -1,7 +1,7 @@
-"""Which of two sentences is likelier: what a model knows of grammar and meaning, phenomenon by phenomenon."""
+"""Which of two sentences is likelier: grammar and meaning, phenomenon by phenomenon."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,26 +9,29 @@ import torch
 
 from tinylm.base.seeding import derive_seed
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair
+from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair, Phenomenon
+from tinylm.evaluate.scoring import sequence_nats
 from tinylm.evaluate.statistics import wilson
 from tinylm.model.checkpoint import new_model
 from tinylm.model.transformer import TinyLM
-from tinylm.train.split_loss import target_losses
-from tinylm.vocab.batches import UNSCORED, Batch
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
 PAIRS = 200  # of each phenomenon, where the vocabulary has words for so many
-PAIRS_IN_TRAINING = 60  # of those, at each point of the curve
-TOO_FEW = 20  # no figure of fewer pairs
+PAIRS_IN_TRAINING = 60  # of those, for each checkpoint
+TOO_FEW = 20  # with fewer pairs there is no share
 SEEN = 10  # times that each token of a pair must have occurred in the train split
 TRIES = 3000
-ROWS = 64
+BATCH_ROWS = 64
+DECIMALS = 5  # of a margin in nats; pairs.csv holds as many, so that ties are ties there too
 PROTOCOL = (
-    f"Up to {PAIRS} pairs of each phenomenon, of tokens that occur at least {SEEN} times in the train split; a pair is "
-    "right if the right text has the higher probability as a whole, and half right if both have the same."
+    f"Up to {PAIRS} pairs of each phenomenon, of tokens that occur at least {SEEN} times in the "
+    "train split; a pair is right if the right text has the higher probability as a whole, and "
+    f"half right if both have the same to {DECIMALS} decimals of a nat. Each interval is that of "
+    "one phenomenon alone."
 )
-Texts = list[tuple[list[int], list[int]]]
+LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats
+Ids = tuple[list[int], list[int]]  # of the right text and of the wrong one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,157 +41,171 @@ class Pairs:
     name: str
     about: str
     texts: list[Pair]
-    ids: Texts
+    ids: list[Ids]
+
+    def first(self, count: int) -> "Pairs":
+        """Only the first `count` pairs."""
+        return Pairs(self.name, self.about, self.texts[:count], self.ids[:count])
+
+
+class _Encoder:
+    """Texts as ids, for words that the model has seen often enough and texts that fit."""
+
+    def __init__(self, tokenizer: Tokenizer, train: TokenStore, context: int):
+        self._tokenizer = tokenizer
+        self._counts = np.bincount(train.ids, minlength=train.vocab_size)
+        self._start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
+        self._most = context + 1
+        self._has: dict[str, bool] = {}
+
+    def encode(self, text: str) -> list[int] | None:
+        """The ids of a text; None if it has a rare or unknown token or is too long."""
+        ids = self._tokenizer.encode(text)
+        if not ids or self._tokenizer.unk_id in ids or (self._counts[ids] < SEEN).any():
+            return None
+        ids = self._start + ids
+        return ids if len(ids) <= self._most else None
+
+    def encode_pair(self, pair: Pair) -> Ids | None:
+        """The ids of both texts; None if either has none or if they are the same."""
+        right = self.encode(pair.right)
+        wrong = self.encode(pair.wrong)
+        if right is None or wrong is None or right == wrong:
+            return None
+        return right, wrong
+
+    def has(self, word: str) -> bool:
+        """Whether a word can be used in pairs."""
+        if word not in self._has:
+            self._has[word] = self.encode(f" {word}") is not None
+        return self._has[word]
 
 
 def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int) -> list[Pairs]:
-    """Pairs of every phenomenon in words that the model has seen, each at most `context` tokens long."""
-    counts = np.bincount(train.ids, minlength=train.vocab_size)
-    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-
-    def encode(text: str) -> list[int] | None:
-        ids = tokenizer.encode(text)
-        known = tokenizer.unk_id not in ids and (counts[ids] >= SEEN).all()
-        return start + ids if ids and known and len(start) + len(ids) <= context + 1 else None
-
-    known: dict[str, bool] = {}
-
-    def has(word: str) -> bool:
-        if word not in known:
-            known[word] = encode(f" {word}") is not None
-        return known[word]
-
-    found = []
-    for phenomenon in PHENOMENA:
-        draw = Draw(has, np.random.default_rng(derive_seed(seed, "pairs", phenomenon.name)))
-        made: dict[Pair, tuple[list[int], list[int]]] = {}
-        for _ in range(TRIES):
-            if len(made) >= PAIRS:
-                break
-            try:
-                pairs = phenomenon.draw(draw)
-            except NothingToDraw:
-                continue
-            if any(
-                pair in made for pair in pairs
-            ):  # half of two that are crossed would tell how frequent words are
-                continue
-            coded = [(encode(pair.right), encode(pair.wrong)) for pair in pairs]
-            if all(
-                right is not None and wrong is not None and right != wrong for right, wrong in coded
-            ):
-                made |= dict(zip(pairs, coded, strict=True))  # type: ignore[arg-type]
-        found.append(Pairs(phenomenon.name, phenomenon.about, list(made), list(made.values())))
-    return found
+    """Pairs of every phenomenon in words that the model has seen, at most `context` tokens long."""
+    encoder = _Encoder(tokenizer, train, context)
+    return [_draw_pairs(phenomenon, encoder, seed) for phenomenon in PHENOMENA]
 
 
-def model_log_probs(model: TinyLM, sequences: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
-    """Log-probability in nats of each sequence after its first token, without dropout.  -> (sequences,) float64"""
-    order = sorted(range(len(sequences)), key=lambda i: len(sequences[i]))
-    found = np.zeros(len(sequences))
-    if not order:
-        return found
-    batches = (order[i : i + ROWS] for i in range(0, len(order), ROWS))
-    losses = target_losses(
-        model, (_batch([sequences[i] for i in rows], pad_id) for rows in batches)
-    )
-    values = [nats.sum(1, dtype=torch.float64).cpu().numpy() for _, nats in losses]
-    found[order] = -np.concatenate(values)
-    return found
+def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> Pairs:
+    rng = np.random.default_rng(derive_seed(seed, "pairs", phenomenon.name))
+    draw = Draw(encoder.has, rng)
+    pairs: dict[Pair, Ids] = {}
+    for _ in range(TRIES):
+        if len(pairs) >= PAIRS:
+            break
+        try:
+            drawn = phenomenon.draw(draw)
+        except NothingToDraw:
+            continue
+        # one of two crossed pairs without the other would favour frequent words
+        if any(pair in pairs for pair in drawn):
+            continue
+        encoded = [encoder.encode_pair(pair) for pair in drawn]
+        usable = [ids for ids in encoded if ids is not None]
+        if len(usable) == len(drawn):
+            pairs |= dict(zip(drawn, usable, strict=True))
+    return Pairs(phenomenon.name, phenomenon.about, list(pairs), list(pairs.values()))
 
 
-def _batch(rows: Sequence[Sequence[int]], pad_id: int) -> Batch:
-    inputs = torch.full((len(rows), max(map(len, rows)) - 1), pad_id)
-    targets = torch.full_like(inputs, UNSCORED)
-    for place, row in enumerate(rows):
-        inputs[place, : len(row) - 1] = torch.tensor(row[:-1])
-        targets[place, : len(row) - 1] = torch.tensor(row[1:])
-    return Batch(inputs, targets, sum(map(len, rows)) - len(rows))
-
-
-def margins(
-    pairs: Iterable[Pairs], log_probs: Callable[[Sequence[Sequence[int]]], np.ndarray]
-) -> Iterator[np.ndarray]:
-    """By how many nats the right text of each pair is likelier: (pairs,) for each phenomenon."""
-    for made in pairs:
-        values = log_probs([ids for both in made.ids for ids in both]).reshape(-1, 2)
-        yield values[:, 0] - values[:, 1]
+def margins(pairs: Pairs, log_probs: LogProbs) -> np.ndarray:
+    """By how many nats the right text of each pair is likelier: (pairs,)."""
+    texts = [ids for both in pairs.ids for ids in both]
+    values = log_probs(texts).reshape(-1, 2)
+    return values[:, 0] - values[:, 1]
 
 
 def share_right(margin: np.ndarray) -> dict[str, float] | None:
-    """The share of pairs whose right text is likelier, equal ones half, with Wilson's 95 % interval."""
-    right = (margin > 1e-6).sum() + (np.abs(margin) <= 1e-6).sum() / 2  # equal but for rounding
+    """The share of pairs whose right text is likelier, with Wilson's 95 % interval.
+
+    Pairs that are equal to `DECIMALS` count half.
+    """
+    rounded = np.round(margin, DECIMALS)
+    right = (rounded > 0).sum() + (rounded == 0).sum() / 2
     return wilson(float(right), len(margin))
 
 
 def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
-    """A model of the same shape with fresh weights, over the vectors (V, D) that training starts from."""
+    """A model of the same shape with fresh weights, over the vectors (V, D) before training."""
     with torch.random.fork_rng():
         torch.manual_seed(derive_seed(seed, "untrained"))
-        return (
-            new_model(model.settings, torch.from_numpy(vectors)).to(model.embedding.device).eval()
-        )
+        fresh = new_model(model.settings, torch.from_numpy(vectors))
+    return fresh.to(model.embedding.device).eval()
 
 
 def judge_pairs(
-    model: TinyLM,
     tokenizer: Tokenizer,
     train: TokenStore,
     *,
     ngrams: KneserNey,
     unigrams: KneserNey,
-    moments: Sequence[tuple[float | None, TinyLM]],
+    checkpoints: Sequence[tuple[float | None, TinyLM]],
     seed: int,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """(figures, a row for each pair) of the model, of n-gram baselines, and of the model at moments of training.
+    """(metrics, a row for each pair) of the model, its checkpoints and the n-gram baselines.
 
-    moments: (epochs, model with the weights of then), from the untrained model on; epochs None: the end. The figures of
-    a phenomenon are null where there are fewer than `TOO_FEW` pairs; "all" is the mean over the others.
+    checkpoints: (epochs, model with the weights of then), from the untrained model to the trained
+    one, whose epochs are None. The shares of a phenomenon are None where there are fewer than
+    `TOO_FEW` pairs; "all" is the mean over the others.
     """
-    made = make_pairs(tokenizer, train, model.settings.context, seed)
-
-    def by_ngrams(counted: KneserNey) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:
-        return lambda rows: np.array([counted.log_probs(np.asarray(row)).sum() for row in rows])
-
-    def by(one: TinyLM) -> Callable[[Sequence[Sequence[int]]], np.ndarray]:
-        return lambda rows: model_log_probs(one, rows, tokenizer.pad_id)
-
+    model = checkpoints[-1][1]
+    all_pairs = make_pairs(tokenizer, train, model.settings.context, seed)
     sources = {
-        "model": by(model),
-        "untrained": by(moments[0][1]),
-        "kneser_ney": by_ngrams(ngrams),
-        "unigram": by_ngrams(unigrams),
+        "model": _by_model(model),
+        "untrained": _by_model(checkpoints[0][1]),
+        "kneser_ney": _by_ngrams(ngrams),
+        "unigram": _by_ngrams(unigrams),
     }
-    found = {name: list(margins(made, log_probs)) for name, log_probs in sources.items()}
     phenomena: dict[str, Any] = {}
-    for place, pairs in enumerate(made):
-        enough = len(pairs.texts) >= TOO_FEW
-        shares = {
-            name: share_right(values[place]) if enough else None for name, values in found.items()
-        }
-        phenomena[pairs.name] = {"about": pairs.about, "pairs": len(pairs.texts), **shares}
-    fewer = [
-        Pairs(p.name, p.about, p.texts[:PAIRS_IN_TRAINING], p.ids[:PAIRS_IN_TRAINING]) for p in made
-    ]
-    training = []
-    for epochs, then in moments:
-        shares = {
-            pairs.name: share_right(margin)
-            for pairs, margin in zip(fewer, margins(fewer, by(then)), strict=True)
-            if len(pairs.texts) >= TOO_FEW
-        }
-        training.append({"epochs": epochs, "all": _mean(shares.values()), "phenomena": shares})
-    rows = [
-        {
-            "phenomenon": pairs.name,
-            **pair._asdict(),
-            **{name: float(values[place][i]) for name, values in found.items()},
-        }
-        for place, pairs in enumerate(made)
-        for i, pair in enumerate(pairs.texts)
-    ]
-    means = {name: _mean(row[name] for row in phenomena.values()) for name in sources}
-    return {"protocol": PROTOCOL, "all": means, "phenomena": phenomena, "training": training}, rows
+    rows = []
+    for pairs in all_pairs:
+        by_source = {name: margins(pairs, log_probs) for name, log_probs in sources.items()}
+        entry: dict[str, Any] = {"about": pairs.about, "pairs": len(pairs.texts)}
+        for name, values in by_source.items():
+            entry[name] = share_right(values) if len(values) >= TOO_FEW else None
+        phenomena[pairs.name] = entry
+        for index, pair in enumerate(pairs.texts):
+            row: dict[str, Any] = {
+                "phenomenon": pairs.name,
+                "right": pair.right,
+                "wrong": pair.wrong,
+            }
+            row |= {name: float(values[index]) for name, values in by_source.items()}
+            rows.append(row)
+    metrics = {
+        "protocol": PROTOCOL,
+        "all": {name: _mean(entry[name] for entry in phenomena.values()) for name in sources},
+        "phenomena": phenomena,
+        "training": _over_training(all_pairs, checkpoints),
+    }
+    return metrics, rows
+
+
+def _over_training(
+    all_pairs: Sequence[Pairs], checkpoints: Sequence[tuple[float | None, TinyLM]]
+) -> list[dict[str, Any]]:
+    """For each checkpoint its epochs, the shares of the first pairs, and their mean."""
+    rows = []
+    for epochs, model in checkpoints:
+        shares = {}
+        for pairs in all_pairs:
+            if len(pairs.texts) >= TOO_FEW:
+                values = margins(pairs.first(PAIRS_IN_TRAINING), _by_model(model))
+                shares[pairs.name] = share_right(values)
+        rows.append({"epochs": epochs, "all": _mean(shares.values()), "phenomena": shares})
+    return rows
+
+
+def _by_model(model: TinyLM) -> LogProbs:
+    """Log-probabilities of texts after their first token."""
+    return lambda texts: -sequence_nats(model, texts, BATCH_ROWS)
+
+
+def _by_ngrams(counts: KneserNey) -> LogProbs:
+    def log_probs(texts: Sequence[Sequence[int]]) -> np.ndarray:
+        return np.array([counts.log_probs(np.asarray(ids)).sum() for ids in texts])
+
+    return log_probs
 
 
 def _mean(shares: Iterable[dict[str, float] | None]) -> float | None:

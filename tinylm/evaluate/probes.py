@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tinylm.base.seeding import derive_seed
-from tinylm.evaluate.attention_maps import look
+from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.statistics import bootstrap_interval
 from tinylm.model.transformer import TinyLM
 
@@ -41,7 +41,7 @@ def induction(
     for _ in range(REPEATED):
         drawn = rng.choice(np.asarray(tokens), size=length, replace=False)
         ids = np.concatenate([np.asarray(start, dtype=np.int64), drawn, drawn])
-        maps = look(model, ids).maps  # (layers, H, T, T)
+        maps = attention(model, ids).maps  # (layers, H, T, T)
         scores += maps[:, :, queries, queries - length + 1].mean(axis=-1)
         even += float((1 / (queries + 1)).mean())
         losses = _losses(model, ids)

@@ -1,19 +1,34 @@
-"""Do storybook stories make sense? Graded by the generator, which knows what can follow what."""
+"""Do storybook stories make sense? Graded by their generator, which knows what can follow what."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tinylm.base.seeding import derive_seed
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.continuations import Text, continue_prompts, never_generated
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
+from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
+from tinylm.vocab.prompts import Prompt
+from tinylm.vocab.tokenizer import Tokenizer
+
+PROTOCOL = (
+    "A continuation is read up to its first impossible word: one that no story of the generator "
+    "has after the words before it. A text whose prompt is impossible already is left out."
+)
+TEMPERATURES = (0.5, 1.0, 1.5)  # at which the model's own distribution is sampled, without filters
 
 
 @dataclasses.dataclass(frozen=True)
 class Graded:
-    """One text: the words of its prompt and of its continuation, and the verdict on both together."""
+    """One text: words of its prompt, all its words, and the verdict on them."""
 
     prompt: int
     words: Sequence[str]
@@ -21,33 +36,36 @@ class Graded:
 
     @property
     def read(self) -> int:
-        """Words of the continuation up to the first impossible one, which counts, as an end that comes too soon
-        does."""
+        """Words of the continuation up to the first impossible one, which counts.
+
+        An end that comes too soon counts as a word.
+        """
         return self.verdict.words - self.prompt + bool(self.verdict.kind)
 
 
-def grade(texts: Iterable[tuple[str, str, bool]]) -> list[Graded]:
-    """Texts as (prompt, continuation, whether it ended by itself); what comes after an `<unk>` is not read."""
+def grade(texts: Iterable[Text]) -> list[Graded]:
+    """The verdict on each text; what comes after an `<unk>` is not read."""
     graded = []
     for prompt, continuation, ended in texts:
-        known, unknown, _ = continuation.partition("<unk>")
-        start, words = normalise(prompt).split(), normalise(f"{prompt} {known}").split()
+        readable, unknown, _ = continuation.partition("<unk>")
+        start = len(normalise(prompt).split())
+        words = normalise(f"{prompt} {readable}").split()
         verdict = judge(words, ended and not unknown)
-        if verdict.words >= len(start):
-            graded.append(Graded(len(start), words, verdict))
+        if verdict.words >= start:
+            graded.append(Graded(start, words, verdict))
     return graded
 
 
 def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]:
-    """Figures of texts of one origin, with 95 % intervals.
+    """Metrics of texts of one origin, with 95 % intervals.
 
-    possible: share of texts without an impossible word (Wilson's interval, 1927); words: words read for each
-    impossible one, over all texts (bootstrap over texts; null if there is none); kinds: how many impossible words are
-    of which kind.
+    possible: share of texts without an impossible word (Wilson's interval).
+    words: words read per impossible word, over all texts (bootstrap over texts; None without one).
+    kinds: how many impossible words are of which kind.
     """
     rows = np.array([[text.read, bool(text.verdict.kind)] for text in graded], dtype=float)
     failed = int(rows[:, 1].sum()) if len(rows) else 0
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "texts": len(rows),
         "possible": wilson(len(rows) - failed, len(rows)),
         "words": None,
@@ -55,9 +73,115 @@ def sense(graded: Sequence[Graded], resamples: int, seed: int) -> dict[str, Any]
     }
     if failed:
         low, high = bootstrap_interval(rows, _words_per_error, resamples, seed)
-        found["words"] = {"value": float(rows[:, 0].sum() / failed), "low": low, "high": high}
-    return found
+        value = float(rows[:, 0].sum() / failed)
+        metrics["words"] = {"value": value, "low": low, "high": high}
+    return metrics
 
 
 def _words_per_error(means: np.ndarray) -> np.ndarray:
     return means[:, 0] / np.maximum(means[:, 1], 1e-9)
+
+
+def judge_methods(
+    model: TinyLM,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    rows: Sequence[Mapping[str, Any]],
+    ngrams: KneserNey,
+    settings: EvaluateSettings,
+    decode: DecodeSettings,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(metrics of each method with the protocol, `rows_of` all): how much each method makes sense.
+
+    rows: those of `continue_stories`. They give method "decode", which is section decode, and
+    "references", the stories' own continuations, of which all are possible. Further methods:
+    greedy decoding, the model's own distribution at several temperatures, and the n-gram
+    baseline's own distribution.
+    """
+    texts: dict[str, list[Text]] = {
+        "references": [(row["prompt"], row["reference"], False) for row in rows],
+        "decode": [(row["prompt"], row["continuation"], row["finished"]) for row in rows],
+    }
+    for name, method in _methods(decode).items():
+        texts[name] = continue_prompts(model, tokenizer, prompts, settings, method)
+    texts["kneser_ney"] = sample_ngrams(ngrams, prompts, tokenizer, settings)
+    metrics = {}
+    table = []
+    for name, of_method in texts.items():
+        graded = grade(of_method)
+        metrics[name] = sense(graded, settings.bootstrap, settings.seed)
+        table += rows_of(name, graded)
+    return {"protocol": PROTOCOL, "kinds": MEANING, "methods": metrics}, table
+
+
+def _methods(decode: DecodeSettings) -> dict[str, DecodeSettings]:
+    """The methods that are compared with section decode, by the fastest step."""
+    fastest = dataclasses.replace(decode, step="auto")
+    unfiltered = dataclasses.replace(
+        fastest,
+        temperature_end=None,
+        top_k=0,
+        top_p=1.0,
+        fallback_mass=0.0,
+        repetition_penalty=1.0,
+    )
+    methods = {"greedy": fastest.greedy()}
+    for value in TEMPERATURES:
+        methods[f"temperature {value:g}"] = dataclasses.replace(unfiltered, temperature=value)
+    return methods
+
+
+def sense_over_training(
+    samples: Iterable[Mapping[str, Any]], settings: EvaluateSettings
+) -> list[dict[str, Any]]:
+    """The metrics of the texts of each checkpoint, with its epochs (None: the end of training).
+
+    samples: rows of `samples_over_training`.
+    """
+    rows = []
+    for epochs, of_checkpoint in itertools.groupby(samples, key=lambda row: row["epochs"]):
+        graded = grade((row["prompt"], row["text"], row["finished"]) for row in of_checkpoint)
+        metrics = sense(graded, settings.bootstrap, settings.seed)
+        rows.append({"epochs": epochs, **metrics})
+    return rows
+
+
+def sample_ngrams(
+    ngrams: KneserNey,
+    prompts: Sequence[Prompt],
+    tokenizer: Tokenizer,
+    settings: EvaluateSettings,
+) -> list[Text]:
+    """Each prompt continued by draws from an n-gram model's own distribution."""
+    banned = never_generated(tokenizer, settings.stop_at_eos)
+    texts = []
+    for number, prompt in enumerate(prompts):
+        rng = np.random.default_rng(derive_seed(settings.seed, "n-grams", number))
+        ids: list[int] = []
+        ended = False
+        while len(ids) < settings.new_tokens and not ended:
+            probs = ngrams.next_probs([*prompt.ids, *ids])
+            probs[banned] = 0.0
+            ids.append(int(rng.choice(len(probs), p=probs / probs.sum())))
+            ended = ids[-1] == tokenizer.eos_id
+        texts.append((tokenizer.decode(prompt.ids), tokenizer.decode(ids), ended))
+    return texts
+
+
+def rows_of(method: str, graded: Iterable[Graded]) -> list[dict[str, Any]]:
+    """A row for each text with an impossible word.
+
+    It has the words before it, the word, its kind, and words that are possible instead.
+    """
+    rows = []
+    for text in graded:
+        if text.verdict.kind:
+            row = {
+                "method": method,
+                "story": " ".join(text.words[: text.verdict.words]),
+                "word": text.verdict.word or "<eos>",
+                "kind": text.verdict.kind,
+                "instead": ", ".join(word or "<eos>" for word in text.verdict.expected),
+            }
+            rows.append(row)
+    return rows

@@ -188,7 +188,18 @@ def student_point(level: float, freedom: int) -> float:
     return high
 
 
-# Several tests at once
+# Tests
+
+
+def normal_p(value: float, low: float, high: float) -> float:
+    """Two-sided p of a value whose 95 % interval is low to high, if its error is normal.
+
+    1.0 where value and interval are 0, and 0.0 where only the interval has no width.
+    """
+    error = (high - low) / (2 * Z95)
+    if not error:
+        return 0.0 if value else 1.0
+    return math.erfc(abs(value) / error / math.sqrt(2))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

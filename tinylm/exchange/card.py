@@ -113,13 +113,13 @@ def _ends(value: object, formatter: Callable[[float], str] = figure) -> str:
 
 
 def sample(run: Run) -> Blocks:
-    """The last story that the model wrote during training."""
-    rows = run.rows("stories")
+    """The first evaluation story, continued by the trained model."""
+    rows = run.rows("samples")
     if not rows:
         return []
-    last, prompt = rows[-1], visible(run.param("train", "sample_prompt"))
-    when = f"after “{prompt}”, {big(last.get('tokens'))} tokens into training; the last sample taken, not a chosen one"
-    return [Quotes([(when, str(last.get("text", "")))])]
+    prompt = visible(rows[0].get("prompt", ""))
+    when = f"after “{prompt}”; the first evaluation story, not a chosen one"
+    return [Quotes([(when, str(rows[0].get("continuation", "")))])]
 
 
 def limits(run: Run, lacks: tuple[str, ...]) -> Blocks:

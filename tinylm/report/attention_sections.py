@@ -15,7 +15,7 @@ from tinylm.report.blocks import (
     picture,
     table,
 )
-from tinylm.report.heads import best_by_role, head_distances, heads, tendencies
+from tinylm.report.heads import best_by_role, heads, tendencies
 from tinylm.report.sources import Moment, Run, Sentence
 from tinylm.report.wording import ABSENT, count, figure, flag, loss, prediction, share, visible
 
@@ -295,28 +295,5 @@ def head_tendencies(run: Run) -> Blocks:
         )
         + drawn
         + _interpretations(run)
-        + _distances(run)
         + fold("All figures of every head", table("Figures of every head", names, rows))
-    )
-
-
-def _distances(run: Run) -> Blocks:
-    """How heads differ from each other."""
-    if head_distances(run) is None:
-        return []
-    note = (
-        "The Jensen-Shannon divergence between the weights of two heads, mean over the queries of up to 50 stories: 0 "
-        "where they always look at the same tokens, 1 where never at one in common."
-    )
-    return (
-        heading("How heads differ")
-        + paragraph(note)
-        + gallery(
-            picture("head_distances", "Hundredths of a bit. Heads are named layer.head."),
-            picture(
-                "head_plane",
-                "The same divergences as distances in a plane, as far as two dimensions can show them; a colour for "
-                "each layer. Near heads look at the same tokens.",
-            ),
-        )
     )

@@ -197,30 +197,6 @@ def draw_points(
     return drawing
 
 
-def draw_plane(points: Sequence[tuple[str, str, float, float]], title: str) -> Figure:
-    """Named points (name, group, x, y) whose distances alone mean something: equal scales, a colour for each group."""
-    drawing, axes = new_axes(title, "", "")
-    drawing.set_size_inches(6.0, 6.0)
-    groups = list(dict.fromkeys(group for _, group, _, _ in points))
-    colours: list[str] = []
-    for _, group, x, y in points:
-        number = groups.index(group)
-        colour = SERIES[number % len(SERIES)]
-        axes.plot(
-            [x],
-            [y],
-            linestyle="",
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=7,
-            color=colour,
-        )
-        colours.append(colour)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.15)
-    _name_points(drawing, axes, [(name, x, y) for name, _, x, y in points], colours)
-    return drawing
-
-
 def _name_points(
     drawing: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], colours: Sequence[str]
 ) -> None:

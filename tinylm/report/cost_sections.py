@@ -10,7 +10,6 @@ from tinylm.report.blocks import (
     gallery,
     paragraph,
     picture,
-    record_table,
     table,
 )
 from tinylm.report.cost_findings import times_of
@@ -18,12 +17,10 @@ from tinylm.report.sources import Run
 from tinylm.report.wording import (
     ABSENT,
     count,
-    figure,
     flag,
     kind_of,
     mebibytes,
     name_of,
-    seconds,
     visible,
 )
 
@@ -89,33 +86,11 @@ def cache(run: Run) -> Blocks:
         + facts([("same tokens both ways", flag(run.get("kv_bench", "same_ids")))])
         + _not_measured(run, "kv_bench_time")
         + how_measured(run, "kv_bench_time")
-        + _samples_both_ways(run)
     )
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return row.get("new_tokens"), row.get("rows")
-
-
-def _samples_both_ways(run: Run) -> Blocks:
-    found, times = run.mapping("evaluate", "cache"), run.mapping("evaluate_time", "cache")
-    if not found:
-        return []
-    rows = {
-        name: [
-            figure(found.get("bleu4", {}).get(key)),
-            seconds(times.get(key, {}).get("s")),
-            mebibytes(times.get(key, {}).get("peak_mib")),
-        ]
-        for name, key in (("cache", "cache"), ("no cache", "no_cache"))
-    }
-    note = (
-        f"The continuations of stage evaluate as in section decode, all {count(found.get('texts'))} as one batch, by "
-        f"the readable step: {count(found.get('same'))} of them have the same tokens both ways. One trial."
-    )
-    return record_table(
-        "The same samples with and without the cache", "", rows, ["BLEU-4", "time", "peak memory"]
-    ) + (paragraph(note))
 
 
 def with_trials(row: Mapping[str, Any], key: str) -> str:

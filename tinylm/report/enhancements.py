@@ -59,13 +59,6 @@ def _cache(run: Run) -> dict[str, list[str]]:
         return {}
     length, own, without = found
     text = f"the same tokens: {flag(run.get('kv_bench', 'same_ids'))}"
-    samples = run.mapping("evaluate", "cache")
-    if samples:
-        bleu = samples.get("bleu4", {})
-        text += (
-            f"; of {count(samples.get('texts'))} samples {count(samples.get('same'))} the same, BLEU-4 "
-            f"{figure(bleu.get('cache'))} and {figure(bleu.get('no_cache'))}"
-        )
     speed = times_of(own, without, "tokens_per_s", " the tokens/s")
     return {
         "key-value cache": [f"none, {count(length)} new tokens", speed, _memory(own, without), text]

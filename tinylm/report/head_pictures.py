@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinylm.report import charts, heatmaps
+from tinylm.report import heatmaps
 from tinylm.report.drawing import Picture
-from tinylm.report.heads import head_distances, heads, in_the_plane, tendencies
+from tinylm.report.heads import heads, tendencies
 from tinylm.report.sources import Run
-from tinylm.report.wording import figure, loss, share
+from tinylm.report.wording import loss, share
 
 
 def head_roles(run: Run) -> Picture | None:
@@ -27,33 +27,6 @@ def head_roles(run: Run) -> Picture | None:
         for h in known
     )
     return Picture(heatmaps.draw_named(values, names, title), f"{title}: {words}.")
-
-
-def draw_distances(run: Run) -> Picture | None:
-    """The divergence of every pair of heads."""
-    found = head_distances(run)
-    if found is None:
-        return None
-    names, bits = found
-    title = "How far apart two heads look, bits"
-    return Picture(
-        heatmaps.draw_pairs(bits, names, title),
-        f"{title}: from {figure(bits[bits > 0].min(initial=1.0), 2)} to {figure(bits.max(), 2)} of at most 1.",
-    )
-
-
-def draw_plane(run: Run) -> Picture | None:
-    """The same divergences as distances in a plane."""
-    found = head_distances(run)
-    if found is None or len(found[0]) < 3:
-        return None
-    points = [
-        (name, f"layer {name.partition('.')[0]}", float(x), float(y))
-        for name, (x, y) in zip(found[0], in_the_plane(found[1]), strict=True)
-    ]
-    title = "Heads by where they look"
-    words = "; ".join(f"{name} at {figure(x, 2)}, {figure(y, 2)}" for name, _, x, y in points)
-    return Picture(charts.draw_plane(points, title), f"{title} (layer.head): {words}.")
 
 
 def tendency_pictures(run: Run) -> Iterator[tuple[str, Picture]]:

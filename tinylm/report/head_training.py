@@ -87,15 +87,6 @@ def draw_widths(run: Run) -> Picture | None:
     return _drawn(lines, "Effective width of attention", "tokens, mean over heads")
 
 
-def draw_apart(run: Run) -> Picture | None:
-    """How far the heads of a layer are apart, over training."""
-    return _drawn(
-        _by_layer(run, "bits_from_layer"),
-        "How far the heads of a layer are apart",
-        "bits, mean over pairs",
-    )
-
-
 def draw_roles(run: Run) -> Picture | None:
     """The best score of each role above its baseline, over training."""
     return _drawn(roles_by_epoch(run), "Best head of each role", "score above its baseline")
@@ -109,12 +100,10 @@ def over_training(run: Run) -> Blocks:
         heading("How the heads came about")
         + paragraph(
             "The same measures of the weights as they stood at moments of training, over 50 stories. Effective width: "
-            "exp of the entropy, as many tokens as would share the weight evenly. How far heads are apart: the "
-            "Jensen-Shannon divergence of their weights."
+            "exp of the entropy, as many tokens as would share the weight evenly."
         )
         + gallery(
             picture("heads_width", "Fewer tokens: sharper attention."),
-            picture("heads_apart", "0: the heads of the layer always look at the same tokens."),
             picture("roles_training", "For each role the head that fits it best at the time."),
         )
     )

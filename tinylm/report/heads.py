@@ -166,61 +166,6 @@ def tendencies(run: Run) -> dict[str, Tendency]:
     return found
 
 
-def head_distances(run: Run) -> tuple[list[str], np.ndarray] | None:
-    """(heads as layer.head, divergence of each pair in bits (heads, heads)); None without the table."""
-    pairs: dict[tuple[tuple[int, int], tuple[int, int]], float] = {}
-    for row in run.rows("head_distances"):
-        numbers = [
-            as_number(row.get(key))
-            for key in ("layer", "head", "other_layer", "other_head", "bits")
-        ]
-        if None not in numbers:
-            layer, head, other_layer, other_head = (int(number or 0) for number in numbers[:4])
-            pairs[(layer, head), (other_layer, other_head)] = numbers[4] or 0.0
-    places = sorted({place for pair in pairs for place in pair})
-    if not places:
-        return None
-    bits = np.zeros((len(places), len(places)))
-    for (one, other), value in pairs.items():
-        i, j = places.index(one), places.index(other)
-        bits[i, j] = bits[j, i] = value
-    return [f"{layer}.{head}" for layer, head in places], bits
-
-
-def in_the_plane(bits: np.ndarray) -> np.ndarray:
-    """Points (heads, 2) whose distances come near the roots of the divergences: classical scaling (Torgerson 1952).
-
-    The root of the Jensen-Shannon divergence is a distance (Endres and Schindelin 2003).
-    """
-    middle = np.eye(len(bits)) - 1 / len(bits)
-    values, vectors = np.linalg.eigh(-0.5 * middle @ bits @ middle)  # bits are squares of distances
-    axes = vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 0.0))
-    return axes * np.where(
-        axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )  # one of the mirror images
-
-
-def judge_distances(run: Run) -> list[Finding]:
-    """Which heads look at the same tokens, and which look most apart."""
-    found = head_distances(run)
-    if found is None or len(found[0]) < 3:
-        return []
-    names, bits = found
-    upper = [
-        (float(bits[i, j]), names[i], names[j])
-        for i in range(len(names))
-        for j in range(i + 1, len(names))
-    ]
-    least, most = min(upper), max(upper)
-    return [
-        said(
-            f"Of all pairs, heads {least[1]} and {least[2]} (layer.head) look at the same tokens most (Jensen-Shannon "
-            f"divergence {figure(least[0], 2)} bits of at most 1), heads {most[1]} and {most[2]} least "
-            f"({figure(most[0], 2)} bits)."
-        )
-    ]
-
-
 def judge_heads(run: Run) -> list[Finding]:
     """Which tendencies stand out, and how many heads show none."""
     found = []
@@ -310,4 +255,4 @@ def judge_ablation(run: Run) -> list[Finding]:
     ]
 
 
-HEAD_RULES = (judge_heads, judge_distances, judge_roles, judge_ablation)
+HEAD_RULES = (judge_heads, judge_roles, judge_ablation)

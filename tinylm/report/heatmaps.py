@@ -139,26 +139,6 @@ def draw_named(values: np.ndarray, names: np.ndarray, title: str) -> Figure:
     return drawing
 
 
-def draw_pairs(values: np.ndarray, names: Sequence[str], title: str) -> Figure:
-    """A figure between 0 and 1 of every pair (N, N), each cell with its hundredths."""
-    side = max(4.0, 0.33 * len(names) + 1.0)
-    drawing = Figure(figsize=(side, side))
-    axes = drawing.add_subplot()
-    axes.imshow(values, cmap=SCALE, norm=NORM)
-    axes.set_title(title)
-    axes.set_xlabel("layer.head")
-    axes.set_ylabel("layer.head")
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
-    axes.grid(False)
-    for i, j in np.ndindex(values.shape):
-        if i != j:
-            axes.text(
-                j, i, f"{100 * values[i, j]:.0f}", ha="center", va="center", fontsize=7, color=INK
-            )
-    return drawing
-
-
 def _number_cells(axes: Axes, layers: int, heads: int) -> None:
     axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
     axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])

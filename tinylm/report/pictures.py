@@ -1,14 +1,15 @@
 """Every picture of a run by name: what it is drawn from, the figure, and its alt text."""
 
 from collections.abc import Callable
+from typing import Any
 
 from matplotlib import rc_context
 
 from tinylm.report import charts, heatmaps
 from tinylm.report.charts import Curves
 from tinylm.report.drawing import STYLE, Picture, to_svg
-from tinylm.report.head_pictures import draw_distances, draw_plane, head_roles, tendency_pictures
-from tinylm.report.head_training import draw_apart, draw_roles, draw_widths
+from tinylm.report.head_pictures import head_roles, tendency_pictures
+from tinylm.report.head_training import draw_roles, draw_widths
 from tinylm.report.pair_sections import draw_phenomena, draw_training
 from tinylm.report.sense_sections import sense_methods
 from tinylm.report.sources import STAGES, Run, as_number, long_series
@@ -40,7 +41,7 @@ def seed_losses(run: Run) -> Picture | None:
         return None
     title = "Held-out loss of each seed"
     drawn = charts.draw_curves(lines, title, "tokens seen", "nats per token")
-    return Picture(drawn, f"{title}, nats per token against tokens seen: {ends(lines)}.")
+    return Picture(drawn, f"{title}, nats per token against epochs: {ends(lines)}.")
 
 
 def new_ngrams(run: Run) -> Picture | None:
@@ -157,12 +158,18 @@ def _sense_methods(run: Run) -> Picture | None:
     )
 
 
+def _epochs(run: Run, row: dict[str, Any]) -> float | None:
+    """The epochs of a checkpoint; at the end those of the whole run."""
+    epochs = row.get("epochs")
+    return as_number(run.get("train", "epochs") if epochs is None else epochs)
+
+
 def _sense_training(run: Run) -> Picture | None:
     rows = run.get("evaluate", "sense", "training")
     points = [
-        (tokens, value, *span)
+        (epochs, value, *span)
         for row in (rows if isinstance(rows, list) else [])
-        if (tokens := as_number(row.get("tokens"))) is not None
+        if (epochs := _epochs(run, row)) is not None
         and (value := as_number((row.get("words") or {}).get("value"))) is not None
         and (span := interval(row["words"]))
     ]
@@ -171,8 +178,8 @@ def _sense_training(run: Run) -> Picture | None:
     xs, ys, lows, highs = (list(column) for column in zip(*points, strict=True))
     title = "Words read for each impossible one during training"
     lines, bands = {"samples": (xs, ys)}, {"samples": (xs, lows, highs)}
-    drawn = charts.draw_curves(lines, title, "tokens seen", "words", from_zero=True, bands=bands)
-    return Picture(drawn, f"{title}, against tokens seen: {ends(lines)}.")
+    drawn = charts.draw_curves(lines, title, "epochs", "words", from_zero=True, bands=bands)
+    return Picture(drawn, f"{title}, against epochs: {ends(lines)}.")
 
 
 def _pair(
@@ -339,10 +346,7 @@ PICTURES: dict[str, tuple[tuple[str, ...], Draw]] = {
     "seconds": (tuple(f"{stage}_time" for stage in STAGES), _seconds),
     "parameters": (("train",), _parameters),
     "head_roles": (("roles", "ablation"), head_roles),
-    "head_distances": (("head_distances",), draw_distances),
-    "head_plane": (("head_distances",), draw_plane),
     "heads_width": (("heads_training",), draw_widths),
-    "heads_apart": (("heads_training",), draw_apart),
     "roles_training": (("heads_training",), draw_roles),
     "seed_losses": (("seed_curves",), seed_losses),
     "new_ngrams": (("evaluate",), new_ngrams),

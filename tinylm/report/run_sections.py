@@ -164,18 +164,17 @@ def _band(run: Run) -> str:
 
 
 def stories(run: Run) -> Blocks:
-    """What the model wrote at several points of its training."""
-    items = [
-        (
-            f"after {big(row.get('tokens'))} tokens (update {count(row.get('update'))})",
-            str(row.get("text", "")),
-        )
-        for row in run.rows("stories")
-    ]
+    """What each checkpoint of training writes after the first evaluation prompt."""
+    first: dict[str, dict[str, Any]] = {}
+    for row in run.rows("stories"):
+        first.setdefault(str(row.get("epochs", "")), row)
+    items = []
+    for epochs, row in first.items():
+        when = f"after {epochs} epochs" if epochs else "at the end"
+        items.append((when, f"{row.get('prompt', '')} {row.get('text', '')}"))
     if not items:
         return []
-    prompt = visible(run.param("train", "sample_prompt"))
-    note = f"Continuations of “{prompt}” sampled during training, always with the same settings."
+    note = "One evaluation story continued by the weights as they stood in training."
     return [*paragraph(note), Quotes(items)]
 
 

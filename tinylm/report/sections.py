@@ -68,7 +68,6 @@ def sections(settings: ReportSettings) -> tuple[Section, ...]:
         "roles",
         "ablation",
         "heads",
-        "head_distances",
         "heads_training",
     )
     costs = (

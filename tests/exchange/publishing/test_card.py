@@ -42,9 +42,9 @@ def run(params) -> Run:
                 "continuation_perplexity": {"value": 5.5, "low": 5.1, "high": 5.9},
             },
         },
-        "stories": [
-            {"tokens": 1000, "text": "early"},
-            {"tokens": 2700000, "text": "the *last* | <b>one</b>"},
+        "samples": [
+            {"prompt": "once", "continuation": "the *first* | <b>one</b>"},
+            {"prompt": "then", "continuation": "another"},
         ],
     }
     return Run(params, found, {})
@@ -150,8 +150,8 @@ def test_a_prompt_with_quotes_stays_a_string(run, publication):
 def test_text_of_the_data_is_shown_as_it_stands(run, publication):
     _, text = parts(write_card(run, publication, PICTURES))
     page = MarkdownIt().render(text["What it wrote"])
-    assert "the *last* | &lt;b&gt;one&lt;/b&gt;" in page
-    assert "early" not in page
+    assert "the *first* | &lt;b&gt;one&lt;/b&gt;" in page
+    assert "another" not in page
 
 
 def test_where_it_comes_from(run, publication):

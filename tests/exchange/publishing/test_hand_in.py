@@ -118,7 +118,7 @@ def test_the_zip_holds_all_that_is_asked_for(here, capsys):
     copies = {
         "report/report.pdf": "report/report.pdf", "report/index.html": "report/index.html",
         "plots/loss.png": "plots/pictures/loss.png", "plots/loss.csv": "plots/loss.csv",
-        "samples/samples.csv": "data/evaluate/samples.csv", "samples/stories.json": "models/samples.json",
+        "samples/samples.csv": "data/evaluate/samples.csv", "samples/stories.csv": "data/evaluate/training_samples.csv",
         "samples/own_texts.json": OWN_TEXTS, "settings.yaml": "params.yaml", "model/pipeline/dvc.lock": "dvc.lock"
     }  # fmt: skip
     for name, source in copies.items():

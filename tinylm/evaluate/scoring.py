@@ -1,0 +1,72 @@
+"""How likely a model finds given tokens: log-probabilities, sums over sequences, perplexity."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from tinylm.decoding.session import window_start
+from tinylm.model.transformer import TinyLM
+from tinylm.vocab.batches import UNSCORED
+
+
+def perplexity(nats: float, tokens: int) -> float:
+    """exp(nats / tokens); infinity if it exceeds a float. Raises ValueError without a token."""
+    if tokens < 1:
+        raise ValueError("perplexity of no token is not defined")
+    try:
+        return math.exp(nats / tokens)
+    except OverflowError:
+        return math.inf
+
+
+@torch.no_grad()
+def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -> np.ndarray:
+    """ln P of ids[first:], each given all tokens before it within the context.
+
+    Past the context the windows are those of decoding (`window_start`).
+    Returns (len(ids) - first,) float64.
+    """
+    context = model.settings.context
+    device = model.embedding.device
+    parts: list[np.ndarray] = []
+    n = first  # number of tokens before the one to score
+    while n < len(ids):
+        start = window_start(n, context, slide)
+        end = n
+        while end < len(ids) and window_start(end, context, slide) == start:
+            end += 1
+        window = torch.tensor([ids[start : end - 1]], device=device)
+        hidden = model.hidden(window)[0, n - 1 - start :]  # the states that predict ids[n:end]
+        log_probs = torch.log_softmax(model.logits(hidden).double(), dim=-1)
+        targets = torch.tensor(ids[n:end], device=device)
+        parts.append(log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy())
+        n = end
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+@torch.no_grad()
+def sequence_nats(
+    model: TinyLM, sequences: Sequence[Sequence[int] | np.ndarray], batch_rows: int
+) -> np.ndarray:
+    """Nats of each sequence, summed over its tokens except the first.  -> (sequences,) float64
+
+    Sequences of similar length share a batch; none may be longer than the context plus one.
+    The model should be in evaluation mode.
+    """
+    nats = np.zeros(len(sequences))
+    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    for start in range(0, len(order), batch_rows):
+        indices = order[start : start + batch_rows]
+        longest = len(sequences[indices[-1]])
+        inputs = torch.zeros(len(indices), longest - 1, dtype=torch.int64)
+        targets = torch.full_like(inputs, UNSCORED)
+        for row, index in enumerate(indices):
+            ids = torch.as_tensor(np.asarray(sequences[index], dtype=np.int64))
+            inputs[row, : len(ids) - 1] = ids[:-1]
+            targets[row, : len(ids) - 1] = ids[1:]
+        device = model.embedding.device
+        losses = model.token_loss(inputs.to(device), targets.to(device))  # (rows, T)
+        nats[indices] = losses.sum(dim=1, dtype=torch.float64).cpu().numpy()
+    return nats
