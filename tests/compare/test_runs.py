@@ -89,12 +89,6 @@ def test_an_evaluation_of_another_model_is_compared_with_nothing(revision, lock)
     assert compare([read_run(revision("old", **PAIRS)), run]).against[0].findings == []
 
 
-def test_metrics_that_no_stage_wrote_are_noted(revision, lock):
-    lock["stages"]["evaluate"]["outs"].append({"path": "metrics/evaluate.json", "md5": "0" * 32})
-    (note,) = read_run(revision(**{"dvc.lock": lock})).notes
-    assert note.startswith("metrics/evaluate.json")
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "story,nats\n1,2\n", "text_id,tokens_id,nats,tokens,bits,bytes\na,b,many,1,1,1\n"],

@@ -64,7 +64,7 @@ def test_all_experiments_are_held_against_the_commit_by_what_seeds_give(lab):
 
 def test_a_plan_is_made_from_the_seeds_and_stories_of_these_runs(lab):
     done = lab.run(sys.executable, "-m", "tinylm.cli", "compare", "--effect", "0.5")
-    assert "30 evaluation stories of now" in done.stdout
+    assert "30 evaluation stories" in done.stdout
 
 
 def test_a_seeds_stage_of_other_parameters_is_no_yardstick(lab):

@@ -170,15 +170,8 @@ def _sweep_caption(sweep: pictures.SweepLines) -> str:
 
 
 def _run_lines(runs: list[Run]) -> list[str]:
-    lines = []
-    by_commit: dict[str, str] = {}
-    for run in runs:
-        state = f"commit {run.commit[:7]}" if run.commit else "the files as they are here"
-        line = f"{run.name}: {state}"
-        if run.commit and (twin := by_commit.setdefault(run.commit, run.name)) != run.name:
-            line += f", the same commit as {twin}"
-        lines.append(line)
-    return lines
+    states = {run.name: run.commit and f"commit {run.commit[:7]}" for run in runs}
+    return [f"{name}: {state or 'the files as they are here'}" for name, state in states.items()]
 
 
 def _grid(cells: pd.DataFrame, corner: str, caption: str) -> Markup:
@@ -322,31 +315,20 @@ def _run_as_json(run: Run) -> dict[str, Any]:
 
 
 def _against_as_json(against: Against) -> dict[str, Any]:
+    changed = [dataclasses.asdict(story) | {"change": story.change} for story in against.changed]
     return {
         "differs": against.differs,
-        "seeds": {"first": against.seeds[0], "second": against.seeds[1]},
+        "seeds": dict(zip(("first", "second"), against.seeds)),
         "findings": {finding.metric: _finding_as_json(finding) for finding in against.findings},
         "notes": against.notes,
-        "changed_most": [
-            {**dataclasses.asdict(story), "change": story.change} for story in against.changed
-        ],
+        "changed_most": changed,
     }
 
 
 def _finding_as_json(finding: Finding) -> dict[str, Any]:
     difference = finding.difference
+    value = dataclasses.asdict(difference) | {"difference": difference.value}
     seeds = difference.seeds
-    return {
-        "first": difference.first,
-        "second": difference.second,
-        "difference": difference.value,
-        "low": difference.low,
-        "high": difference.high,
-        "count": difference.count,
-        "paired": difference.paired,
-        "seeds_give": seeds and {"difference": seeds.bound, "seeds": seeds.freedom + 1},
-        "paired_by_seed": seeds is not None and seeds.paired,
-        "p": finding.p,
-        "verdict": finding.kind,
-        "says": finding.says,
-    }
+    value["paired_by_seed"] = seeds is not None and seeds.paired
+    value["seeds_give"] = seeds and {"difference": seeds.bound, "seeds": seeds.freedom + 1}
+    return value | {"p": finding.p, "verdict": finding.kind, "says": finding.says}

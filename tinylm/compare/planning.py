@@ -15,21 +15,20 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from tinylm.base.config import InputError
-from tinylm.compare.difference import MIN_TEXTS, shared_seeds, text_freedom
+from tinylm.compare.difference import shared_seeds, text_freedom
 from tinylm.compare.pairing import pair_up
 from tinylm.compare.runs import Run, Setting, settings_of
 from tinylm.evaluate.statistics import student_point
 
 MOST_SEEDS = 10_000
-MOST_STORIES = 100_000_000
-_PLANS = 6  # that are shown
+_STORY_FACTORS = (1, 2, 5, 10, 100)  # times the stories of now
 _CDF = np.vectorize(statistics.NormalDist().cdf)
 _point = cache(student_point)
 
@@ -85,13 +84,10 @@ def recorded_noise(runs: Sequence[Run]) -> Noise:
     paired = []
     for one, other in itertools.pairwise(losses):
         paired.append([other[seed] - one[seed] for seed in shared_seeds(one, other)])
-    counts = [len(table) for setting in settings for table in setting.stories.values()]
-    return Noise(
-        _pooled([list(by_seed.values()) for by_seed in losses]),
-        _pooled(paired),
-        _story_variance(settings),
-        max(counts, default=0),
-    )
+    single = [list(by_seed.values()) for by_seed in losses]
+    counts = [len(run.stories) for run in runs if run.stories is not None]
+    count = max(counts, default=0)
+    return Noise(_pooled(single), _pooled(paired), _story_variance(settings), count)
 
 
 def _losses(setting: Setting) -> dict[int, float]:
@@ -194,68 +190,35 @@ def power(goal: Goal, by_seeds: float, by_stories: float, seeds: int, stories: f
     return float(weights @ (above + below))
 
 
-def stories_for(goal: Goal, by_seeds: float, by_stories: float, seeds: int) -> int | None:
-    """The fewest stories with which so many seeds have the power; None if no number has it."""
-
-    def enough(stories: int) -> bool:
-        return power(goal, by_seeds, by_stories, seeds, stories) >= goal.power
-
-    return _fewest(enough, MIN_TEXTS, MOST_STORIES)
-
-
 def seeds_for(
     goal: Goal, by_seeds: float, by_stories: float, stories: float = math.inf
 ) -> int | None:
-    """The fewest seeds that have the power with so many stories; None if no number has it."""
+    """The fewest seeds that have the power with so many stories, by doubling and bisection.
 
-    def enough(seeds: int) -> bool:
-        return power(goal, by_seeds, by_stories, seeds, stories) >= goal.power
-
-    return _fewest(enough, 2, MOST_SEEDS)
-
-
-def _fewest(enough: Callable[[int], bool], low: int, most: int) -> int | None:
-    """The smallest number from `low` on that is enough, by doubling and bisection."""
-    high = low
-    while not enough(high):
+    None if no number of seeds has it.
+    """
+    low = 1
+    high = 2
+    while power(goal, by_seeds, by_stories, high, stories) < goal.power:
         low = high
         high *= 2
-        if high > most:
+        if high > MOST_SEEDS:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
+        if power(goal, by_seeds, by_stories, middle, stories) < goal.power:
             low = middle
+        else:
+            high = middle
     return high
 
 
-def plans(goal: Goal, by_seeds: float, by_stories: float) -> list[tuple[int, int]]:
-    """(seeds, stories) that have the power, from the fewest seeds on, each with half as many more.
-
-    Empty if no number of seeds has the power. Ends where more seeds save hardly any stories.
-    """
-    seeds = seeds_for(goal, by_seeds, 0.0)
-    rows: list[tuple[int, int]] = []
-    while seeds is not None and len(rows) < _PLANS:
-        stories = stories_for(goal, by_seeds, by_stories, seeds)
-        if stories is not None:
-            if rows and stories > 0.9 * rows[-1][1]:
-                break
-            rows.append((seeds, stories))
-        seeds += max(seeds // 2, 1)
-    return rows
-
-
 def describe_plan(noise: Noise, goal: Goal) -> list[str]:
-    """Lines for the terminal: the noise with its own uncertainty, then the plans.
+    """Lines for the terminal: the noise with its own uncertainty, then the seeds that are needed.
 
     Raises InputError if no number of seeds has the power.
     """
-    by_stories = noise.stories.value if noise.stories else 0.0
-    rows = plans(goal, noise.of_difference, by_stories)
-    if not rows:
+    if seeds_for(goal, noise.of_difference, 0.0) is None:
         reason = f"needs more than {MOST_SEEDS:,} seeds; allowed: a larger difference"
         raise InputError(f"--effect {goal.effect:g} {reason}")
     lines = ["Noise of the runs so far, as standard deviations in nats per token:"]
@@ -271,26 +234,26 @@ def describe_plan(noise: Noise, goal: Goal) -> list[str]:
         how_sure += f" corrected for {goal.comparisons} comparisons"
     lines += ["", f"A difference of {goal.effect:g} nats per token ({how_sure}) needs per setting"]
     if noise.stories is None:
-        lines.append(f"  {rows[0][0]:,} seeds")
+        lines.append(f"  {_needed(noise, goal, math.inf)}")
         lines.append("Stories are not counted: no two runs recorded losses of the same stories.")
-        return [*lines, _upper_end(noise, goal, math.inf)]
-    for seeds, stories in rows:
-        lines.append(f"  {seeds:,} seeds with {stories:,} evaluation stories or more")
-    enough = seeds_for(goal, noise.of_difference, by_stories, noise.count)
-    number = f"{enough:,} seeds" if enough else f"no number of seeds up to {MOST_SEEDS:,}"
-    lines.append(f"With the {noise.count:,} evaluation stories of now: {number}.")
-    return [*lines, _upper_end(noise, goal, noise.count if enough else math.inf)]
+    else:
+        for factor in _STORY_FACTORS:
+            stories = noise.count * factor
+            lines.append(f"  {_needed(noise, goal, stories)} with {stories:,} evaluation stories")
+    return lines
 
 
-def _upper_end(noise: Noise, goal: Goal, stories: float) -> str:
-    """The number of seeds if their spread is at the upper end of its interval."""
+def _needed(noise: Noise, goal: Goal, stories: float) -> str:
+    """The number of seeds, and that for a spread at the upper end of its interval."""
     used = noise.paired or noise.seeds
     assert used is not None
     ratio = used.deviation_interval()[1] / used.deviation if used.value else 1.0
     by_stories = noise.stories.value if noise.stories else 0.0
-    seeds = seeds_for(goal, noise.of_difference * ratio**2, by_stories, stories)
-    number = f"{seeds:,} seeds" if seeds else f"more than {MOST_SEEDS:,} seeds"
-    return f"If the spread between seeds is at the upper end of its interval: {number}."
+    words = []
+    for by_seeds in (noise.of_difference, noise.of_difference * ratio**2):
+        seeds = seeds_for(goal, by_seeds, by_stories, stories)
+        words.append(f"{seeds:,}" if seeds else f"more than {MOST_SEEDS:,}")
+    return f"{words[0]} seeds (if their spread is at its upper end, {words[1]})"
 
 
 def _shown(variance: Variance, samples: str) -> str:

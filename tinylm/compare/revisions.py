@@ -5,7 +5,6 @@ The only module of the package that imports DVC. Files come from git and DVC's c
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,10 @@ from typing import Any
 from tinylm.base.config import InputError
 
 WORKSPACE = "workspace"
-_LOST = "{}: DVC's cache lacks it; dvc fetch, or check the revision out and run dvc repro"
-_NEVER = "{}: this revision has none; check it out and run dvc repro"
 
 
 class Absent(Exception):
-    """A revision lacks a file, or DVC's cache does; the message names the file and the repair."""
+    """Neither git nor DVC's cache has a file; the message names the file and the repair."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +33,11 @@ class Revision:
 
         try:
             return self.files.cat_file(path)
-        except DataIndexDirError:  # the list of the folder's files is lost
-            raise Absent(_LOST.format(path)) from None
-        except FileNotFoundError:
-            raise Absent((_LOST if self._is_kept(path) else _NEVER).format(path)) from None
+        except (DataIndexDirError, FileNotFoundError):
+            repair = "dvc fetch, or check the revision out and run dvc repro"
+            raise Absent(f"{path}: neither git nor DVC's cache has it; {repair}") from None
         except (OSError, DvcException) as error:
             raise Absent(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
-
-    def _is_kept(self, path: str) -> bool:
-        """Whether DVC has recorded such a file, itself or in the list of a folder."""
-        folder = path.rpartition("/")[0]
-        kept = {"/".join(key) for key in self.files.repo.index.data_keys["repo"]}
-        if path in kept:
-            return True
-        return folder in kept and path in self.files.ls(folder, detail=False)
 
 
 @contextlib.contextmanager
@@ -87,11 +75,6 @@ def _open(name: str, target: str, stack: contextlib.ExitStack) -> Revision:
     except DvcException as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"revision {name!r}: DVC cannot open it: {reason}") from None
-    except Exception as error:
-        if "not owned by" not in str(error):  # git's libraries have a class of their own each
-            raise
-        command = f"git config --global --add safe.directory {os.getcwd()}"
-        raise InputError(f"this clone belongs to another user; type: {command}") from None
 
 
 def _experiments(stack: contextlib.ExitStack) -> list[tuple[str, str]]:

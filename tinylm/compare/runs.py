@@ -1,6 +1,5 @@
 """A run and a setting as a comparison sees them: parameters, metrics, the loss of each story, each sample."""
 
-import hashlib
 import io
 import json
 import math
@@ -171,7 +170,6 @@ class _Reader:
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
         self.notes: list[str] = []
-        self.written: dict[str, str] = {}  # MD5 of the metrics that were read
 
     def _text(self, path: str) -> str | None:
         try:
@@ -197,7 +195,6 @@ class _Reader:
             samples = self._samples(len(stories))
             more_stories = self._more_stories(metrics.get("seeds", {}), stories)
         pairs = self._pairs() if evaluated.get("pairs") else pd.Series(dtype=float)
-        self._note_edited_files(stages)
         return Run(
             name,
             self.revision.commit,
@@ -234,7 +231,6 @@ class _Reader:
         for path in files:
             text = self._text(path)
             if text is not None:
-                self.written[path] = hashlib.md5(text.encode()).hexdigest()
                 return text
         return None
 
@@ -296,12 +292,6 @@ class _Reader:
         table = table.drop_duplicates(PAIR_COLUMNS)
         margins = table.set_index(PAIR_COLUMNS)["model"].astype(float)
         return margins.gt(0) + margins.eq(0) / 2
-
-    def _note_edited_files(self, stages: dict[str, Any]) -> None:
-        for stage in stages.values():
-            for path, md5 in stage_paths(stage, "outs").items():
-                if md5 and self.written.get(path, md5) != md5:
-                    self.notes.append(f"{path} is not the file that its stage wrote")
 
 
 def _inputs(stages: dict[str, Any]) -> dict[str, str]:
