@@ -55,6 +55,9 @@ def headlines() -> Section:
         for row in table["rows"]
         if row.get("headline")
     ]
+    for number in range(len(rows) - 1, 0, -1):
+        if rows[number][-1] == rows[number - 1][-1] != "none":
+            rows[number] = (*rows[number][:-1], "as above")
     return Section("Headline results", NOTE, ("source", *COLUMNS), rows)
 
 

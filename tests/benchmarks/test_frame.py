@@ -8,7 +8,7 @@ import pytest
 from benchmarks import frame, loss
 from benchmarks.__main__ import LINES, main
 from benchmarks.frame import Contender, Row, compared, fastest, keep, rates, spread, table, trials
-from benchmarks.options import Options
+from benchmarks.options import RESULTS, Options
 from tinylm.base.config import InputError
 from tinylm.host.command import CommandFailed
 
@@ -143,3 +143,11 @@ def test_a_loss_that_is_never_reached_has_no_time_of_ours(runs):
 def test_a_failed_command_is_named():
     with pytest.raises(CommandFailed, match="nowhere"):
         frame.run_command("nowhere")
+
+
+def test_the_page_of_benchmarks_shows_rows_of_the_record():
+    page = (frame.ROOT / "docs/reference/benchmarks.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    recorded = table(json.loads(RESULTS.read_text("utf-8"))).splitlines()
+    assert len(rows) == 12
+    assert set(rows) <= set(recorded)
