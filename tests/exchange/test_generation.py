@@ -19,12 +19,7 @@ PROMPTS = ["the cat", "", "rain came down on two big dogs", "home", "a mat saw t
 FORMS = {
     "gpt2": ("transformers", {"heads": 1}),
     "gpt2-uneven-heads": ("transformers", {}),
-    "gpt2-rms": ("transformers", {"norm_kind": "rms", "heads": 1}),
-    "opt": (
-        "transformers",
-        {"norm": "post", "final_norm": False, "activation": "relu", "heads": 1},
-    ),
-    "opt-final-norm": ("transformers", {"norm": "post"}),
+    "neox": ("transformers", {"positions": "rotary", "width": 20, "heads": 2}),
     "own": ("tinylm", {"norm_kind": "std", "positions": "learned"}),
 }
 

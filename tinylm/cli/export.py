@@ -99,7 +99,8 @@ COMMAND = Command(
     add_arguments=add_arguments,
     run=run,
     notes="""\
-Format transformers: GPT-2, GPT-NeoX or OPT, which stock transformers runs without other code.
+Format transformers: GPT-2, or GPT-NeoX with rotary positions, which stock transformers runs without
+other code.
 Format tinylm: the weights as they are and a small modelling file, which is run with
 trust_remote_code=True. Format gguf: model.gguf for llama.cpp, a GPT-2; --weights says how its
 matrices are stored.""",
