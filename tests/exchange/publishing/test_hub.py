@@ -133,22 +133,8 @@ def test_no_server(hub, folder, monkeypatch):
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(CommandFailed, match=r"http://127\.0\.0\.1:9: .*as it was; run again"):
+    with pytest.raises(CommandFailed, match=r"http://127\.0\.0\.1:9: .*as it was"):
         upload(folder, REPO, False, "tinylm abc", TOKEN)
-
-
-def test_a_store_of_large_files_that_fails_leaves_the_old_revision(hub, folder, monkeypatch):
-    """Xet, the hub's own way for large files, which the stand-in does not have."""
-    pytest.importorskip("hf_xet")
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
-    with pytest.raises(CommandFailed, match="me/stories is as it was") as raised:
-        upload(folder, REPO, False, "tinylm abc", TOKEN)
-    assert TOKEN not in str(raised.value)
-    assert hub.asked("GET", "/xet-write-token/") > 0
-    assert hub.asked("POST", "/commit/") == 0
-    assert len(hub.repos[REPO]) == 1
 
 
 UPLOAD = "from pathlib import Path; from tinylm.exchange.hub import find_token, upload; " + (
@@ -240,22 +226,10 @@ def test_the_address_of_the_hub_is_shown_without_a_password(monkeypatch, address
     assert endpoint() == shown
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["http://[::1", "ftp://hub", "hub.example.org", "http://", "http://hub:port", "http://:0"],
-)
-def test_what_is_no_address_of_a_hub(monkeypatch, address):
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
-    with pytest.raises(InputError, match="HF_ENDPOINT is no address"):
-        endpoint()
-
-
 def test_a_hub_that_never_answers_is_named(hub, folder, monkeypatch):
     """It accepts, and is silent: huggingface_hub itself would wait without end."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setattr(hub_module, "ANSWER_S", 0.3)
-        with pytest.raises(
-            CommandFailed, match=r"http://127.0.0.1:\d+: ReadTimeout: .* is as it was"
-        ):
+        with pytest.raises(CommandFailed, match=r"http://127.0.0.1:\d+: .* is as it was"):
             upload(folder, REPO, False, "a", TOKEN)
