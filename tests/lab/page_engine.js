@@ -1,11 +1,11 @@
 // What tests and `make bench LINES=lab` ask of the page's modules, which stand above this in one script.
 const bytes = (text) => Uint8Array.from(text, (one) => one.charCodeAt(0));
 let model, tokenizer, facts;
-function open(factsText, kernelsText, weights) {
+function open(factsText, weights) {
   facts = JSON.parse(factsText);
   tokenizer = openTokenizer(facts.tokenizer);
   const tensors = readTensors(facts.moments.at(-1).tensors, bytes(weights));
-  model = new Model(new Memory(bytesOf(kernelsText)), facts.settings, tensors);
+  model = new Model(facts.settings, tensors);
 }
 function rules() {
   const { banned, eos_id: eos } = facts.tokenizer;

@@ -1,5 +1,6 @@
-"""The page's code on V8 without a browser (package mini-racer): what the browser does, minus the screen."""
+"""The page's code on V8 without a browser (package mini-racer): the browser's work without a screen."""
 
+import base64
 import json
 import re
 import zlib
@@ -8,26 +9,32 @@ from typing import Any
 
 from py_mini_racer import MiniRacer
 
-from tinylm.lab.package import characters
 from tinylm.lab.page.bundle import bundle
 
-ASKED = Path(__file__).with_suffix(".js").read_text("ascii")
+FUNCTIONS = Path(__file__).with_suffix(".js").read_text("ascii")
+MODULES = (
+    "package.js",
+    "tokenizer.js",
+    "model.js",
+    "session.js",
+    "decoding.js",
+    "beams.js",
+    "lab.js",
+)
 
 
 class Engine:
     """The model of a page; `call` calls a function of page_engine.js or of the page's modules."""
 
     def __init__(self, page: bytes) -> None:
-        text = characters(page)
+        text = page.decode("utf-8")
         facts = _part(text, "facts")
         self.facts = json.loads(facts)
         self.context = MiniRacer()
-        self.context.eval(bundle("package.js", "tokenizer.js", "lab.js", "beams.js") + ASKED)
+        self.context.eval(bundle(*MODULES) + FUNCTIONS)
         last = _part(text, f"weights-{len(self.facts['moments']) - 1}")
-        weights = zlib.decompress(
-            bytes(self.call("((text) => Array.from(bytesOf(text)))", last))
-        ).decode("latin-1")
-        self.call("open", facts, _part(text, "kernels"), weights)
+        weights = zlib.decompress(base64.b64decode(last))
+        self.call("open", facts, weights.decode("latin-1"))
 
     def call(self, name: str, *arguments: Any) -> Any:
         """What the function returns, by way of JSON."""
@@ -37,7 +44,7 @@ class Engine:
 
 def _part(page: str, name: str) -> str:
     """The text of the page's element of this name."""
-    found = re.search(rf'<script type="[a-z/]+" id="{name}">(.*?)</script>', page, re.DOTALL)
-    if found is None:
+    match = re.search(rf'<script type="[a-z/]+" id="{name}">(.*?)</script>', page, re.DOTALL)
+    if match is None:
         raise ValueError(f"the page has no element {name}")
-    return found[1]
+    return match[1]

@@ -10,7 +10,7 @@ from tests.lab.page_engine import Engine
 from tests.lab.test_engine import RULE, VOCAB, WIDTH
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.build import Moment, build_page, tensors_of
+from tinylm.lab.build import Checkpoint, build_page, tensors_of
 from tinylm.lab.facts import facts
 from tinylm.vocab.words import Splitter, WordTokenizer
 
@@ -42,7 +42,7 @@ def content():
             "high": 0.6,
         }
     }
-    return build_page(model, rule, known, [Moment("after 1 epoch", tensors_of(earlier))])
+    return build_page(model, rule, known, [Checkpoint("after 1 epoch", tensors_of(earlier))])
 
 
 @pytest.fixture(scope="module")
@@ -141,15 +141,6 @@ def test_a_story_is_written_paused_undone_and_the_same_again(page):
     assert len(words(page)) < len(first)
 
 
-def test_nothing_moves_while_a_story_streams(page):
-    page.evaluate("() => { document.getElementById('pace').value = '25'; }")
-    page.click("#tab-next")
-    page.click("#write")
-    time.sleep(0.7)  # layout changes within half a second of a click count as asked for
-    wait(page, "write", "Write")
-    assert sum(page.evaluate("() => shifts")) < 0.02
-
-
 def test_another_word_makes_a_branch_to_come_back_to(page):
     write(page)
     first = words(page)
@@ -163,59 +154,6 @@ def test_another_word_makes_a_branch_to_come_back_to(page):
     assert words(page) == [*first[:7], word]
     page.click("#branches button")
     assert words(page) == first
-
-
-def test_one_writing_ends_the_one_before_it_and_its_text_stays_as_a_branch(page):
-    page.evaluate("() => { lab.rules.stop = false; document.getElementById('pace').value = '25'; }")
-    page.click("#write")
-    time.sleep(0.3)
-    page.click("#tour .row button")  # the tour's "Write 30 words", from the beginning
-    wait(page, "write", "Write")
-    assert page.evaluate("() => lab.ids.length - lab.given") in range(1, 31)
-    assert (
-        len(page.query_selector_all("#branches button")) <= 1
-    )  # none if the new text begins as the old one does
-    page.fill("#prompt", "word5 word6 word7 word8")
-    assert len(page.query_selector_all("#branches button")) >= 1
-    page.click("#branches button")
-    assert words(page)[1] == "word4"
-    assert page.text_content("#story .given:nth-child(2)").strip() == "word4"
-
-
-def test_the_focus_stays_where_the_keyboard_was(page):
-    page.focus("#tour .main")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
-    assert "Step 3 of 8" in page.text_content("#tour")
-    page.click("#tour .row button")  # a step that opens a view leaves the focus at the way back
-    assert page.is_visible("#view-next")
-    assert page.evaluate("() => document.activeElement.id") == "temperature"
-    page.focus("#guide-back")
-    page.keyboard.press("Enter")
-    assert page.evaluate("() => document.activeElement.textContent") == "Next step"
-    page.keyboard.press("Enter")
-    assert (
-        page.evaluate("() => lab.rules.temperature") == 1.0
-    )  # the step's temperature went with it
-    page.click("#tab-next")
-    assert not page.is_visible("#guide")
-    page.focus("#next-bars li:nth-child(3) button")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
-    assert page.evaluate("() => lab.ids.length - lab.given") == 2
-
-
-def test_temperature_moves_the_bars_after_it_and_not_those_before(page):
-    page.click("#tab-next")
-    before, after = bars(page, "before"), bars(page, "after")
-    page.click("#rules summary")
-    page.fill("#temperature", "0.3")
-    assert bars(page, "before") == before
-    assert bars(page, "after") != after
-    assert "temperature 0.3" in page.text_content("#next-about")
-    page.fill("#temperature", "0")
-    assert "always taken" in page.text_content("#next-about")
-    assert page.evaluate("() => lab.chances().kept.length") == 1
 
 
 def test_heads_show_where_they_look_and_can_be_switched_off(page):
@@ -241,30 +179,6 @@ def test_heads_show_where_they_look_and_can_be_switched_off(page):
     assert "1 head switched off" in page.text_content("#state")
 
 
-def test_the_head_that_looks_back_at_a_name_is_named(page):
-    page.fill("#prompt", "word5 word6 word5")
-    page.click("#tab-heads")
-    looks = page.evaluate(
-        "() => lab.read().at(3).maps.flatMap((heads, l) => heads.map((row, h) => [row[1], l, h]))"
-    )
-    share, layer, head = max(looks)
-    assert f"most is layer {layer + 1}, head {head + 1} ({100 * share:.1f} %)" in page.text_content(
-        "#heads-back"
-    )
-    page.click("#story span:nth-child(3)")
-    assert page.text_content("#heads-back") == "\u201cword6\u201d did not stand in the text before."
-    assert "(word 2 of 3)" in page.text_content("#heads-about")
-
-
-def test_layers_end_with_what_the_model_says(page):
-    page.click("#tab-layers")
-    rows = [row.text_content() for row in page.query_selector_all("#layers tbody tr")]
-    page.click("#tab-next")
-    likeliest = page.text_content("#next-bars li .word")
-    assert len(rows) == 2
-    assert rows[1].startswith(f"layer 2{likeliest}")
-
-
 def test_beams_are_those_of_the_engine_and_drawn(page, content):
     page.click("#tab-beams")
     page.fill("#width", "4")
@@ -285,22 +199,6 @@ def test_beams_are_those_of_the_engine_and_drawn(page, content):
     assert len(page.query_selector_all("#tree text")) > 12
     rows[2].query_selector("button").click()
     assert page.evaluate("() => lab.ids") == [*ids, *expected[0]["ids"]]
-
-
-@pytest.mark.parametrize("change", ["moment", "text"])
-def test_a_search_ends_where_the_model_or_the_text_changes(page, change):
-    page.click("#tab-beams")
-    page.fill("#beam-length", "50")
-    page.click("#beams-run")
-    time.sleep(0.3)
-    if change == "text":
-        page.click("#one")
-    else:
-        page.click("#tab-moments")
-        page.fill("#moment", "0")
-        page.click("#tab-beams")
-    wait(page, "beams-run", "Search")
-    assert page.text_content("#beams-state") == "Stopped: the text or the model was changed."
 
 
 def test_the_cache_is_measured_and_drawn(page):

@@ -5,7 +5,7 @@ import pytest
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.facts import NOT_MEASURED, SINK, facts
-from tinylm.lab.making import moment_name
+from tinylm.lab.making import checkpoint_name
 from tinylm.report.sources import Run
 from tinylm.vocab.words import Splitter, WordTokenizer
 
@@ -71,6 +71,6 @@ def test_without_a_run_nothing_is_said_of_one():
     assert "perplexity" not in found["about"]
 
 
-def test_moments_are_named_by_epochs_and_share():
-    assert moment_name(0.0627, 0.627) == "after 10 % of the training (0.0627 epochs)"
-    assert moment_name(2.0, None) == "after 2 epochs"
+def test_checkpoints_are_named_by_epochs_and_share():
+    assert checkpoint_name(0.0627, 0.627) == "after 10 % of the training (0.0627 epochs)"
+    assert checkpoint_name(2.0, None) == "after 2 epochs"

@@ -1,7 +1,6 @@
 """lab.html: one file that opens offline and runs the trained model in the browser.
 
-The model computes in WebAssembly (page/kernels.wat, two products), called from plain JavaScript modules (page/*.js). In
-JavaScript alone the first of them took five to nine times as long.
+The model computes in plain JavaScript (page/model.js).
 """
 
 import base64
@@ -19,20 +18,20 @@ import numpy as np
 from tinylm.base.config import InputError
 from tinylm.base.files import read_json
 from tinylm.decoding.texts import banned_ids
-from tinylm.lab.package import as_text, pack, to_bytes
-from tinylm.lab.page.bundle import FIRST, PAGE, bundle, compiled
+from tinylm.lab.package import pack
+from tinylm.lab.page.bundle import PAGE, bundle
 from tinylm.model.transformer import TinyLM
 from tinylm.report.page import STYLE_SHEET
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 
-MAX_PARAMETERS = 20_000_000  # a page of about 20 MB, 80 MB in the browser's memory
-PAGE_BYTES = 3 << 20  # weights of earlier moments are added as long as the page stays below
-MATRICES, MOMENT_MATRICES = "int8", "int4"
+MAX_PARAMETERS = 20_000_000  # a page of about 26 MB, 80 MB in the browser's memory
+PAGE_BYTES = 8 << 20  # weights of earlier checkpoints are added as long as the page stays below
+MATRICES = "int8"
 
 
 @dataclasses.dataclass(frozen=True)
-class Moment:
+class Checkpoint:
     """Weights during training: name as shown, tensors by name."""
 
     name: str
@@ -48,86 +47,77 @@ def build_page(
     model: TinyLM,
     rule: Mapping[str, Any],
     facts: Mapping[str, Any],
-    moments: Sequence[Moment] = (),
+    checkpoints: Sequence[Checkpoint] = (),
     matrices: str = MATRICES,
 ) -> bytes:
     """The page's bytes; the same for the same arguments.
 
-    rule: of the tokenizer (`rule_of`); facts: what the page says of the run (`tinylm.lab.facts`); moments: earlier
-    weights, in order, of which as many are held, evenly spaced, as fit into PAGE_BYTES; matrices: how the last weights
-    are kept (package.FORMATS). Raises InputError for a model of more than MAX_PARAMETERS.
+    rule: of the tokenizer (`rule_of`).
+    facts: what the page shows of the run (`tinylm.lab.facts`).
+    checkpoints: earlier weights, in order; as many as fit into PAGE_BYTES are held, evenly spaced.
+    matrices: the format of all weights with two axes (package.FORMATS).
+    Raises InputError for a model of more than MAX_PARAMETERS.
     """
     size = sum(parameter.numel() for parameter in model.parameters())
     if size > MAX_PARAMETERS:
-        raise InputError(
-            f"the model has {size:,} parameters; allowed in a page: at most {MAX_PARAMETERS:,}, "
-            "which a browser opens in seconds"
-        )
-    last = pack(tensors_of(model), matrices)[:2]
-    earlier = [(moment.name, *pack(moment.tensors, MOMENT_MATRICES)[:2]) for moment in moments]
-    for count in range(len(earlier), -1, -1):
-        held = [
-            *(earlier[place] for place in _spread(len(earlier), count)),
-            ("the trained model", *last),
-        ]
-        page = _page(model, rule, facts, held)
+        limit = f"at most {MAX_PARAMETERS:,}, which a browser opens in seconds"
+        raise InputError(f"the model has {size:,} parameters; allowed in a page: {limit}")
+    trained = Checkpoint("the trained model", tensors_of(model))
+    packed = []
+    for checkpoint in [*checkpoints, trained]:
+        entries, text, _ = pack(checkpoint.tensors, matrices)
+        packed.append((checkpoint.name, entries, text))
+    for count in range(len(checkpoints), -1, -1):
+        held = [packed[index] for index in _spread(len(checkpoints), count)]
+        page = _page(model, rule, facts, [*held, packed[-1]])
         if len(page) <= PAGE_BYTES:
             break
     return page
 
 
 def _spread(count: int, wanted: int) -> list[int]:
-    """`wanted` of `count` places, the first always among them, evenly apart."""
-    return [round(place * (count - 1) / max(1, wanted - 1)) for place in range(wanted)]
+    """`wanted` of `count` indices, the first always among them, evenly apart."""
+    gap = (count - 1) / max(1, wanted - 1)
+    return [round(index * gap) for index in range(wanted)]
 
 
 def _page(
     model: TinyLM,
     rule: Mapping[str, Any],
     facts: Mapping[str, Any],
-    held: Sequence[tuple[str, list[dict[str, Any]], bytes]],
+    weights: Sequence[tuple[str, list[dict[str, Any]], str]],
 ) -> bytes:
-    settings = dataclasses.asdict(model.settings) | {
-        "vocab_size": model.vocab_size,
-        "width": model.width,
-    }
-    known = {
+    """The page with these weights: name, what the bytes are, the bytes as text."""
+    shape = {"vocab_size": model.vocab_size, "width": model.width}
+    all_facts = {
         **facts,
-        "settings": settings,
+        "settings": dataclasses.asdict(model.settings) | shape,
         "tokenizer": rule,
-        "moments": [{"name": name, "tensors": entries} for name, entries, _ in held],
+        "moments": [{"name": name, "tensors": entries} for name, entries, _ in weights],
     }
-    script, style = (
-        bundle(FIRST),
-        STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii"),
-    )
-    weights = (
-        f'<script type="text/plain" id="weights-{place}">{as_text(data)}</script>'
-        for place, (_, _, data) in enumerate(held)
-    )
+    script = bundle()
+    style = STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii")
+    elements = []
+    for index, (_, _, text) in enumerate(weights):
+        elements.append(f'<script type="text/plain" id="weights-{index}">{text}</script>')
     parts = {
         "script_hash": _hash(script),
         "style_hash": _hash(style),
-        "title": _escaped(facts["title"]),
-        "about": _escaped(facts["about"]),
-        "token": _escaped(facts["token"]),
+        "title": html.escape(facts["title"]),
+        "about": html.escape(facts["about"]),
+        "token": html.escape(facts["token"]),
         "style": style,
         "script": script,
-        "facts": json.dumps(known, separators=(",", ":")).replace("<", "\\u003c"),
-        "kernels": as_text(compiled()),
-        "weights": "\n".join(weights),
+        "facts": json.dumps(all_facts, separators=(",", ":")).replace("<", "\\u003c"),
+        "weights": "\n".join(elements),
     }
     skeleton = (PAGE / "lab.html").read_text("utf-8")
-    return to_bytes(re.sub(r"\{([a-z_]+)\}", lambda found: parts[found[1]], skeleton))
-
-
-def _escaped(text: str) -> str:
-    """Text as HTML in ASCII."""
-    return html.escape(text).encode("ascii", "xmlcharrefreplace").decode()
+    page = re.sub(r"\{([a-z_]+)\}", lambda match: parts[match[1]], skeleton)
+    return page.encode("utf-8")
 
 
 def _hash(text: str) -> str:
-    """How a content security policy names a script or style."""
+    """The name of a script or style in a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -138,19 +128,17 @@ def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
         "tokens": tokenizer.tokens,
         "specials": sorted(tokenizer.specials),
         "banned": banned_ids(tokenizer),
-        **{name: getattr(tokenizer, name) for name in ("sos_id", "eos_id", "unk_id")},
+        "sos_id": tokenizer.sos_id,
+        "eos_id": tokenizer.eos_id,
+        "unk_id": tokenizer.unk_id,
     }
     if isinstance(tokenizer, WordTokenizer):
-        hidden = sorted(tokenizer.specials - {tokenizer.unk_id})
-        split = tokenizer.split
-        return rule | {
-            "hidden": hidden,
-            "lower_case": split.lower_case,
-            "punctuation": split.punctuation,
-        }
+        rule["hidden"] = sorted(tokenizer.specials - {tokenizer.unk_id})
+        rule["lower_case"] = tokenizer.split.lower_case
+        rule["punctuation"] = tokenizer.split.punctuation
+        return rule
     content = read_json(file, "vocab")
     merges = content["model"]["merges"] if "model" in content else []
-    return rule | {
-        "merges": [" ".join(pair) for pair in merges],
-        "lower_case": bool(content.get("normalizer")),
-    }
+    rule["merges"] = [" ".join(pair) for pair in merges]
+    rule["lower_case"] = bool(content.get("normalizer"))
+    return rule

@@ -7,7 +7,7 @@ from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import discard, write_bytes
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.lab.build import MATRICES, Moment, build_page, rule_of, tensors_of
+from tinylm.lab.build import MATRICES, Checkpoint, build_page, rule_of, tensors_of
 from tinylm.lab.facts import facts
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
 from tinylm.report.current import LAB
@@ -18,10 +18,14 @@ from tinylm.vocab.tokenizer import open_tokenizer
 
 
 def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
-    """Write report/lab.html below `folder`; False, and a line that says why, if a page cannot hold the model."""
+    """Write report/lab.html below `folder`.
+
+    False, and a line with the reason, if a page cannot hold the model.
+    """
     root = Path(folder)
     try:
-        write_bytes(root / LAB, make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run))
+        page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run)
+        write_bytes(root / LAB, page)
     except InputError as error:
         print(f"no {LAB}: {error}")
         discard(root / LAB)
@@ -38,29 +42,31 @@ def make_page(
 ) -> bytes:
     """The page of a model folder and its tokenizer.json.
 
-    run: what the model's run measured and calls itself, None if that is not known. Raises InputError naming the file.
+    run: what the model's run measured, and its title; None without a run. Raises InputError
+    naming the file.
     """
     model, _ = load_model(models)
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
-        raise InputError(
-            f"{vocab} has {len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}"
-        )
-    title = (
-        read_section(params, "report", ReportSettings).title if run else Path(models).resolve().name
-    )
-    known = facts(model, tokenizer, read_section(params, "decode", DecodeSettings), run, title)
-    epochs = as_number(run.get("train", "epochs")) if run else None
-    moments = (
-        Moment(moment_name(epoch, epochs), tensors_of(kept)) for epoch, kept in load_moments(models)
-    )
-    return build_page(model, rule_of(tokenizer, vocab), known, list(moments), matrices)
+        sizes = f"{len(tokenizer)} ids, {Path(models) / CONFIG} {model.vocab_size}"
+        raise InputError(f"{vocab} has {sizes}")
+    title = Path(models).resolve().name
+    epochs = None
+    if run:
+        title = read_section(params, "report", ReportSettings).title
+        epochs = as_number(run.get("train", "epochs"))
+    decode = read_section(params, "decode", DecodeSettings)
+    shown = facts(model, tokenizer, decode, run, title)
+    checkpoints = []
+    for epoch, earlier in load_moments(models):
+        checkpoints.append(Checkpoint(checkpoint_name(epoch, epochs), tensors_of(earlier)))
+    return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices)
 
 
-def moment_name(epoch: float, epochs: float | None) -> str:
-    """How weights are called that were kept after `epoch` of `epochs`, if these are known."""
-    kept = f"{epoch:g} epochs"
-    return (
-        f"after {share(epoch / epochs, 0)} of the training ({kept})" if epochs else f"after {kept}"
-    )
+def checkpoint_name(epoch: float, epochs: float | None) -> str:
+    """The name of weights saved after `epoch` of `epochs`, if the number of these is known."""
+    name = f"after {epoch:g} epochs"
+    if not epochs:
+        return name
+    return f"after {share(epoch / epochs, 0)} of the training ({epoch:g} epochs)"

@@ -7,7 +7,7 @@ import { bindHeads } from "./view_heads.js";
 import { bindLayers } from "./view_layers.js";
 import { bindMoments } from "./view_moments.js";
 import { bindNext } from "./view_next.js";
-import { bytesOf, inflated, readTensors } from "./package.js";
+import { inflated, readTensors } from "./package.js";
 import { openTokenizer } from "./tokenizer.js";
 import { bindTour } from "./tour.js";
 import { bindWriting } from "./write.js";
@@ -42,12 +42,11 @@ function bindTabs(lab) {
 
 async function openLab() {
   const facts = JSON.parse($("facts").textContent);
-  const kernels = bytesOf($("kernels").textContent);
   const tensors = facts.moments.map((moment, place) => async () => {
     const text = $(`weights-${place}`).textContent;
-    return readTensors(moment.tensors, await inflated(bytesOf(text)));
+    return readTensors(moment.tensors, await inflated(text));
   });
-  const lab = new Lab(facts, kernels, openTokenizer(facts.tokenizer), tensors);
+  const lab = new Lab(facts, openTokenizer(facts.tokenizer), tensors);
   await lab.useMoment(facts.moments.length - 1);
   if (facts.moments.length < 2) $("view-moments").dataset.absent = "yes";
   const token = facts.token;

@@ -1,13 +1,12 @@
 // The state of the page: the model of a moment, the text, what is chosen in it, and the texts that were left.
 import { draw, nextChances, randomNumbers } from "./decoding.js";
-import { Memory } from "./memory.js";
 import { Model } from "./model.js";
 import { Session, windowStart } from "./session.js";
 
 export class Lab {
   // tensors: for each moment of training, the last one the trained model, a promise of name -> {shape, data}
-  constructor(facts, kernels, tokenizer, tensors) {
-    Object.assign(this, { facts, kernels, tokenizer, tensors });
+  constructor(facts, tokenizer, tensors) {
+    Object.assign(this, { facts, tokenizer, tensors });
     this.models = [];
     this.off = new Set(); // heads that are switched off, as layer.head from 0
     this.watchers = [];
@@ -43,7 +42,7 @@ export class Lab {
   }
 
   build(tensors) {
-    const model = new Model(new Memory(this.kernels), this.facts.settings, tensors);
+    const model = new Model(this.facts.settings, tensors);
     model.off = this.off;
     return model;
   }

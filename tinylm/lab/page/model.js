@@ -1,5 +1,4 @@
 // The model's forward pass, one token at a time with a KV cache: tinylm/model/transformer.py in JavaScript.
-import { padded } from "./memory.js";
 
 // erf(x) within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26)
 function erf(x) {
@@ -24,7 +23,7 @@ function sinusoids(context, width) {
 }
 
 // [cosine, sine] of t / 10000^(2i / width), for each t and each i below width / 2.
-function rotations(context, width) {
+function ropeTable(context, width) {
   const table = [];
   for (let t = 0; t < context; t++)
     for (let i = 0; i < width; i += 2) {
@@ -44,33 +43,41 @@ export function softmax(scores) {
   return chances;
 }
 
-// x W^T + b, for x of any origin
+// The dot product of numbers of `matrix`, from `start` on, with x. Four sums at a time, since one would wait for itself.
+function dot(matrix, start, x) {
+  const width = x.length;
+  const unrolled = width - (width % 4);
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  for (let i = 0; i < unrolled; i += 4) {
+    a += matrix[start + i] * x[i];
+    b += matrix[start + i + 1] * x[i + 1];
+    c += matrix[start + i + 2] * x[i + 2];
+    d += matrix[start + i + 3] * x[i + 3];
+  }
+  for (let i = unrolled; i < width; i++) a += matrix[start + i] * x[i];
+  return a + b + (c + d);
+}
+
+// x W^T + b
 class Linear {
-  constructor(memory, { shape, data }, bias) {
+  constructor({ shape, data }, bias) {
     const [rows, columns] = shape;
-    Object.assign(this, { memory, rows, columns, bias: bias?.data, stride: padded(columns) });
-    this.weight = memory.allot(rows * this.stride);
-    for (let row = 0; row < rows; row++) {
-      const place = this.weight + row * this.stride;
-      memory.numbers.set(data.subarray(row * columns, (row + 1) * columns), place);
-    }
-    this.input = memory.allot(this.stride);
-    this.output = memory.allot(rows);
+    Object.assign(this, { rows, columns, weight: data, bias: bias?.data });
+    this.output = new Float32Array(rows);
   }
 
   // The result stays valid until the next call.
-  apply(x, factor = 1) {
-    const { memory, rows, bias } = this;
-    const input = memory.view(this.input, this.columns);
-    for (let i = 0; i < input.length; i++) input[i] = x[i] * factor;
-    memory.product(this.output, this.weight, this.input, rows, this.stride);
-    const found = memory.view(this.output, rows);
-    if (bias) for (let i = 0; i < rows; i++) found[i] += bias[i];
-    return found;
+  apply(x) {
+    const { rows, columns, weight, bias, output } = this;
+    for (let row = 0; row < rows; row++) output[row] = dot(weight, row * columns, x) + (bias ? bias[row] : 0);
+    return output;
   }
 
   row(index) {
-    return this.memory.view(this.weight + index * this.stride, this.columns);
+    return this.weight.subarray(index * this.columns, (index + 1) * this.columns);
   }
 }
 
@@ -102,10 +109,10 @@ function add(x, y) {
 
 export class Model {
   // settings: section model of the run, with vocab_size and width; tensors: name -> {shape, data}
-  constructor(memory, settings, tensors) {
-    Object.assign(this, { memory, settings, width: settings.width, off: new Set() });
+  constructor(settings, tensors) {
+    Object.assign(this, { settings, width: settings.width, off: new Set() });
     const get = (name) => tensors.get(name);
-    const linear = (name) => new Linear(memory, get(`${name}.weight`), get(`${name}.bias`));
+    const linear = (name) => new Linear(get(`${name}.weight`), get(`${name}.bias`));
     const norm = (name) =>
       new Norm(settings.norm_kind, settings.norm_eps, get(`${name}.gain`), get(`${name}.bias`));
     this.blocks = Array.from({ length: settings.layers }, (_, layer) => ({
@@ -117,7 +124,7 @@ export class Model {
       down: linear(`blocks.${layer}.feed_forward.down`),
     }));
     this.finalNorm = settings.final_norm ? norm("final_norm") : { apply: (x) => x };
-    this.embedding = new Linear(memory, get("embedding"), settings.tied_output ? get("output_bias") : undefined);
+    this.embedding = new Linear(get("embedding"), settings.tied_output ? get("output_bias") : undefined);
     this.output = settings.tied_output ? this.embedding : linear("output");
     this.embeddingScale = get("embedding_scale").data[0];
     const learned = get("positions");
@@ -127,25 +134,23 @@ export class Model {
       this.positions = Array.from({ length: settings.context }, (_, t) => row(t));
     }
     this.inner = this.blocks[0].out.columns;
-    if (settings.positions === "rotary") this.turns = rotations(settings.context, this.inner / settings.heads);
+    if (settings.positions === "rotary") this.ropeTable = ropeTable(settings.context, this.inner / settings.heads);
     const [narrow, wider] = [Math.floor(this.inner / settings.heads), this.inner % settings.heads];
     let start = 0;
     this.heads = Array.from({ length: settings.heads }, (_, head) => {
       const columns = narrow + (head < wider ? 1 : 0); // heads need not divide the width
       start += columns;
-      return { start: start - columns, columns, stride: padded(columns) };
+      return { start: start - columns, columns };
     });
-    this.scores = memory.allot(settings.context);
-    this.query = memory.allot(padded(narrow + 1));
-    this.mixed = memory.allot(padded(narrow + 1));
     this.spare = []; // caches that are free again
   }
 
+  // For each layer and head the keys and the values of the tokens so far, `columns` numbers each
   newCache() {
     const { layers, context } = this.settings;
     if (this.spare.length) return Object.assign(this.spare.pop(), { used: 0 });
-    const room = () =>
-      Array.from({ length: layers }, () => this.heads.map(({ stride }) => this.memory.allot(context * stride)));
+    const layer = () => this.heads.map(({ columns }) => new Float32Array(context * columns));
+    const room = () => Array.from({ length: layers }, layer);
     return { keys: room(), values: room(), used: 0 };
   }
 
@@ -154,12 +159,11 @@ export class Model {
   }
 
   copyCache(from, to) {
-    const { numbers } = this.memory;
     for (const kind of ["keys", "values"])
-      from[kind].forEach((row, layer) =>
-        row.forEach((place, head) => {
-          const count = from.used * this.heads[head].stride;
-          numbers.copyWithin(to[kind][layer][head], place, place + count);
+      from[kind].forEach((heads, layer) =>
+        heads.forEach((numbers, head) => {
+          const count = from.used * this.heads[head].columns;
+          to[kind][layer][head].set(numbers.subarray(0, count));
         }),
       );
     to.used = from.used;
@@ -188,11 +192,11 @@ export class Model {
   }
 
   // Query and key of a head: columns i and i + half as a pair, by the angle of the place and i.
-  turn(qkv, start, columns, place) {
+  rotate(qkv, start, columns, place) {
     const half = columns / 2;
     for (const from of [start, this.inner + start])
       for (let i = 0; i < half; i++) {
-        const [cos, sin] = this.turns[place * half + i];
+        const [cos, sin] = this.ropeTable[place * half + i];
         const [first, second] = [qkv[from + i], qkv[from + i + half]];
         qkv[from + i] = first * cos - second * sin;
         qkv[from + i + half] = second * cos + first * sin;
@@ -200,29 +204,26 @@ export class Model {
   }
 
   attend(block, layer, x, cache, seen) {
-    const { memory, inner } = this;
-    const length = cache.used + 1;
+    const { inner } = this;
+    const place = cache.used;
     const joined = new Float32Array(inner);
     const qkv = block.qkv.apply(x);
-    if (this.turns) for (const { start, columns } of this.heads) this.turn(qkv, start, columns, cache.used);
+    if (this.ropeTable) for (const { start, columns } of this.heads) this.rotate(qkv, start, columns, place);
     const maps = [];
-    this.heads.forEach(({ start, columns, stride }, head) => {
+    this.heads.forEach(({ start, columns }, head) => {
       const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
-      const [keys, values] = [cache.keys[layer][head], cache.values[layer][head]];
-      // What a wider head left after the query meets zeros of the keys. Firefox 153's optimising compiler loses the
-      // query where the view is cleared first, by view.fill(0).set(query).
-      memory.numbers.set(part(0), this.query);
-      memory.numbers.set(part(1), keys + cache.used * stride);
-      memory.numbers.set(part(2), values + cache.used * stride);
-      memory.product(this.scores, keys, this.query, length, stride);
-      const scores = memory.view(this.scores, length);
-      const scale = columns ** -0.5;
-      for (let i = 0; i < length; i++) scores[i] *= scale;
-      scores.set(softmax(scores));
-      if (seen) maps.push(scores.slice());
+      const keys = cache.keys[layer][head];
+      const values = cache.values[layer][head];
+      keys.set(part(1), place * columns);
+      values.set(part(2), place * columns);
+      const query = part(0);
+      const scores = new Float32Array(place + 1);
+      for (let t = 0; t <= place; t++) scores[t] = dot(keys, t * columns, query) * columns ** -0.5;
+      const weights = Float32Array.from(softmax(scores));
+      if (seen) maps.push(weights);
       if (this.off.has(`${layer}.${head}`)) return; // switched off: it adds nothing
-      memory.mix(this.mixed, values, this.scores, length, stride);
-      joined.set(memory.view(this.mixed, columns), start);
+      for (let t = 0; t <= place; t++)
+        for (let i = 0; i < columns; i++) joined[start + i] += weights[t] * values[t * columns + i];
     });
     seen?.maps.push(maps);
     return block.out.apply(joined);
@@ -237,8 +238,9 @@ export class Model {
 
   // Scores of every token of the vocabulary after a hidden state
   logits(hidden) {
-    const factor = this.settings.tied_output ? this.embeddingScale * this.width ** -0.5 : 1;
-    return this.output.apply(hidden, factor).slice();
+    if (!this.settings.tied_output) return this.output.apply(hidden).slice();
+    const factor = this.embeddingScale * this.width ** -0.5;
+    return this.output.apply(hidden.map((value) => value * factor)).slice();
   }
 
   // What the output matrix makes of the state after a block: an approximation for all blocks but the last
