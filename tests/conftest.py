@@ -46,7 +46,7 @@ FULL = (
     "evaluate/test_ngram.py::test_tinystories_perplexity",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",
-    "download/test_rows.py::test_short_way_of_cleaning_is_the_rule",
+    "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",
     "storybook/test_corpus.py",
     "train/test_arithmetic.py::test_another_kind_of_arithmetic_is_seen",
     "train/test_arithmetic.py::test_equal_processes_calculate_alike_whatever_does_not_matter",

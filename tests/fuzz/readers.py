@@ -18,7 +18,7 @@ from tinylm.embedding.source import check_vectors, read_vectors
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.model.checkpoint import load_model
 from tinylm.train.snapshot import Snapshots
-from tinylm.vocab.gpt2_files import read_local
+from tinylm.vocab.gpt2 import read_folder
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
@@ -67,8 +67,7 @@ def tokenizer(folder: Path) -> None:
 
 def gpt2(folder: Path) -> None:
     """Tokens that are texts, and merges of two."""
-    (path,) = list(folder.glob("a.tiktoken")) or [folder]
-    tokens, merges = read_local(path)
+    tokens, merges = read_folder(folder)
     assert all(isinstance(token, str) for token in tokens)
     assert all(len(pair) == 2 for pair in merges)
 

@@ -10,7 +10,7 @@ import yaml
 from tests.support.stages import ORDER, STORIES, plant, read, run
 from tinylm.base.config import parse_yaml
 from tinylm.presets.write import names, preset_text
-from tinylm.vocab.gpt2_files import vocabulary_sha256
+from tinylm.vocab.gpt2 import vocabulary_sha256
 
 SMALL = {  # sizes only: which tokenizer, norm, positions, layout, optimizer ... stay the preset's
     "data": {"train_stories": None, "evaluation_stories": None, "held_out_share": 0.2},
@@ -123,9 +123,7 @@ def test_a_preset_runs_through_all_its_stages(name, tmp_path, monkeypatch):
     if (
         name == "gpt2-bpe"
     ):  # whose own vocabulary is not at hand: this one stands in for it, in this process
-        monkeypatch.setattr(
-            "tinylm.vocab.gpt2_files.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2")
-        )
+        monkeypatch.setattr("tinylm.vocab.gpt2.PUBLISHED_SHA256", plant_gpt2(tmp_path / "gpt2"))
         monkeypatch.setattr(
             "tinylm.bench.measure.in_own_process", lambda function, task: function(task)
         )

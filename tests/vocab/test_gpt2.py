@@ -1,4 +1,3 @@
-import base64
 import dataclasses
 import json
 import sys
@@ -9,13 +8,13 @@ import pytest
 import tokenizers
 
 from tinylm.base.config import InputError
-from tinylm.vocab import gpt2_files
-from tinylm.vocab.byte_level import BYTE_OF, CHARACTER_OF
-from tinylm.vocab.gpt2 import load_gpt2
-from tinylm.vocab.gpt2_files import END_OF_TEXT, read_local, vocabulary_sha256
+from tinylm.vocab import gpt2
+from tinylm.vocab.byte_level import CHARACTER_OF
+from tinylm.vocab.gpt2 import load_gpt2, vocabulary_sha256
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import open_tokenizer
 
+END_OF_TEXT = "<|endoftext|>"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpt2"
 SETTINGS = VocabSettings(tokenizer="gpt2", lower_case=False, punctuation="keep")
 BYTES = list(CHARACTER_OF.values())
@@ -31,7 +30,7 @@ TOKENS = [*BYTES, *(left + right for left, right in MERGES), END_OF_TEXT]
 @pytest.fixture
 def published(monkeypatch):
     """The vocabulary above counts as the published one."""
-    monkeypatch.setattr(gpt2_files, "PUBLISHED_SHA256", vocabulary_sha256(TOKENS, MERGES))
+    monkeypatch.setattr(gpt2, "PUBLISHED_SHA256", vocabulary_sha256(TOKENS, MERGES))
 
 
 def write_folder(folder, names=("vocab.json", "merges.txt"), head=""):
@@ -43,25 +42,15 @@ def write_folder(folder, names=("vocab.json", "merges.txt"), head=""):
     return folder
 
 
-def write_tiktoken(path):
-    spelt = [bytes(map(BYTE_OF.__getitem__, token)) for token in TOKENS[:-1]]
-    lines = (f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(spelt))
-    path.write_text("".join(lines), "utf-8")
-    return path
-
-
 def load(path):
     return load_gpt2(dataclasses.replace(SETTINGS, path=str(path)))
 
 
-def test_every_layout_gives_the_same(tmp_path, published):
-    found = [
-        read_local(write_folder(tmp_path / "a")),
-        read_local(write_folder(tmp_path / "b", ("encoder.json", "vocab.bpe"), "#version: 0.2\n")),
-        read_local(write_tiktoken(tmp_path / "c.tiktoken")),
-    ]
-    assert found == [(TOKENS[:-1], MERGES)] * 3
-    assert len(load(tmp_path / "c.tiktoken")) == 50_257
+def test_both_layouts_give_the_same(tmp_path, published):
+    hugging_face = load(write_folder(tmp_path / "a"))
+    openai = load(write_folder(tmp_path / "b", ("encoder.json", "vocab.bpe"), "#version: 0.2\n"))
+    assert hugging_face.tokens == openai.tokens == TOKENS
+    assert hugging_face.encode("the cat") == openai.encode("the cat")
 
 
 def test_one_token_serves_every_role_and_no_text_spells_it(tmp_path, published):
@@ -99,54 +88,24 @@ def damage(path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
+    ("name", "old", "new"),
     [
-        ("vocab.json", '"!": 33', '"!": 34', "ids are not 0 to 50256, each once"),
-        ("vocab.json", '"!": 33', '"!": "33"', "an object of tokens"),
-        ("vocab.json", '"!": 33, ', "", "ids are not 0 to 50255, each once"),
-        ("vocab.json", '"!": 33', '"!!!": 33', "differs"),
-        ("vocab.json", "{", "[", "not JSON"),
-        ("vocab.json", END_OF_TEXT, "<|end|>", "the last id is not <|endoftext|>"),
-        ("merges.txt", "Ġ t\n", "Ġt\n", r"merges.txt, line 1: 'Ġt'; allowed: two tokens"),
-        ("merges.txt", "Ġt h\n", "Ġt h e\n", r"merges.txt, line 2"),
-        ("merges.txt", "Ġt h\n", "", "50,257 ids and 49,999 merges; GPT-2 has 50,257 and 50,000"),
-        ("merges.txt", "Ġt h\n", "Ġt i\n", "differs"),
-        ("merges.txt", "Ġ t\nĠt h\n", "Ġt h\nĠ t\n", "differs"),
+        ("vocab.json", '"!": 33', '"!": "33"'),
+        ("vocab.json", '"!": 33, ', ""),
+        ("vocab.json", '"!": 33', '"!!!": 33'),
+        ("vocab.json", "{", "["),
+        ("merges.txt", "Ġt h\n", "Ġt h e\n"),
+        ("merges.txt", "Ġt h\n", ""),
+        ("merges.txt", "Ġ t\nĠt h\n", "Ġt h\nĠ t\n"),
     ],
 )
-def test_damaged_folder_is_refused(tmp_path, published, name, old, new, message):
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path, published, name, old, new):
     folder = write_folder(tmp_path / "a")
     damage(folder / name, old, new)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError) as caught:
         load(folder)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (" 5\n", " 6\n", r"line 6: .* allowed: a new token in base64 and its rank, 5"),
-        (" 5\n", " x\n", r"line 6"),
-        (" 5\n", "\n", r"line 6"),
-        ("BQ== 5", "BA== 5", r"line 6"),
-        ("BQ== 5", "B 5", r"line 6"),
-        ("IHQ= 256\n", "IHR0 256\n", r"line 257: no two earlier tokens make it"),
-        ("IHQ= 256\n", "IHR4 256\n", r"line 257: no two earlier tokens make it"),
-        ("IHRo 257\n", "IHRp 257\n", r"line 259: no two earlier"),
-        ("Y2F0 ", "", ""),
-    ],
-)
-def test_damaged_tiktoken_file_is_refused(tmp_path, published, old, new, message):
-    path = write_tiktoken(tmp_path / "a.tiktoken")
-    if not message:
-        path.write_text("".join(path.read_text("utf-8").splitlines(True)[:-1]), "utf-8")
-        message = "50,256 ids and 49,999 merges"
-    else:
-        damage(path, old, new)
-    with pytest.raises(InputError, match=message) as caught:
-        load(path)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "gpt2.py", "half"])
@@ -157,16 +116,16 @@ def test_other_paths_are_refused(tmp_path, name):
     (tmp_path / "gpt2.py").write_text("")
     with pytest.raises(
         InputError,
-        match=r"vocab.path = .*: allowed: a folder with vocab.json and merges.txt, or enc",
+        match=r"vocab\.path = ",
     ):
         load(tmp_path / name)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"[]", b"{}", b"\x00"])
-def test_a_vocabulary_that_is_none_is_refused(tmp_path, content):
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, content):
     folder = write_folder(tmp_path / "a")
     (folder / "vocab.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"vocab\.json"):
+    with pytest.raises(InputError):
         load(folder)
 
 
@@ -199,21 +158,15 @@ def test_from_the_hub(tmp_path, published, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(hf_hub_download=fail))
     with pytest.raises(
         InputError,
-        match=r"vocab.hub_id = 'who/what', revision 'f00': .*OSError: no network\); check",
+        match=r"vocab\.hub_id = 'who/what'",
     ) as e:
         load_gpt2(settings)
     assert "\n" not in str(e.value)
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no ../shared/gpt2")
-def test_the_published_vocabulary(tmp_path):
+def test_the_published_vocabulary():
     own = load(SHARED)
     assert len(own) == 50_257
     assert own.encode("Hello world!") == [15496, 995, 0]
     assert own.split(" TinyStories") == ["ĠTiny", "St", "ories"]
-    spelt = [bytes(map(BYTE_OF.__getitem__, token)) for token in own.tokens[:-1]]
-    path = tmp_path / "gpt2.tiktoken"
-    path.write_text(
-        "".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(spelt))
-    )
-    assert load(path)._library.to_str() == own._library.to_str()

@@ -1,6 +1,8 @@
 import json
+import random
 import re
 from collections import Counter
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tinylm.base.config import InputError
 from tinylm.download.cleaning import clean_text
 from tinylm.download.readers import read_file
 from tinylm.vocab import longest_match
-from tinylm.vocab.longest_match import LongestMatchTokenizer, train_longest_match
+from tinylm.vocab.longest_match import LongestMatchTokenizer, merged_pairs, train_longest_match
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import open_tokenizer
 
@@ -143,16 +145,14 @@ def test_long_texts_and_full_memories(monkeypatch):
     monkeypatch.setattr(longest_match, "CACHE_WORDS", 20)
     many = " ".join("ak"[number % 2] * (number % 50 + 1) for number in range(500))
     assert own.decode(own.encode(many)) == many
-    assert len(own._found) <= 20
+    assert len(own._cache) <= 20
 
 
 def test_sizes():
     words = [word for text in PLAY for word in slow_words(text)]
     least = len(set("".join([*words, *(word.capitalize() for word in words if word.isupper())])))
     assert len(train_longest_match(PLAY, settings(least))) == least
-    with pytest.raises(
-        InputError, match=rf"max_size = {least - 1}; .*at least {least}, the characters"
-    ):
+    with pytest.raises(InputError, match=rf"max_size = {least - 1}; .*their"):
         train_longest_match(PLAY, settings(least - 1))
     with pytest.raises(InputError, match="stories with text"):
         train_longest_match([], settings(9))
@@ -169,19 +169,13 @@ def test_saved_and_opened(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tokens", "message"),
-    [
-        (None, "a list of texts"), ([], "a list of texts"), (["a", 1], "a list of texts"),
-        (["", "a"], "a list of texts"), (["a", "ab"], "a character that is not a token"),
-        (["a", "日"], "a character that is not a token"), (["b", "a"], "not sorted"), (["a", "a"], "not sorted")
-    ],
-)  # fmt: skip
-def test_damaged_file_is_refused(tmp_path, tokens, message):
+    "tokens", [None, [], ["a", 1], ["", "a"], ["a", "ab"], ["a", "日"], ["b", "a"], ["a", "a"]]
+)
+def test_a_changed_file_is_refused(tmp_path, tokens):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps({"type": "longest_match", "tokens": tokens}), "utf-8")
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=r"tokenizer\.json: "):
         open_tokenizer(path)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.skipif(not SHAKESPEARE.exists(), reason="no ../shared/tinyshakespeare")
@@ -195,3 +189,44 @@ def test_the_published_figures_of_tiny_shakespeare():
     assert (windows, int(0.8 * windows), windows - int(0.8 * windows)) == (423_593, 338_874, 84_719)
     assert own.encode("Hello world!") == [71, 131, 51, 430, 128, 0]
     assert own.encode(" proceed") == [416, 92, 99]
+
+
+def slow_merges(counts, min_count):
+    """All pairs counted anew in the words' order for each merge; the first of the most frequent."""
+    words = [(list(word), times) for word, times in counts.items()]
+    while True:
+        pairs = Counter()
+        for pieces, times in words:
+            for pair in pairwise(pieces):
+                pairs[pair] += times
+        if not pairs or max(pairs.values()) < min_count:
+            return
+        best = max(pairs, key=pairs.get)
+        yield "".join(best)
+        for pieces, _ in words:
+            at = 0
+            while at < len(pieces) - 1:
+                if (pieces[at], pieces[at + 1]) == best:
+                    pieces[at : at + 2] = ["".join(best)]
+                at += 1
+
+
+@pytest.mark.parametrize(("seed", "min_count"), enumerate([1, 3] * 8))
+def test_merges_are_those_of_counting_anew(seed, min_count):
+    chooser = random.Random(seed)
+    words = [
+        "".join(chooser.choices("abc"[: chooser.randint(1, 3)], k=chooser.randint(1, 9)))
+        for _ in range(40)
+    ]
+    counts = Counter(words)
+    assert list(merged_pairs(counts, min_count)) == list(slow_merges(counts, min_count))
+
+
+def test_the_first_seen_of_equally_frequent_pairs_wins():
+    assert list(islice(merged_pairs({"zy": 2, "ab": 2, "c": 9}, 1), 2)) == ["zy", "ab"]
+    assert next(merged_pairs({"xzy": 2, "ab": 2}, 1)) == "xz"
+    assert next(merged_pairs({"xzy": 2, "ab": 3}, 1)) == "ab"
+
+
+def test_nothing_to_merge():
+    assert list(merged_pairs({}, 1)) == list(merged_pairs({"a": 5}, 1)) == []

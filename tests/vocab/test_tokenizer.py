@@ -49,21 +49,15 @@ def test_the_interface_holds_for_each(kind):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "not a tokenizer file"), ("{", "not a tokenizer file"), ("[" * 100_000, "not a tokenizer file"),
-        ("[]", "holds no object"), ("{}", "holds no WordLevel vocabulary"),
-        ('{"type": "other"}', "holds no WordLevel vocabulary"),
-        ('{"type": 5, "model": []}', "holds no WordLevel vocabulary"),
-        ('{"model": {"type": "BPE"}}', "its merging rule")
-    ],
-)  # fmt: skip
-def test_other_files_are_refused_in_one_line(tmp_path, content, message):
+    "content",
+    ["", "{", "[" * 100_000, "[]", "{}", '{"type": "other"}', '{"model": {"type": "BPE"}}', "\xff"],
+)
+def test_other_files_are_refused_in_one_line(tmp_path, content):
     path = tmp_path / "tokenizer.json"
-    path.write_text(content)
-    with pytest.raises(InputError, match=message) as caught:
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputError) as caught:
         open_tokenizer(path)
-    assert str(path) in str(caught.value)
+    assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
@@ -73,33 +67,19 @@ def test_a_missing_file_names_the_stage(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "key"),
     [
-        (
-            {"tokenizer": "bpe"},
-            "vocab.max_size = null; allowed with tokenizer: bpe: a whole number >= 259",
-        ),
-        (
-            {"tokenizer": "bpe", "max_size": 258},
-            "vocab.max_size = 258; allowed with tokenizer: bpe",
-        ),
-        (
-            {"tokenizer": "longest_match"},
-            "vocab.max_size = null; allowed with tokenizer: longest_match",
-        ),
-        ({"tokenizer": "gpt2"}, "vocab.path is empty"),
-        ({"tokenizer": "gpt2", "hub_id": "a/b"}, "vocab.hub_revision is empty"),
-        (
-            {"tokenizer": "gpt2", "hub_id": ""},
-            "vocab.hub_id = ''; allowed: null, or a repository of the hub",
-        ),
-        ({"hub_id": ""}, "vocab.hub_id = ''; allowed: null, or a repository of the hub"),
-        ({"tokenizer": "wordpiece"}, "allowed: words | bpe | gpt2 | longest_match"),
+        ({"tokenizer": "bpe"}, "max_size"),
+        ({"tokenizer": "bpe", "max_size": 258}, "max_size"),
+        ({"tokenizer": "longest_match"}, "max_size"),
+        ({"tokenizer": "gpt2"}, "path"),
+        ({"tokenizer": "gpt2", "hub_id": "a/b"}, "hub_revision"),
+        ({"hub_id": ""}, "hub_id"),
+        ({"tokenizer": "wordpiece"}, "tokenizer"),
     ],
 )
-def test_settings_that_do_not_go_together(changes, message):
+def test_settings_that_do_not_go_together(changes, key):
     section = dataclasses.asdict(WORDS)
     assert read_section({"vocab": section}, "vocab", VocabSettings) == WORDS
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"vocab\.{key} "):
         read_section({"vocab": section | changes}, "vocab", VocabSettings)
-    assert message in str(caught.value)

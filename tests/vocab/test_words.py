@@ -162,9 +162,9 @@ def test_minimum_count_and_maximum_size():
     assert build_tokenizer(counts, settings(min_count=3)).tokens[4:] == ["a", "b"]
     assert build_tokenizer(counts, settings(max_size=1)).tokens[4:] == ["a"]
     assert build_tokenizer(counts, settings(max_size=99)).tokens[4:] == ["a", "b", "c"]
-    with pytest.raises(InputError, match=r"vocab.min_count = 6: .* at most 5, the count of 'a'"):
+    with pytest.raises(InputError, match=r"vocab\.min_count = 6: .* at most 5"):
         build_tokenizer(counts, settings(min_count=6))
-    with pytest.raises(InputError, match="holds no word"):
+    with pytest.raises(InputError, match=r"vocab\.punctuation"):
         build_tokenizer(count_words(["... !"], settings()), settings())
 
 
@@ -189,12 +189,6 @@ def test_decode_gives_punctuation_its_spaces(text):
     assert own.decode(own.encode(text)) == text
 
 
-def saved(path, change):
-    tokenizer("a b").save(path)
-    content = json.loads(path.read_text("utf-8"))
-    return json.dumps(change(content) or content)
-
-
 def edit(*keys, value):
     def change(content):
         for key in keys[:-1]:
@@ -204,38 +198,32 @@ def edit(*keys, value):
     return change
 
 
+def save_changed(path, change):
+    tokenizer("a b").save(path)
+    content = json.loads(path.read_text("utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), "utf-8")
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (edit("model", "vocab", "a", value=5), "each once"),
-        (edit("model", "vocab", "a", value=90), "each once"),
-        (edit("model", "vocab", "a", value="4"), "no WordLevel"),
-        (edit("model", "vocab", value=[]), "no WordLevel"),
-        (edit("model", value=None), "no WordLevel"),
-        (edit("model", "type", value="Unigram"), "no WordLevel"),
-        (edit("model", "type", value="BPE"), "its merging rule"),
-        (edit("normalizer", value=None), "normalizer"),
-        (edit("added_tokens", value=[{"id": 1, "content": "<eos>"}]), "normalizer"),
-        (lambda content: [1], "holds no object"),
-        (lambda content: content["model"]["vocab"].update({"<sos>": 1, "<eos>": 0}), "ids 0 to 3"),
+        edit("model", "vocab", "a", value=5),
+        edit("model", "vocab", "a", value="x"),
+        edit("model", "vocab", value=[]),
+        edit("model", "type", value="Unigram"),
+        edit("normalizer", value=None),
+        edit("added_tokens", value=[{"id": 1, "content": "<eos>"}]),
+        lambda content: content["model"]["vocab"].update({"<sos>": 1, "<eos>": 0}),
     ],
 )
-def test_damaged_tokenizer_file_is_refused(tmp_path, change, message):
-    path = tmp_path / "tokenizer.json"
-    path.write_text(saved(path, change), "utf-8")
-    with pytest.raises(InputError, match=message) as caught:
-        open_tokenizer(path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "\xff"])
-def test_file_that_is_no_json_is_refused(tmp_path, content):
-    path = tmp_path / "tokenizer.json"
-    path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(InputError, match=r"tokenizer\.json: not a tokenizer file"):
-        open_tokenizer(path)
-
-
-def test_missing_file_names_the_stage(tmp_path):
-    with pytest.raises(InputError, match="run dvc repro vocab"):
+def test_a_changed_tokenizer_file_is_refused(tmp_path, change):
+    save_changed(tmp_path / "tokenizer.json", change)
+    with pytest.raises(InputError, match=r"tokenizer\.json: "):
         open_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_a_field_that_the_library_has_a_default_for_may_be_missing(tmp_path):
+    """A newer library writes fields that files of older ones lack."""
+    save_changed(tmp_path / "tokenizer.json", lambda content: content.pop("truncation"))
+    assert open_tokenizer(tmp_path / "tokenizer.json").tokens[4:] == ["a", "b"]

@@ -71,7 +71,7 @@ def _readable(key: str, name: str) -> Finding:
 
 def _corpus(sections: Sections) -> Finding:
     """Whether the corpus is there, in a format that stage download reads."""
-    from tinylm.download.sources import open_source
+    from tinylm.download.splits import open_source
     from tinylm.presets.write import hub_names, preset_values
 
     data = sections["data"]

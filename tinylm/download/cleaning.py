@@ -1,14 +1,14 @@
-"""Cleaning of one story's text: quotes repaired, line ends and control characters unified, Unicode composed.
+"""Cleaning of one story's text: quotes repaired, line ends and control characters unified.
 
 The rule, in this order:
 
 1. surrogate pairs are joined, a lone surrogate becomes U+FFFD;
-2. format characters (Unicode Cf: BOM, zero-width characters, direction marks, soft hyphens) are deleted; Unicode
-   normal form C;
-3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is repaired, including
-   the closing quote that lost its last byte;
-4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control characters
-   (Unicode Cc: NUL, tab ...) become spaces; white space at both ends is removed.
+2. format characters (Unicode Cf: BOM, zero-width characters, direction marks, soft hyphens) are
+   deleted; Unicode normal form C;
+3. optionally, punctuation that was written in UTF-8 and read as Windows-1252 or Latin-1 is
+   repaired, including the closing quote that lost its last byte;
+4. CR LF, CR, NEL, form feed, vertical tab, U+2028 and U+2029 become line feeds; other control
+   characters (Unicode Cc: NUL, tab ...) become spaces; white space at both ends is removed.
 """
 
 import functools
@@ -16,57 +16,58 @@ import re
 import sys
 import unicodedata
 
-_CONTROLS: dict[int, str] = dict.fromkeys((*range(32), *range(127, 160)), " ") | dict.fromkeys(
-    (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029), "\n"
-)
-_MISREAD = re.compile(
-    "\u00e2[\u20ac\u0080]([^\u00e2]?)"
-)  # bytes E2 80 and what became of the third
-_MENDED = frozenset(
+LINE_ENDS = (0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029)
+CONTROLS: dict[int, str] = {
+    **dict.fromkeys((*range(32), *range(127, 160)), " "),
+    **dict.fromkeys(LINE_ENDS, "\n"),
+}
+_MISREAD = re.compile("\u00e2[\u20ac\u0080]([^\u00e2]?)")  # bytes E2 80, and the third one misread
+_REPAIRED = frozenset(
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201c\u201d\u201e\u2022\u2026"
 )
 _CLOSING_QUOTE = "\u201d"  # E2 80 9D: Windows-1252 has no character 9D, so it gets lost
 
 
-def _mend(match: re.Match[str]) -> str:
+def _repair(match: re.Match[str]) -> str:
     third = match[1]
     try:
         byte = third.encode("cp1252")[0] if third else 0
     except UnicodeEncodeError:
         byte = ord(third) if ord(third) < 256 else 0
-    mended = chr(0x2000 | byte & 0x3F)
-    if 0x80 <= byte <= 0xBF and mended in _MENDED:
-        return mended
+    repaired = chr(0x2000 | byte & 0x3F)
+    if 0x80 <= byte <= 0xBF and repaired in _REPAIRED:
+        return repaired
     return _CLOSING_QUOTE + third.removeprefix("\ufffd")
 
 
 def repair_quotes(text: str) -> str:
-    """Repair quotes, dashes and dots that were decoded wrongly (U+2010 to U+2026); all other text stays as it is."""
-    return _MISREAD.sub(_mend, text)
+    """Repair quotes, dashes and dots that were decoded wrongly (U+2010 to U+2026)."""
+    return _MISREAD.sub(_repair, text)
 
 
 @functools.cache
-def _format_characters() -> dict[int, None]:
-    return {
-        code: None for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"
-    }
+def format_characters() -> dict[int, None]:
+    """Every character of Unicode's category Cf, as a table for `str.translate` that deletes it."""
+    codes = range(sys.maxunicode + 1)
+    return dict.fromkeys(code for code in codes if unicodedata.category(chr(code)) == "Cf")
 
 
-def _by_the_rule(text: str, repair: bool) -> str:
-    """Every step on every character."""
+def clean_by_the_rule(text: str, repair: bool) -> str:
+    """Every step of the rule on every character."""
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = unicodedata.normalize("NFC", text.translate(_format_characters()))
+    text = unicodedata.normalize("NFC", text.translate(format_characters()))
     if repair:
         text = repair_quotes(text)
-    return text.replace("\r\n", "\n").translate(_CONTROLS).strip()
+    return text.replace("\r\n", "\n").translate(CONTROLS).strip()
 
 
 def clean_text(text: str, repair: bool) -> str:
-    """The story by the rule above; cleaning the result again changes nothing."""
-    if not text.replace(
-        "\n", ""
-    ).isprintable():  # surrogates, format and control characters are not
-        return _by_the_rule(text, repair)
+    """The story by the rule above; cleaning the result again changes nothing.
+
+    Printable text has no surrogates, format or control characters, so most steps are skipped.
+    """
+    if not text.replace("\n", "").isprintable():
+        return clean_by_the_rule(text, repair)
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         if repair:

@@ -1,14 +1,14 @@
-"""Work in pieces over several processes with results in order: any number of processes gives the same results.
+"""Work in several processes with results in order: any number of processes gives the same results.
 
-In this room, not in `host`: results pass through it, so a stage that uses it depends on it.
+It is here and not in `host`, since results pass through it: a stage that uses it depends on it.
 """
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -16,63 +16,47 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.memory import note_workers, own_peak_mib
 from tinylm.host.workers import begin_worker, ctrl_c_later
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 AHEAD = 2  # tasks handed out per process: one in progress, one waiting
+FEW = 12  # tasks that are done before processes are started, which takes a second
 
 
-def _begin(prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+def in_groups(items: Iterable[Item], size: int) -> Generator[list[Item], None, None]:
+    """The items in lists of `size`, the last one shorter."""
+    iterator = iter(items)
+    while group := list(islice(iterator, size)):
+        yield group
+
+
+_shared: tuple[Any, ...] = ()  # in a worker: what every task gets
+
+
+def _begin(shared: tuple[Any, ...]) -> None:
+    global _shared
     begin_worker()
-    if prepare is not None:
-        prepare(*arguments)
+    _shared = shared
 
 
-def _measured(function: Callable[[Task], Result], task: Task) -> tuple[Result, int, float]:
-    return function(task), os.getpid(), own_peak_mib()
-
-
-def ahead(items: Iterator[Result]) -> Generator[Result, None, None]:
-    """The same items, the next one made by a thread while one is used: for work that releases the GIL."""
-    none: Any = object()
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, items, none)
-        while (item := coming.result()) is not none:
-            coming = pool.submit(next, items, none)
-            yield item
-
-
-@dataclass(frozen=True)
-class _Failure:
-    error: Exception
-
-
-def _with_failure(tasks: Iterable[Task]) -> Iterator[Task | _Failure]:
-    """The tasks, then the error that taking the next one raised, if any."""
-    try:
-        yield from tasks
-    except Exception as error:
-        yield _Failure(error)
+def _measured(function: Callable[..., Result], task: Any) -> tuple[Result, int, float]:
+    return function(task, *_shared), os.getpid(), own_peak_mib()
 
 
 def map_in_order(
-    function: Callable[[Task], Result],
-    tasks: Iterable[Task],
-    workers: int,
-    prepare: Callable[..., None] | None = None,
-    arguments: tuple[Any, ...] = (),
+    function: Callable[..., Result], tasks: Iterable[Any], workers: int, *shared: Any
 ) -> Generator[Result, None, None]:
-    """function(task) of each task, in order; `prepare(*arguments)` runs first, once in each process.
+    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few results wait.
 
-    With one worker everything runs here. Tasks are taken as they are needed, so few results wait. What `function`
-    raises is raised here; what taking a task raises, after the results of all tasks before it. Raises CommandFailed if
-    a worker was killed from outside.
+    The first FEW tasks are done here; with one worker all are. `shared` is sent to each worker once.
+    What `function` raises is raised here. Raises CommandFailed if a worker was killed from outside.
     """
-    if workers == 1:
-        if prepare is not None:
-            prepare(*arguments)
-        yield from map(function, tasks)
+    remaining = iter(tasks)
+    for task in islice(remaining, None if workers == 1 else FEW):
+        yield function(task, *shared)
+    task = next(remaining, None)
+    if task is None:
         return
-    waiting: deque[Future[tuple[Result, int, float]]] = deque()
+    waiting: deque[Future[Any]] = deque()
     peaks: dict[int, float] = {}
 
     def oldest() -> Result:
@@ -80,22 +64,19 @@ def map_in_order(
         peaks[process] = peak
         return result
 
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (prepare, arguments))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (shared,))
     try:
-        for task in _with_failure(tasks):
-            if isinstance(task, _Failure):
-                while waiting:
-                    yield oldest()
-                raise task.error
+        while task is not None:
             with ctrl_c_later():
                 waiting.append(pool.submit(_measured, function, task))
             if len(waiting) >= AHEAD * workers:
                 yield oldest()
+            task = next(remaining, None)
         while waiting:
             yield oldest()
     except BrokenProcessPool:
         raise CommandFailed(
-            "a worker process was ended from outside (for want of memory?); lower runtime.workers"
+            "a worker process was killed (out of memory?); lower runtime.workers"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,62 +1,100 @@
-"""Byte-pair encoding over bytes, trained on the train split through the library `tokenizers`.
+"""Byte-pair encoding over bytes, run by the library `tokenizers`: trained here, or GPT-2's.
 
-Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", over bytes as in GPT-2. Ids 0 to
-2 are `<sos> <eos> <pad>`; then the 256 bytes; then a token for each merge, the most frequent pair first, ties by ids.
+Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", over bytes as in
+GPT-2. A vocabulary trained here has ids 0 to 2 for `<sos> <eos> <pad>`, then the 256 bytes, then a
+token for each merge, the most frequent pair first, ties by ids.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.vocab.byte_level import (
-    CHARACTER_OF,
-    MergedTokens,
-    byte_pair_library,
-    chunks,
-    whole_text,
-)
+from tinylm.base.files import atomic_write
+from tinylm.vocab.byte_level import CHARACTER_OF, ByteTokens, chunks, pre_tokenizer, whole_text
 from tinylm.vocab.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
-SOS_ID, EOS_ID, PAD_ID = range(3)
+Merges = Sequence[tuple[str, str]]
 
 
-class BpeTokenizer(MergedTokens):
-    """`<sos> <eos> <pad>`, then tokens that spell bytes; no unknown token."""
+def byte_pair_library(tokens: Sequence[str], merges: Merges, lower_case: bool) -> Any:
+    """The library's tokenizer over this vocabulary.
+
+    Special tokens are plain entries, so that text cannot spell them. Raises ValueError if a merge
+    makes or uses a token that the vocabulary lacks.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    ids = {token: index for index, token in enumerate(tokens)}
+    try:
+        library = Tokenizer(models.BPE(ids, list(merges)))
+    except Exception as error:  # the library raises nothing more specific
+        raise ValueError(str(error)) from None
+    library.pre_tokenizer = pre_tokenizer()
+    library.decoder = decoders.ByteLevel()
+    if lower_case:
+        library.normalizer = normalizers.Lowercase()
+    return library
+
+
+class BpeTokenizer(ByteTokens):
+    """Byte pairs merged in their order; no unknown token.
+
+    tokens: all, in the order of their ids; specials: (`<sos>`, `<eos>`, `<pad>`), which may be one.
+    """
 
     kind = "bpe"
-    sos_id, eos_id, pad_id = SOS_ID, EOS_ID, PAD_ID
 
-    def __init__(self, tokens: Iterable[str], merges: Iterable[tuple[str, str]], lower_case: bool):
-        """`tokens`: in the order of their ids, without the special ones."""
-        super().__init__(
-            byte_pair_library([*SPECIALS, *tokens], merges, lower_case), range(len(SPECIALS))
-        )
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        merges: Merges,
+        lower_case: bool,
+        specials: tuple[int, int, int] = (0, 1, 2),
+    ):
+        super().__init__(tokens, specials)
+        self._library = byte_pair_library(tokens, merges, lower_case)
+        self.sos_id, self.eos_id, self.pad_id = specials
+
+    def normalise(self, text: str) -> str:
+        """The text that is modelled: unchanged, or in lower case if the tokenizer is so set."""
+        text = whole_text(text)
+        normalizer = self._library.normalizer
+        return text if normalizer is None else normalizer.normalize_str(text)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text, no special token added; text that spells one is ordinary text."""
+        ids: list[int] = []
+        for chunk in chunks(whole_text(text)):
+            ids += self._library.encode_batch_fast([chunk])[0].ids
+        return ids
 
     def encode_story(self, text: str) -> list[int]:
         """`<sos> tokens <eos>`: one story as in the token store."""
-        return [SOS_ID, *self.encode(text), EOS_ID]
+        return [self.sos_id, *self.encode(text), self.eos_id]
 
-    @classmethod
-    def from_parts(
-        cls, tokens: list[str], merges: list[tuple[str, str]], lower_case: bool, path: str | Path
-    ) -> "BpeTokenizer":
-        """From what a tokenizer file holds. Raises InputError if `train_bpe` would not have made it."""
-        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
-            raise InputError(f"{path}: ids 0 to 2 are {tokens[:3]}; allowed: {list(SPECIALS)}")
-        made = dict.fromkeys(
-            [*_bytes(), *(left + right for left, right in merges)]
-        )  # two merges may give one token
-        if tokens[len(SPECIALS) :] != list(made):
-            raise InputError(
-                f"{path}: its tokens are not the 256 bytes followed by one for each merge"
-            )
-        try:
-            return cls(tokens[len(SPECIALS) :], merges, lower_case)
-        except ValueError as error:
-            raise InputError(f"{path}: its merges do not fit its tokens ({error})") from None
+    def save(self, path: str | Path) -> None:
+        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
+        with atomic_write(path) as handle:
+            handle.write(self._library.to_str(pretty=True) + "\n")
+
+
+def open_trained(
+    tokens: Sequence[str], merges: Merges, lower_case: bool, path: str | Path
+) -> BpeTokenizer:
+    """The tokenizer of a file that `train_bpe` made. Raises InputError if it is another one."""
+    made = [left + right for left, right in merges]
+    expected = dict.fromkeys([*SPECIALS, *_bytes(), *made])  # two merges may give one token
+    if list(tokens) != list(expected):
+        raise InputError(
+            f"{path}: its tokens are not {' '.join(SPECIALS)}, the 256 bytes and one for each merge"
+        )
+    try:
+        return BpeTokenizer(tokens, merges, lower_case)
+    except ValueError as error:
+        raise InputError(f"{path}: its merges do not fit its tokens ({error})") from None
 
 
 def _bytes() -> list[str]:
@@ -64,7 +102,7 @@ def _bytes() -> list[str]:
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
-    """Merge the most frequent pairs until there are `max_size` ids, or until no pair occurs `min_count` times."""
+    """Merge the most frequent pairs up to `max_size` ids, or until none occurs `min_count` times."""
     from tokenizers import trainers
 
     trainer = trainers.BpeTrainer(
@@ -74,11 +112,9 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
         initial_alphabet=_bytes(),
     )
     library = byte_pair_library((), (), settings.lower_case)
-    library.train_from_iterator(
-        (chunk for text in texts for chunk in chunks(whole_text(text))), trainer
-    )
+    pieces = (chunk for text in texts for chunk in chunks(whole_text(text)))
+    library.train_from_iterator(pieces, trainer)
     model: dict[str, Any] = json.loads(library.to_str())["model"]
     tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    return BpeTokenizer(
-        tokens, [(left, right) for left, right in model["merges"]], settings.lower_case
-    )
+    merges = [(left, right) for left, right in model["merges"]]
+    return BpeTokenizer([*SPECIALS, *tokens], merges, settings.lower_case)

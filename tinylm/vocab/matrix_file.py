@@ -12,31 +12,27 @@ TENSOR = "embedding"
 
 
 def save_matrix(path: str | Path, matrix: np.ndarray) -> None:
-    """Write the (V, D) matrix as safetensors, key "embedding", with the data's SHA-256 in the metadata."""
+    """Write the (V, D) matrix as safetensors, with the data's SHA-256 in the metadata."""
     from safetensors.numpy import save
 
     matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-    write_bytes(
-        path, save({TENSOR: matrix}, metadata={"sha256": hashlib.sha256(matrix.data).hexdigest()})
-    )
+    digest = hashlib.sha256(matrix.data).hexdigest()
+    write_bytes(path, save({TENSOR: matrix}, metadata={"sha256": digest}))
 
 
 def load_matrix(path: str | Path) -> np.ndarray:
-    """Read what `save_matrix` wrote, (V, D) float32; InputError names the file if it is anything else."""
+    """Read what `save_matrix` wrote, (V, D) float32. InputError if the file is anything else."""
     from safetensors import SafetensorError, safe_open
 
     require(path, "vocab")
     again = f"rm {path} and run dvc repro -f -s vocab"
     try:
         with safe_open(str(path), framework="numpy") as file:
-            names, metadata = sorted(file.keys()), file.metadata() or {}
-            matrix = file.get_tensor(TENSOR) if names == [TENSOR] else None
+            metadata = file.metadata() or {}
+            matrix = file.get_tensor(TENSOR)
     except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: not a safetensors file written by tinylm ({str(error)[:160]}); {again}"
-        ) from None
-    if matrix is None:
-        raise InputError(f"{path}: holds tensors {names}; allowed: {TENSOR!r} alone; {again}")
+        reason = str(error)[:160]
+        raise InputError(f"{path}: not an embedding matrix of tinylm ({reason}); {again}") from None
     if matrix.dtype != np.float32 or matrix.ndim != 2:
         raise InputError(
             f"{path}: {TENSOR} is {matrix.dtype} {matrix.shape}; allowed: float32 (V, D); {again}"
@@ -44,5 +40,5 @@ def load_matrix(path: str | Path) -> np.ndarray:
     if metadata.get("sha256") != hashlib.sha256(np.ascontiguousarray(matrix).data).hexdigest():
         raise InputError(f"{path}: its SHA-256 is not the one it was written with; {again}")
     if not np.isfinite(matrix).all():
-        raise InputError(f"{path}: holds values that are not finite; {again}")
+        raise InputError(f"{path}: has values that are not finite; {again}")
     return matrix

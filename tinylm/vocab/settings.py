@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from tinylm.base.config import setting
-from tinylm.vocab.gpt2_files import SIZE as GPT2_SIZE
 
 TOKENIZERS = ("words", "bpe", "gpt2", "longest_match")
 PUNCTUATIONS = ("drop", "keep", "attached")
-SMALLEST_BPE = 256 + 3  # each byte, and the special tokens
+GPT2_SIZE = 50_257
 WORD_SPECIALS = 4  # special tokens of `words`, which max_size does not count
+LEAST_SIZE = {"bpe": 256 + 3, "longest_match": 1}  # bpe: each byte, and the special tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,17 +34,16 @@ class VocabSettings:
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
-        found = []
-        least = {"bpe": SMALLEST_BPE, "longest_match": 1}.get(self.tokenizer, 0)
+        problems = []
+        least = LEAST_SIZE.get(self.tokenizer, 0)
         if least and (self.max_size or 0) < least:
             size = "null" if self.max_size is None else self.max_size
-            found.append(
-                f"max_size = {size}; allowed with tokenizer: {self.tokenizer}: a whole number >= {least}"
-            )
+            allowed = f"allowed with tokenizer: {self.tokenizer}: a whole number >= {least}"
+            problems.append(f"max_size = {size}; {allowed}")
         if self.hub_id == "":
-            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+            problems.append("hub_id = ''; allowed: null, or a repository of the hub")
         elif self.tokenizer == "gpt2" and self.hub_id is not None and not self.hub_revision:
-            found.append("hub_revision is empty; needed with hub_id")
+            problems.append("hub_revision is empty; needed with hub_id")
         if self.tokenizer == "gpt2" and self.hub_id is None and not self.path:
-            found.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
-        return found
+            problems.append("path is empty; needed with tokenizer: gpt2 and no hub_id")
+        return problems

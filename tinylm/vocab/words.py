@@ -1,18 +1,20 @@
-"""Word-level tokens: text -> words -> ids, by one documented rule that Hugging Face `tokenizers` follows too.
+"""Word-level tokens: text -> words -> ids, by one rule that Hugging Face `tokenizers` follows too.
 
 The rule, in this order:
 
-1. control characters (Unicode Cc: NUL, tab, line breaks) become spaces; format characters (Cf: BOM, zero-width
-   characters, direction marks, soft hyphens) are deleted; a lone surrogate counts as U+FFFD;
+1. control characters (Unicode Cc: NUL, tab, line breaks) become spaces; format characters (Cf: BOM,
+   zero-width characters, direction marks, soft hyphens) are deleted; a lone surrogate counts as
+   U+FFFD;
 2. Unicode normal form C; lower case if requested, letter by letter (no final sigma rule);
-3. `drop`: punctuation is deleted in place ("it's" -> "its", "red-haired" -> "redhaired"), Unicode's P and the
-   ASCII symbols $ + < = > ^ ` | ~; then normal form C again, since a deletion may bring characters together;
-4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own, but an
-   apostrophe inside a word stays there ("it's"); `attached` leaves everything attached to its word;
+3. `drop`: punctuation is deleted where it is ("it's" -> "its", "red-haired" -> "redhaired"),
+   Unicode's P and the ASCII symbols $ + < = > ^ ` | ~; then normal form C again, since a deletion
+   may bring characters together;
+4. words are split at white space; `keep` makes each punctuation mark and symbol a word of its own,
+   but an apostrophe inside a word stays there ("it's"); `attached` leaves everything on its word;
 5. nothing is longer than 100 characters: a longer word continues in another word.
 
-No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached` splits "<eos>"
-into "<" and "eos>".
+No text can spell a control token: `drop` deletes and `keep` splits off the brackets, `attached`
+splits "<eos>" into "<" and "eos>".
 """
 
 import re
@@ -24,14 +26,14 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.vocab.byte_level import whole_text
-from tinylm.vocab.library_file import same_rule, tokens_by_id
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+from tinylm.vocab.tokenizer import AGAIN, same_rule, tokens_by_id
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
 MAX_WORD = 100
 
-_ASCII_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_ASCII_PUNCTUATION = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
 _PUNCTUATION = r"[\p{P}$+<=>^`|~]"
 _UNBROKEN = rf"\S{{1,{MAX_WORD}}}"
@@ -61,19 +63,20 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
 
 
 class Splitter:
-    """text -> words. ASCII text is split by plain Python (30 MB/s), any other by the library.
+    """text -> words. ASCII text is split by plain Python, which is faster, any other by the library.
 
-    On ASCII the rule involves no Unicode; a test of all 128 characters shows that both give the same.
+    On ASCII the rule involves no Unicode; a test of all 128 characters shows that both agree.
     """
 
     def __init__(self, lower_case: bool, punctuation: str):
-        self.lower_case, self.punctuation = lower_case, punctuation
+        self.lower_case = lower_case
+        self.punctuation = punctuation
         self.normalizer, self.pre_tokenizer = _library_parts(lower_case, punctuation)
-        self.table: dict[int, str | None] = dict.fromkeys((*range(32), 127), " ")
-        if lower_case:
-            self.table |= {code: chr(code + 32) for code in range(65, 91)}
-        if punctuation == "drop":
-            self.table |= dict.fromkeys(map(ord, _ASCII_PUNCTUATION))
+        table = bytearray(range(256))
+        for control in (*range(32), 127):
+            table[control] = ord(" ")
+        self._table = bytes(table).lower() if lower_case else bytes(table)
+        self._deleted = _ASCII_PUNCTUATION if punctuation == "drop" else b""
         self._find_words = re.compile(_WORD_OR_MARK).findall
         self._find_pieces = re.compile(_UNBROKEN).findall
 
@@ -81,20 +84,21 @@ class Splitter:
         if not text.isascii():
             normalised = self.normalizer.normalize_str(whole_text(text))
             return [word for word, _ in self.pre_tokenizer.pre_tokenize_str(normalised)]
-        text = text.translate(self.table)
+        text = text.encode().translate(self._table, self._deleted).decode()
         if self.punctuation == "keep":
             return self._find_words(text)
         if self.punctuation == "attached" and "<" in text:
             text = re.sub(_SPELLED_SPECIAL, "< ", text)
         words = text.split()
-        return self._find_pieces(text) if max(map(len, words), default=0) > MAX_WORD else words
+        longest = max(map(len, words), default=0)
+        return self._find_pieces(text) if longest > MAX_WORD else words
 
 
 class WordTokenizer:
     """Words <-> ids; ids 0-3 are `<sos> <eos> <pad> <unk>`, then the words, most frequent first.
 
-    A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face `tokenizers`
-    and gives the same ids there.
+    A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face
+    `tokenizers` and gives the same ids there.
     """
 
     sos_id, eos_id, pad_id, unk_id = SOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -103,11 +107,11 @@ class WordTokenizer:
 
     def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
         """`vocabulary`: the words in the order of their ids, without the special tokens."""
-        known = list(vocabulary)
-        self.tokens = [*SPECIALS, *known]
+        words = list(vocabulary)
+        self.tokens = [*SPECIALS, *words]
         self.specials = set(range(len(SPECIALS)))
         self.split = splitter  # text -> list of words
-        self._ids = {word: index for index, word in enumerate(known, len(SPECIALS))}
+        self._ids = {word: index for index, word in enumerate(words, len(SPECIALS))}
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -122,7 +126,7 @@ class WordTokenizer:
         return [SOS_ID, *self.encode(text), EOS_ID]
 
     def normalise(self, text: str) -> str:
-        """The words joined by one space: the text that is modelled; bits per byte counts its bytes."""
+        """The words joined by one space: the text that is modelled."""
         return " ".join(self.split(text))
 
     def unknown_words(self, text: str) -> list[str]:
@@ -138,36 +142,48 @@ class WordTokenizer:
         return self._ids.get(word)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text; `<sos> <eos> <pad>` are left out, with `keep`, punctuation is attached to its word."""
+        """Readable text without `<sos> <eos> <pad>`; with `keep`, marks are put on their words."""
         words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
         return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
-
-    def _library(self) -> Any:
-        import tokenizers
-
-        ids = {word: index for index, word in enumerate(self.tokens)}
-        library = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID]))
-        library.normalizer, library.pre_tokenizer = self.split.normalizer, self.split.pre_tokenizer
-        return library
 
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`.
 
-        The special tokens are plain entries, not `added_tokens`, which the library would recognise in raw text.
+        The special tokens are plain entries: the library would find `added_tokens` in raw text.
         """
         with atomic_write(path) as handle:
-            handle.write(self._library().to_str(pretty=True) + "\n")
+            handle.write(_library(self.tokens, self.split).to_str(pretty=True) + "\n")
 
     @classmethod
     def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
         """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
-        return cls(_checked_words(content, path), _matching_splitter(content, path))
+        tokens = tokens_by_id(content, path)
+        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
+            raise InputError(f"{path}: ids 0 to 3 are {tokens[:4]}; allowed: {list(SPECIALS)}")
+        for lower_case in (True, False):
+            for punctuation in PUNCTUATIONS:
+                splitter = Splitter(lower_case, punctuation)
+                if same_rule(content, _library((), splitter)):
+                    return cls(tokens[len(SPECIALS) :], splitter)
+        raise InputError(f"{path}: its normalizer is not one of tinylm's; {AGAIN}")
+
+
+def _library(tokens: Iterable[str], splitter: Splitter) -> Any:
+    import tokenizers
+
+    ids = {token: index for index, token in enumerate(tokens)}
+    model = tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID])
+    library = tokenizers.Tokenizer(model)
+    library.normalizer = splitter.normalizer
+    library.pre_tokenizer = splitter.pre_tokenizer
+    return library
 
 
 def _join_words(words: list[str]) -> str:
-    """Words and marks with the spaces of English; straight double quotes open and close alternately."""
+    """Words and marks with the spaces of English; straight quotes open and close alternately."""
     parts: list[str] = []
-    glue, quoted = True, False
+    glue = True
+    quoted = False
     for word in words:
         closing = word in _NO_SPACE_BEFORE or (word == '"' and quoted)
         parts.append(word if glue or closing else " " + word)
@@ -177,56 +193,38 @@ def _join_words(words: list[str]) -> str:
     return "".join(parts)
 
 
-def _checked_words(content: dict[str, Any], path: str | Path) -> list[str]:
-    """The vocabulary of a tokenizer file, special tokens left out."""
-    words = tokens_by_id(content, "WordLevel", path)
-    if tuple(words[: len(SPECIALS)]) != SPECIALS:
-        raise InputError(f"{path}: ids 0 to 3 are {words[:4]}; allowed: {list(SPECIALS)}")
-    return words[len(SPECIALS) :]
-
-
-def _matching_splitter(content: dict, path: str | Path) -> Splitter:
-    """The splitter for the file's rule; any other rule is refused, so that ids have one meaning."""
-    for lower_case in (True, False):
-        for punctuation in PUNCTUATIONS:
-            splitter = Splitter(lower_case, punctuation)
-            if same_rule(content, WordTokenizer((), splitter)._library()):
-                return splitter
-    raise InputError(f"{path}: its normalizer is not one of tinylm's; run dvc repro -f -s vocab")
-
-
 def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
-    """Count the words of the train split's texts."""
+    """Count the words of the texts."""
     counts: Counter[str] = Counter()
-    split = Splitter(settings.lower_case, settings.punctuation)
+    splitter = Splitter(settings.lower_case, settings.punctuation)
     for text in texts:
-        counts.update(split(text))
+        counts.update(splitter(text))
     return counts
 
 
+def words_seen(counts: Counter[str]) -> dict[str, int]:
+    """How many different words were counted, and how many of them once."""
+    once = sum(count == 1 for count in counts.values())
+    return {"words_seen": len(counts), "words_seen_once": once}
+
+
 def build_tokenizer(counts: Counter[str], settings: VocabSettings) -> WordTokenizer:
-    """Vocabulary of the words with at least `min_count`, at most `max_size` of them (special tokens not counted).
+    """Vocabulary of the words with at least `min_count`, at most `max_size` without special tokens.
 
     Ordered by count descending, ties by word. Raises InputError if no word is left.
     """
-    kept = [word for word, count in counts.items() if count >= settings.min_count]
-    if not kept:
-        raise nothing_left(
-            settings, min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+    words = [word for word, count in counts.items() if count >= settings.min_count]
+    if not counts:
+        raise InputError(
+            f"vocab.punctuation = {settings.punctuation}: the train split has no word; allowed: "
+            "stories with words"
         )
-    kept.sort(key=lambda word: (-counts[word], word))
-    return WordTokenizer(
-        kept[: settings.max_size], Splitter(settings.lower_case, settings.punctuation)
-    )
-
-
-def nothing_left(settings: VocabSettings, top: tuple[str, int]) -> InputError:
-    """The message if no word is left; top: the most frequent word and its count."""
-    word, count = top
-    if not count:
-        return InputError(
-            f"vocab.punctuation = {settings.punctuation}: the train split holds no word; allowed: stories with words"
+    if not words:
+        most = max(counts.values())
+        raise InputError(
+            f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {most}, "
+            "the largest count of a word"
         )
-    return InputError(
-        f"vocab.min_count = {settings.min_count}: no word is left; allowed: at most {count}, the count of {word!r}"
-    )
+    words.sort(key=lambda word: (-counts[word], word))
+    splitter = Splitter(settings.lower_case, settings.punctuation)
+    return WordTokenizer(words[: settings.max_size], splitter)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.download import in_order
-from tinylm.download.in_order import map_in_order
+from tinylm.download.in_order import AHEAD, FEW, in_groups, map_in_order
 from tinylm.host import memory
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib, peak_memory
@@ -19,10 +18,10 @@ from tinylm.host.workers import cores
 ROOT = Path(__file__).parents[2]
 ORPHANS = """
 import os, time
-from tests.vocab.test_in_order import slowly
-from tinylm.download.in_order import map_in_order
+from tests.download.test_in_order import slowly
+from tinylm.download.in_order import FEW, map_in_order
 if __name__ == "__main__":
-    for process in map_in_order(slowly, [0.0, 0.0, 60.0, 60.0], 2):
+    for process in map_in_order(slowly, [0.0] * (FEW + 2) + [60.0, 60.0], 2):
         print(process, flush=True)
 """
 
@@ -37,58 +36,45 @@ def slowly(seconds):
     return os.getpid()
 
 
-def fail(number):
-    raise InputError(f"number {number}")
+def fail_from_20(number):
+    if number >= 20:
+        raise InputError(f"number {number}")
 
 
-def die(_):
-    os.kill(os.getpid(), signal.SIGKILL)
+def die_outside(parent):
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_results_come_in_order_whatever_the_number_of_processes():
-    expected = [number * number for number in range(20)]
+    expected = [number * number for number in range(30)]
     for count in (1, 2):
-        assert list(map_in_order(square, range(20), count)) == expected
+        assert list(map_in_order(square, range(30), count)) == expected
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_a_worker_raises_is_raised_here(count):
-    with pytest.raises(InputError, match=r"^number 5$"):
-        list(map_in_order(fail, [5, 6], count))
+    with pytest.raises(InputError, match=r"^number 20$"):
+        list(map_in_order(fail_from_20, range(30), count))
 
 
 def test_a_worker_that_is_killed_ends_the_work_with_one_line():
-    with pytest.raises(CommandFailed, match=r"ended from outside .*; lower runtime\.workers"):
-        list(map_in_order(die, [1, 2], 2))
+    with pytest.raises(CommandFailed, match=r"runtime\.workers"):
+        list(map_in_order(die_outside, [os.getpid()] * (FEW + 2), 2))
 
 
 def test_tasks_are_taken_as_they_are_needed():
     taken = []
-    found = map_in_order(square, (taken.append(n) or n for n in range(100)), 2)
-    assert next(found) == 0
-    assert len(taken) <= 2 * in_order.AHEAD
-    found.close()
+    results = map_in_order(square, (taken.append(n) or n for n in range(100)), 2)
+    for number in range(FEW + 1):
+        assert next(results) == number * number
+    assert len(taken) <= FEW + 2 * AHEAD + 1
+    results.close()
 
 
-def test_one_item_is_made_ahead_and_errors_come_in_their_place():
-    taken = []
-
-    def items():
-        for number in range(5):
-            taken.append(number)
-            yield number
-        raise InputError("behind the last")
-
-    found = in_order.ahead(items())
-    for number in range(5):
-        assert next(found) == number
-        assert len(taken) <= number + 2
-    with pytest.raises(InputError, match="behind the last"):
-        next(found)
-    unused = in_order.ahead(iter(range(100)))
-    assert next(unused) == 0
-    unused.close()
-    assert list(in_order.ahead(iter(()))) == []
+def test_groups_are_of_one_size_and_the_last_one_shorter():
+    assert list(in_groups(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(in_groups([], 2)) == []
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path):
@@ -98,8 +84,9 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment
     ) as parent:
-        processes = {int(parent.stdout.readline()) for _ in range(2)}
+        processes = {int(parent.stdout.readline()) for _ in range(FEW + 2)} - {parent.pid}
         parent.kill()
+    assert processes
     until = time.monotonic() + 20
     while any(
         Path(f"/proc/{process}").exists() and not is_zombie(process) for process in processes
@@ -126,7 +113,7 @@ def test_peak_memory_counts_what_was_given_back():
 def test_peak_memory_counts_the_workers(monkeypatch):
     monkeypatch.setattr(memory, "_workers_mib", 0.0)
     assert set(peak_memory()) == {"peak_mib"}
-    list(map_in_order(square, range(4), 2))
+    list(map_in_order(square, range(FEW + 4), 2))
     figures = peak_memory()
     assert figures["workers_peak_mib"] > 10
     assert figures["peak_mib"] == pytest.approx(own_peak_mib() + figures["workers_peak_mib"], abs=1)

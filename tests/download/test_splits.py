@@ -1,0 +1,221 @@
+"""Which story goes to which split, and what is refused."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import asdict, replace
+from itertools import chain
+
+import pytest
+
+from tests.download.conftest import LOCAL
+from tinylm.base.config import InputError, read_section
+from tinylm.base.files import sha256
+from tinylm.download import in_order, readers, splits
+from tinylm.download.stories import SPLITS, DataSettings, read_stories
+from tinylm.storybook.corpus import Story
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.words import count_words
+
+STORIES = [f"Story number {i}." for i in range(300)]
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"train_stories": 51, "evaluation_stories": 3}, {"held_out": "tokens"}]
+)
+def test_the_number_of_processes_changes_no_byte(corpus, monkeypatch, limits):
+    pieces = ["It was.", '"No!"\n', "café", "â€œGoâ€", "a\tb", "\\n", "  \n"]
+    texts = ["", *(f"{pieces[i % 7]} {i % 170} {pieces[i % 5]}" for i in range(200)), "", " "]
+    settings = corpus.file(texts)
+    monkeypatch.setattr(splits, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(in_order, "FEW", 2)
+    alone = corpus.write(settings, **limits), corpus.files()
+    assert (corpus.write(settings, workers=2, **limits), corpus.files()) == alone
+    sums = json.loads((corpus.stories / "sha256.json").read_text())
+    assert sums["train.jsonl"] == sha256(corpus.stories / "train.jsonl")
+
+
+def test_every_story_is_in_exactly_one_split(corpus):
+    info = corpus.write(corpus.file(STORIES))
+    written = corpus.splits()
+    assert sorted(chain.from_iterable(written.values())) == sorted(STORIES)
+    assert 30 < len(written["held_out"]) < 90
+    assert 30 < len(written["evaluation"]) < 90
+    assert written["train"] == sorted(written["train"], key=STORIES.index)
+    assert info["splits"]["train"] == {
+        "stories": len(written["train"]),
+        "words": 3 * len(written["train"]),
+        "bytes": sum(map(len, written["train"])),
+    }
+
+
+def test_an_official_evaluation_story_never_reaches_train(corpus):
+    held = [f"Held story {i}." for i in range(20)]
+    leaked = ["  Held   story\n3. ", "Held story 7.", "\ufeffHeld story 9.", "HELD, story... 11!"]
+    info = corpus.write(corpus.dataset(STORIES + leaked, held))
+    written = corpus.splits()
+    assert written["evaluation"] == held
+    assert sorted(written["train"] + written["held_out"]) == sorted(STORIES)
+    assert info["dropped"] == {"empty": 0, "in_evaluation": 4, "over_limit": 0}
+    assert info["evaluation_split"] == "validation"
+
+
+def test_evaluation_words_never_reach_the_vocabulary(corpus):
+    held = [f"zebra{i} quagga" for i in range(5)]
+    corpus.write(corpus.dataset(STORIES + held, held))
+    counts = count_words(corpus.splits()["train"], VocabSettings(tokenizer="words"))
+    assert "story" in counts
+    assert not any("zebra" in word or "quagga" in word for word in counts)
+
+
+def test_copies_are_on_one_side_and_a_further_story_moves_no_other(corpus):
+    corpus.write(corpus.file(STORIES))
+    before = corpus.splits()
+    corpus.write(corpus.file(["New.", *STORIES, *STORIES]))
+    after = corpus.splits()
+    for split in SPLITS:
+        assert Counter(after[split]) - Counter({"New.": 1}) == Counter(before[split] * 2)
+
+
+def test_the_seed_decides_the_split(corpus):
+    settings = corpus.file(STORIES)
+    corpus.write(settings)
+    first = corpus.splits()
+    corpus.write(settings)
+    assert corpus.splits() == first
+    corpus.write(settings, seed=2)
+    assert corpus.splits() != first
+
+
+def test_limits_count_stories_and_leave_the_rest_out(corpus):
+    settings = corpus.file(STORIES)
+    corpus.write(settings, train_stories=100)
+    unlimited = corpus.splits()
+    info = corpus.write(settings, train_stories=100, evaluation_stories=5)
+    written = corpus.splits()
+    assert len(written["train"] + written["held_out"]) == 100
+    assert written["evaluation"] == unlimited["evaluation"][:5]
+    assert written["train"] == unlimited["train"]
+    assert info["dropped"]["over_limit"] > 0
+
+
+def test_a_limit_stops_reading(corpus, monkeypatch):
+    monkeypatch.setattr(splits, "CHUNK_ROWS", 10)
+    settings = corpus.dataset(STORIES[:50], STORIES[50:60])
+    with open(f"{settings.path}/train.jsonl", "a") as handle:
+        handle.write('{"text": null}\n')
+    corpus.write(settings, train_stories=50)
+    assert len(corpus.splits()["train"] + corpus.splits()["held_out"]) == 50
+
+
+def test_stories_are_cleaned_and_empty_ones_dropped(corpus):
+    train = [*STORIES, "", " \n\u3000", "\ufeff"]
+    info = corpus.write(corpus.dataset(train, ["\u00e2\u20ac\u0153Go!\u00e2\u20ac\r\n"]))
+    assert corpus.splits()["evaluation"] == ["\u201cGo!\u201d"]
+    assert info["dropped"]["empty"] == 3
+    assert info["splits"]["evaluation"]["bytes"] == len("\u201cGo!\u201d".encode())
+
+
+@pytest.mark.parametrize("texts", [[], ["", " \n"], ["one story"], ["same"] * 50])
+def test_a_corpus_without_a_story_for_each_split_is_refused_and_nothing_written(corpus, texts):
+    settings = corpus.file(texts)
+    with pytest.raises(InputError, match=r"data\.held_out_share"):
+        corpus.write(settings)
+    assert corpus.files() == {}
+
+
+def test_evaluation_without_text_and_train_within_evaluation_are_refused(corpus):
+    with pytest.raises(InputError, match=r"data\.held_out_share"):
+        corpus.write(corpus.dataset(STORIES[:20], STORIES[:20]))
+    with pytest.raises(InputError, match="evaluation split"):
+        corpus.write(corpus.dataset(STORIES[:20], ["", " "]))
+
+
+def test_held_out_by_tokens_leaves_all_train_stories_in_order(corpus):
+    settings = replace(corpus.file([*STORIES, STORIES[3]]), held_out="tokens", overlap=50)
+    corpus.write(settings)
+    expected = {"train": [*STORIES, STORIES[3]], "held_out": [], "evaluation": []}
+    assert corpus.splits() == expected
+    corpus.write(settings, train_stories=7)
+    assert corpus.splits()["train"] == STORIES[:7]
+
+
+def test_held_out_by_tokens_keeps_an_official_evaluation(corpus):
+    corpus.write(corpus.dataset(STORIES[:9], STORIES[8:12]), held_out="tokens")
+    assert corpus.splits() == {
+        "train": STORIES[:8],
+        "held_out": [],
+        "evaluation": STORIES[8:12],
+    }
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_play_without_its_speakers_stays_in_order(corpus, end):
+    play = (
+        "First:\nWe walk.\nWe run.\n\nSecond:\nYou know\nhim.\n\n\nThird:\n\nFirst:\n  So do I.\n"
+    )
+    path = corpus.folder / "play.txt"
+    path.write_bytes(play.replace("\n", end).encode())
+    settings = replace(LOCAL, path=str(path), held_out="tokens", drop_first_line=True)
+    info = corpus.write(settings)
+    assert corpus.splits()["train"] == ["We walk.\nWe run.", "You know\nhim.", "So do I."]
+    assert info["dropped"]["empty"] == 1
+
+
+def test_an_error_in_the_data_leaves_earlier_files_alone(corpus):
+    settings = corpus.dataset(STORIES, STORIES[:3])
+    corpus.write(settings)
+    before = corpus.files()
+    with open(f"{settings.path}/train.jsonl", "a") as handle:
+        handle.write('{"text": null}\n')
+    with pytest.raises(InputError, match=r"train\.jsonl, row 301"):
+        corpus.write(settings)
+    assert corpus.files() == before
+
+
+def test_the_hub_is_read_as_a_local_folder(corpus, monkeypatch):
+    folder = corpus.dataset([*STORIES, "held one"], ["held one", "held two"]).path
+    monkeypatch.setattr(splits, "hub_folder", lambda hub_id, revision: readers.Path(folder))
+    info = corpus.write(replace(LOCAL, source="hub"))
+    assert info["dropped"]["in_evaluation"] == 1
+    assert (info["hub_id"], info["revision"]) == ("a/b", "0123")
+
+
+def test_the_storybook_reports_its_log_probabilities(corpus, monkeypatch):
+    def generate(train, evaluation, seed):
+        stories = [Story(f"Tale {i}.", -float(i)) for i in range(train + evaluation)]
+        return iter(stories[evaluation:]), iter(stories[:evaluation])
+
+    monkeypatch.setattr("tinylm.storybook.corpus.generate", generate)
+    settings = replace(LOCAL, source="storybook", train_stories=100, evaluation_stories=7)
+    info = corpus.write(settings)
+    assert info["splits"]["evaluation"]["log_prob_nats"] == -sum(range(7))
+    sums = [info["splits"][split]["log_prob_nats"] for split in SPLITS]
+    assert math.isclose(sum(sums), -sum(range(107)))
+    first = next(read_stories(corpus.stories, "evaluation"))
+    assert first == {"text": "Tale 0.", "log_prob": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("source", "changes", "keys"),
+    [
+        ("storybook", {"path": "x"}, ["path", "train_stories", "evaluation_stories"]),
+        ("storybook", {"overlap": 3, "drop_first_line": True}, ["overlap", "drop_first_line"]),
+        ("hub", {"hub_revision": ""}, ["hub_revision"]),
+        ("local", {"path": "", "column": ""}, ["path", "column"]),
+    ],
+)
+def test_rules_between_the_settings_name_their_keys(source, changes, keys):
+    section = asdict(LOCAL) | {"source": source} | changes
+    with pytest.raises(InputError) as caught:
+        read_section({"data": section}, "data", DataSettings)
+    for key in keys:
+        assert f"data.{key} " in str(caught.value)
+
+
+def test_read_stories_names_stage_and_line(tmp_path):
+    with pytest.raises(InputError, match=r"train\.jsonl is missing: run dvc repro download"):
+        read_stories(tmp_path, "train")
+    (tmp_path / "train.jsonl").write_text('{"text": "a"}\n{"te')
+    with pytest.raises(InputError, match=r"train\.jsonl, line 2"):
+        list(read_stories(tmp_path, "train"))
