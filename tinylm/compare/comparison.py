@@ -8,14 +8,13 @@ show it. Holm's correction is over all hypotheses, so that a sweep claims anythi
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tinylm.compare import difference as differences
 from tinylm.compare.difference import ALPHA, MIN_TEXTS, NO_CLAIM, Difference, SeedError, Tables
-from tinylm.compare.pairing import ChangedStory, Pairs, most_changed, pair_up
+from tinylm.compare.pairing import ChangedStory, most_changed, pair_up
 from tinylm.compare.runs import ABSENT, RESULT_SECTIONS, Run, Setting, settings_of
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.statistics import holm, mean, pooled_perplexity, pooled_ratio
@@ -79,25 +78,28 @@ class Comparison:
 def compare(runs: Sequence[Run]) -> Comparison:
     """Each setting compared with that of the first run."""
     first = runs[0]
-    keys = list(dict.fromkeys(key for run in runs for key in run.params))
-    values = {run.name: [run.params.get(key, ABSENT) for key in keys] for run in runs}
-    parameters = pd.DataFrame(values, index=keys, dtype=object)
+    columns = {run.name: pd.Series(run.params, dtype=object) for run in runs}
+    parameters = pd.DataFrame(columns)
+    for run in runs:
+        parameters.loc[~parameters.index.isin(list(run.params)), run.name] = ABSENT
     parameters = parameters[parameters.map(repr).nunique(axis=1) > 1]
     no_effect = [key for key in parameters.index if key.partition(".")[0] not in RESULT_SECTIONS]
-    inputs = {path for run in runs[1:] for path in differing_inputs(first, run)}
+    inputs = set()
+    for run in runs[1:]:
+        inputs.update(differing_inputs(first, run))
     own, *others = settings_of(runs)
-    sides = [(Setting([first]), Setting([run])) for run in own.runs[1:]]
-    sides += [(own, setting) for setting in others]
+    pairs = [(Setting([first]), Setting([run])) for run in own.runs[1:]]
+    pairs += [(own, setting) for setting in others]
     order = [run.name for run in runs]
-    sides.sort(key=lambda pair: order.index(pair[1].name))
-    measured = [_measure(one, other) for one, other in sides]
-    p_values = _corrected(measured)
+    pairs.sort(key=lambda pair: order.index(pair[1].name))
+    sides = [_Sides(one, other) for one, other in pairs]
+    p_values = _corrected(sides)
     return Comparison(
         list(runs),
         parameters.drop(index=no_effect),
         no_effect,
         sorted(inputs),
-        [_against(sides, index, p_values) for index, sides in enumerate(measured)],
+        [_against(side, index, p_values) for index, side in enumerate(sides)],
         len(p_values),
     )
 
@@ -118,128 +120,121 @@ def what_differs(first: Run, second: Run) -> str:
     return "seeds" if keys else ""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Measured:
-    """Two settings, the texts that both have, what differs, and each metric's difference."""
+class _Sides:
+    """Two settings, the texts that both have, and each metric's difference."""
 
-    first: Setting
-    second: Setting
-    pairs: Pairs
-    differs: str
-    differences: dict[str, Difference]
+    def __init__(self, first: Setting, second: Setting) -> None:
+        self.first = first
+        self.second = second
+        self.pairs = pair_up(first.first, second.first)
+        self.differs = what_differs(first.first, second.first)
+        by_metric = {
+            PERPLEXITY: self._perplexity(),
+            RAW_BITS: self._bits(RAW_BITS, ["raw_bits", "raw_bytes"]),
+            BITS: self._bits(BITS, ["bits", "bytes"]),
+            BLEU: self._bleu(),
+            MINIMAL_PAIRS: self._minimal_pairs(),
+        }
+        self.differences = {name: value for name, value in by_metric.items() if value is not None}
 
+    def _tables(self, columns: list[str]) -> tuple[Tables, Tables]:
+        """For each side {seed: two columns of the shared stories (S, 2)}, or of all if none is."""
+        sides = []
+        for side, setting in enumerate((self.first, self.second)):
+            tables = {}
+            for seed, stories in setting.stories.items():
+                if len(self.pairs.stories):
+                    stories = stories.iloc[self.pairs.stories[:, side]]
+                tables[seed] = stories[columns].to_numpy()
+            sides.append(tables)
+        return sides[0], sides[1]
 
-def _measure(first: Setting, second: Setting) -> _Measured:
-    pairs = pair_up(first.first, second.first)
-    by_metric = {
-        PERPLEXITY: _perplexity(first, second, pairs),
-        RAW_BITS: _bits(RAW_BITS, ["raw_bits", "raw_bytes"], first, second, pairs),
-        BITS: _bits(BITS, ["bits", "bytes"], first, second, pairs),
-        BLEU: _bleu(first, second, pairs),
-        MINIMAL_PAIRS: _minimal_pairs(first, second),
-    }
-    known = {metric: value for metric, value in by_metric.items() if value is not None}
-    return _Measured(first, second, pairs, what_differs(first.first, second.first), known)
+    def _perplexity(self) -> Difference | None:
+        if not self.pairs.same_tokens:
+            return None
+        first, second = self._tables(["nats", "tokens"])
+        known = self._recorded_error(PERPLEXITY)
+        return differences.difference(first, second, pooled_perplexity, known)
 
+    def _bits(self, metric: str, columns: list[str]) -> Difference | None:
+        """Over the shared stories, or where there are none, over each side's own."""
+        first, second = self._tables(columns)
+        tables = [*first.values(), *second.values()]
+        if not first or not second or not all(map(len, tables)):
+            return None
+        if any(np.isnan(table).any() for table in tables):
+            return None
+        known = self._recorded_error(metric)
+        paired = len(self.pairs.stories) > 0
+        return differences.difference(first, second, pooled_ratio, known, paired)
 
-def _story_tables(setting: Setting, columns: list[str], rows: np.ndarray | slice) -> Tables:
-    """{seed: two columns of these stories (S, 2)}"""
-    return {seed: table[columns].to_numpy()[rows] for seed, table in setting.stories.items()}
+    def _bleu(self) -> Difference | None:
+        if not len(self.pairs.samples):
+            return None
+        sides = []
+        for side, setting in enumerate((self.first, self.second)):
+            tables = {}
+            for seed, samples in setting.samples.items():
+                shared = samples.iloc[self.pairs.samples[:, side]]
+                texts = shared["continuation"].tolist()
+                references = shared["reference"].tolist()
+                counts, _ = score_texts(texts, references, tokenize="none")
+                tables[seed] = counts.astype(float)
+            sides.append(tables)
+        return differences.difference(sides[0], sides[1], corpus_bleu)
 
+    def _minimal_pairs(self) -> Difference | None:
+        """Over the pairs that all runs were asked: the mean over phenomena, as in stage evaluate."""
+        sides = [self.first.pairs, self.second.pairs]
+        if not all(sides):
+            return None
+        columns = [*self.first.pairs.values(), *self.second.pairs.values()]
+        answers = pd.concat(columns, axis=1).dropna()
+        phenomena = self.first.first.value("evaluate", "pairs", "phenomena") or {}
+        counted = [name for name, row in phenomena.items() if row.get("model") is not None]
+        names = answers.index.get_level_values("phenomenon")
+        answers = answers[names.isin(counted)]
+        if answers.empty:
+            return None
+        names = answers.index.get_level_values("phenomenon").to_series()
+        sizes = names.map(names.value_counts()).to_numpy()
+        # the mean of answers with these weights is the mean over phenomena
+        weights = len(answers) / (sizes * names.nunique())
+        tables = []
+        for side in sides:
+            shared = {seed: table[answers.index].to_numpy() for seed, table in side.items()}
+            tables.append({seed: (row * weights)[:, None] for seed, row in shared.items()})
+        return differences.difference(tables[0], tables[1], mean)
 
-def _perplexity(first: Setting, second: Setting, pairs: Pairs) -> Difference | None:
-    if not pairs.same_tokens:
-        return None
-    columns = ["nats", "tokens"]
-    one = _story_tables(first, columns, pairs.stories[:, 0])
-    other = _story_tables(second, columns, pairs.stories[:, 1])
-    known = _recorded_error(PERPLEXITY, first, second)
-    return differences.difference(one, other, pooled_perplexity, known)
-
-
-def _bits(
-    metric: str, columns: list[str], first: Setting, second: Setting, pairs: Pairs
-) -> Difference | None:
-    """Over the shared stories, or where there are none, over each side's own."""
-    paired = len(pairs.stories) > 0
-    rows: list[Any] = list(pairs.stories.T) if paired else [slice(None)] * 2
-    one = _story_tables(first, columns, rows[0])
-    other = _story_tables(second, columns, rows[1])
-    tables = [*one.values(), *other.values()]
-    if not one or not other or not all(len(table) for table in tables):
-        return None
-    if any(np.isnan(table).any() for table in tables):
-        return None
-    known = _recorded_error(metric, first, second)
-    return differences.difference(one, other, pooled_ratio, known, paired)
-
-
-def _bleu(first: Setting, second: Setting, pairs: Pairs) -> Difference | None:
-    if not len(pairs.samples):
-        return None
-    tables = []
-    for setting, rows in ((first, pairs.samples[:, 0]), (second, pairs.samples[:, 1])):
-        by_seed = {}
-        for seed, samples in setting.samples.items():
-            texts = samples["continuation"].iloc[rows].tolist()
-            references = samples["reference"].iloc[rows].tolist()
-            by_seed[seed] = score_texts(texts, references, tokenize="none")[0].astype(float)
-        tables.append(by_seed)
-    return differences.difference(tables[0], tables[1], corpus_bleu)
-
-
-def _minimal_pairs(first: Setting, second: Setting) -> Difference | None:
-    """Over the pairs that all runs were asked: the mean over phenomena, as in stage evaluate."""
-    answers = [*first.pairs.values(), *second.pairs.values()]
-    if not first.pairs or not second.pairs:
-        return None
-    shared = answers[0].index.unique()
-    for other in answers[1:]:
-        shared = shared.intersection(other.index, sort=False)
-    phenomena = first.first.value("evaluate", "pairs", "phenomena") or {}
-    counted = [name for name, row in phenomena.items() if row.get("model") is not None]
-    shared = shared[shared.get_level_values("phenomenon").isin(counted)]
-    if not len(shared):
-        return None
-    names = shared.get_level_values("phenomenon").to_series()
-    sizes = names.map(names.value_counts()).to_numpy()
-    weights = len(shared) / (
-        sizes * names.nunique()
-    )  # the mean of weighted answers is that over phenomena
-    tables = [
-        {seed: (row[shared].to_numpy() * weights)[:, None] for seed, row in side.pairs.items()}
-        for side in (first, second)
-    ]
-    return differences.difference(tables[0], tables[1], mean)
-
-
-def _recorded_error(metric: str, first: Setting, second: Setting) -> SeedError | None:
-    """For one run of each setting: their variances add up; an unknown one equals the other's."""
-    errors = [setting.recorded_error(metric) for setting in (first, second)]
-    known = [error for error in errors if error is not None]
-    if not known:
-        return None
-    variance = sum(error.error**2 for error in known) / len(known)
-    return SeedError(math.sqrt(variance), min(error.freedom for error in known), paired=False)
+    def _recorded_error(self, metric: str) -> SeedError | None:
+        """For one run of each side: their variances add up; an unknown one equals the other's."""
+        errors = [side.recorded_error(metric) for side in (self.first, self.second)]
+        known = [error for error in errors if error is not None]
+        if not known:
+            return None
+        variance = sum(error.error**2 for error in known) / len(known)
+        freedom = min(error.freedom for error in known)
+        return SeedError(math.sqrt(variance), freedom, paired=False)
 
 
 def _hypothesis(metric: str) -> str:
     return PERPLEXITY if metric in LOSSES else metric
 
 
-def _corrected(measured: Sequence[_Measured]) -> dict[tuple[int, str], float]:
+def _corrected(sides: Sequence[_Sides]) -> dict[tuple[int, str], float]:
     """{(index of the two settings, hypothesis): p after Holm's correction}"""
     p_values: dict[tuple[int, str], float] = {}
-    for index, sides in enumerate(measured):
-        for metric, difference in sides.differences.items():
-            p = difference.p
-            if sides.differs == "settings" and p is not None and difference.count >= MIN_TEXTS:
+    for index, side in enumerate(sides):
+        if side.differs != "settings":
+            continue
+        for metric, difference in side.differences.items():
+            if difference.p is not None and difference.count >= MIN_TEXTS:
                 key = index, _hypothesis(metric)
-                p_values[key] = max(p, p_values.get(key, 0.0))
+                p_values[key] = max(difference.p, p_values.get(key, 0.0))
     return dict(zip(p_values, holm(list(p_values.values()))))
 
 
-def _against(sides: _Measured, index: int, p_values: dict[tuple[int, str], float]) -> Against:
+def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) -> Against:
     findings = []
     for metric, difference in sides.differences.items():
         p = p_values.get((index, _hypothesis(metric)))
@@ -247,7 +242,8 @@ def _against(sides: _Measured, index: int, p_values: dict[tuple[int, str], float
             p = None
         kind, says = judge(difference, metric in LOSSES, sides.differs, p, len(p_values))
         findings.append(Finding(metric, difference, p, kind, says))
-    first, second = sides.first, sides.second
+    first = sides.first
+    second = sides.second
     return Against(
         second.name,
         sides.differs,
