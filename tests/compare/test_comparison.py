@@ -256,7 +256,7 @@ def test_a_summary_of_another_schema_records_no_error(make_run, seeds):
 
 
 def test_metrics_by_seed_are_the_runs_own_and_those_of_stage_seeds(make_run):
-    by_seed = {"1": {"perplexity": 99.0}, "5": {"perplexity": 7.0}, "x": {}, "6": None}
-    run = make_run("a", metrics={"seeds": {"by_seed": by_seed}})
+    by_seed = {"1": {"perplexity": 99.0}, "5": {"perplexity": 7.0}, "6": None}
+    run = make_run("a", metrics={"seeds": {"seeds": [1, 5, 6], "by_seed": by_seed}})
     expected = {1: run.value("evaluate", "perplexity"), 5: 7.0}
     assert Setting([run]).metric("perplexity") == expected

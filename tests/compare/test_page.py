@@ -197,8 +197,10 @@ def test_a_plan_from_the_seeds_that_the_workspace_recorded(revision, monkeypatch
     lock["stages"]["seeds"] = {"cmd": "python -m stages.seeds"}
     by_seed = {str(seed): {"nats_per_token": 2.49 + seed / 100} for seed in (1, 2, 3)}
     files = {
+        "data/seeds/2.json": {},
+        "data/seeds/3.json": {},
         "params.yaml": "train:\n  lr: 3e-3\n  seed: 1\nseeds:\n  more: [2, 3]\n",
-        "metrics/seeds.json": {"n": 3, "by_seed": by_seed},
+        "metrics/seeds.json": {"n": 3, "seeds": [1, 2, 3], "by_seed": by_seed},
         "dvc.lock": lock,
     }
     workspace = revision("workspace", **files)

@@ -196,10 +196,10 @@ class _Sides:
         answers = answers[names.isin(counted)]
         if answers.empty:
             return None
-        names = answers.index.get_level_values("phenomenon").to_series()
-        sizes = names.map(names.value_counts()).to_numpy()
+        by_name = answers.index.get_level_values("phenomenon").to_series()
+        sizes = by_name.map(by_name.value_counts()).to_numpy()
         # the mean of answers with these weights is the mean over phenomena
-        weights = len(answers) / (sizes * names.nunique())
+        weights = len(answers) / (sizes * by_name.nunique())
         tables = []
         for side in sides:
             shared = {seed: table[answers.index].to_numpy() for seed, table in side.items()}

@@ -61,8 +61,8 @@ def draw_differences(
             if difference.seeds is not None:
                 bound = difference.seeds.bound
                 axes.barh(y, 2 * bound, 0.6, -bound, color=HEAT, alpha=0.2, linewidth=0)
-            axes.plot([difference.low, difference.high], [y, y], color=SERIES[0])
-            axes.plot([difference.value], [y], marker="o", color=INK, markersize=4)
+            axes.hlines(y, difference.low, difference.high, color=SERIES[0])
+            axes.plot(difference.value, y, marker="o", color=INK, markersize=4)
         axes.axvline(0, color=SOFT, linewidth=0.9, linestyle="--")
         axes.set_yticks(range(len(rows)), [short(name) for name, _ in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -88,22 +88,31 @@ def sweep_lines(runs: Sequence[Run], unit: str) -> SweepLines | None:
     settings = settings_of(runs)
     params = pd.DataFrame([setting.first.result_params for setting in settings], dtype=object)
     params = params.drop(columns=SEED_KEY, errors="ignore")
-    varied = [str(key) for key in params if params[key].map(repr).nunique() > 1]
-    counts = {key: params[key].nunique() for key in varied if params[key].map(_is_number).all()}
-    if not counts:
+    counts = params.map(repr).nunique()
+    varied = [str(key) for key in counts.index if counts[key] > 1]
+    numbers = [key for key in varied if params[key].map(_is_number).all()]
+    if not numbers:
         return None
-    key = max(counts, key=counts.__getitem__)
+    key = max(numbers, key=counts.__getitem__)
     others = [other for other in varied if other != key]
     lines: dict[str, list[dict[str, Any]]] = {}
     for setting, (_, row) in zip(settings, params.iterrows()):
         losses = pd.Series(setting.metric(metric))
         if len(losses):
             label = ", ".join(f"{other} {row[other]}" for other in others)
-            numbers = {"mean": losses.mean(), "low": losses.min(), "high": losses.max()}
-            point = {"x": float(row[key]), **numbers, "seeds": len(losses)}
+            point = {
+                "x": float(row[key]),
+                "mean": losses.mean(),
+                "low": losses.min(),
+                "high": losses.max(),
+                "seeds": len(losses),
+            }
             lines.setdefault(label or unit, []).append(point)
-    tables = {label: pd.DataFrame(points).sort_values("x") for label, points in lines.items()}
-    tables = {label: table for label, table in tables.items() if table["x"].nunique() > 1}
+    tables = {}
+    for label, points in lines.items():
+        table = pd.DataFrame(points).sort_values("x")
+        if table["x"].nunique() > 1:
+            tables[label] = table
     return SweepLines(key, unit, tables) if 0 < len(tables) <= MOST_LINES else None
 
 
@@ -113,12 +122,13 @@ def _is_number(value: Any) -> bool:
 
 def draw_sweep(sweep: SweepLines) -> Figure:
     """Means over seeds against the varied number; bands from the lowest to the highest."""
-    curves = {name: (list(line["x"]), list(line["mean"])) for name, line in sweep.lines.items()}
-    bands = {
-        name: (list(line["x"]), list(line["low"]), list(line["high"]))
-        for name, line in sweep.lines.items()
-        if line["seeds"].min() > 1
-    }
+    curves = {}
+    bands = {}
+    for name, line in sweep.lines.items():
+        x = list(line["x"])
+        curves[name] = (x, list(line["mean"]))
+        if line["seeds"].min() > 1:
+            bands[name] = (x, list(line["low"]), list(line["high"]))
     title = f"Loss against {sweep.key}"
     with rc_context(STYLE):
         drawing = draw_curves(curves, title, sweep.key, sweep.unit, bands=bands, counted_x=False)
@@ -159,28 +169,27 @@ def scaling_name(axis: str) -> str:
 def draw_law(scaling: Scaling, axis: str) -> Figure:
     """All settings and the fitted curve with its band, both axes logarithmic."""
     law = scaling.laws[axis]
-    fitted = law.points
+    fitted: Any = law.points
     points = scaling.points.dropna(subset=[axis, "loss"])
-    others = points[~points["name"].isin(fitted["name"])]
+    others: Any = points[~points["name"].isin(fitted["name"])]
     losses = points["loss"]
     with rc_context(STYLE):
         title = f"Loss against {AXIS_NAMES[axis]}"
         drawing, axes = new_axes(title, f"{AXIS_NAMES[axis]}, log scale", scaling.unit)
-        curve = law.curve
-        axes.fill_between(
-            curve["x"], curve["low"], curve["high"], color=SERIES[0], alpha=_SHADE, linewidth=0
-        )
-        axes.plot(curve["x"], curve["loss"], color=SERIES[0])
-        dots: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 5}
-        axes.plot(others[axis], others["loss"], color=SOFT, fillstyle="none", **dots)
-        axes.plot(fitted[axis], fitted["loss"], color=INK, **dots)
+        curve: Any = law.curve
+        blue = SERIES[0]
+        axes.fill_between("x", "low", "high", data=curve, color=blue, alpha=_SHADE, linewidth=0)
+        axes.plot("x", "loss", data=curve, color=blue)
+        axes.plot(axis, "loss", "o", data=others, color=SOFT, fillstyle="none", markersize=5)
+        axes.plot(axis, "loss", "o", data=fitted, color=INK, markersize=5)
         if "seeds" in points:
             several = points[points["seeds"] > 1]
             axes.vlines(several[axis], several["lowest"], several["highest"], color=SOFT, alpha=0.5)
             losses = pd.concat([losses, several["lowest"], several["highest"]])
         axes.set_xscale("log")
         is_wide = fitted[axis].max() > _WIDE_LAW * fitted[axis].min()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if is_wide else (1, 2, 5), numticks=8))
+        labelled = (1,) if is_wide else (1, 2, 5)
+        axes.xaxis.set_major_locator(LogLocator(subs=labelled, numticks=8))
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_minor_formatter(NullFormatter())
         margin = _MARGIN * (losses.max() - losses.min()) or 1.0

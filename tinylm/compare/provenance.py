@@ -61,9 +61,13 @@ def _md5(path: Path, files: Sequence[Path] | None = None) -> str | None:
     if not path.is_dir():
         return None
     members = path.rglob("*") if files is None else files
-    by_name = {file.relative_to(path).as_posix(): file for file in members if file.is_file()}
-    rows = [{"md5": _md5(by_name[name]), "relpath": name} for name in sorted(by_name)]
-    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
+    rows = []
+    for file in members:
+        if file.is_file():
+            rows.append({"md5": _md5(file), "relpath": file.relative_to(path).as_posix()})
+    rows.sort(key=lambda row: str(row["relpath"]))
+    text = json.dumps(rows, sort_keys=True)
+    return hashlib.md5(text.encode()).hexdigest() + ".dir"
 
 
 def lock_stages(lock: dict[str, Any]) -> Stages:
@@ -116,7 +120,8 @@ def _why_stale(
     writers: dict[str, tuple[str, str]],
     reasons: dict[str, str],
 ) -> str:
-    for section, values in (stage.get("params", {}).get(PARAMS_FILE) or {}).items():
+    used = stage.get("params", {}).get(PARAMS_FILE) or {}
+    for section, values in used.items():
         if params.get(section) != values:
             return f"section {section} of {PARAMS_FILE} was another"
     for dep, md5 in stage_paths(stage, "deps").items():
@@ -164,14 +169,13 @@ def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:
     files = [root / name for name in tracked(folder) or []]
     lines = []
     for name, stage in _read_lock(folder).items():
-        code = {
-            dep: md5
-            for dep, md5 in stage_paths(stage, "deps").items()
-            if dep.startswith(("stages/", "tinylm/")) and name.partition("@")[0] in names
-        }
-        for dep, md5 in code.items():
+        if not files or name.partition("@")[0] not in names:
+            continue
+        for dep, md5 in stage_paths(stage, "deps").items():
+            if not dep.startswith(("stages/", "tinylm/")):
+                continue
             inside = [file for file in files if file.is_relative_to(root / dep)]
-            if files and _md5(root / dep, inside) != md5:
+            if _md5(root / dep, inside) != md5:
                 lines.append(f"stage {name} ran with other code: {dep} has changed since")
                 break
     return lines

@@ -130,11 +130,10 @@ class Setting:
         """A metric of stage evaluate by seed: the runs' own, and what stage seeds recorded."""
         values = self._by_seed(lambda run: as_number(run.value("evaluate", name)))
         for run in self.runs:
-            by_seed = run.value("seeds", "by_seed")
-            for seed, row in by_seed.items() if isinstance(by_seed, dict) else ():
-                value = as_number(row.get(name)) if isinstance(row, dict) else None
-                if value is not None and seed.isdecimal():
-                    values.setdefault(int(seed), value)
+            for seed in run.value("seeds", "seeds") or []:
+                value = as_number(run.value("seeds", "by_seed", str(seed), name))
+                if value is not None:
+                    values.setdefault(seed, value)
         return values
 
     def recorded_error(self, metric: str) -> SeedError | None:
@@ -270,7 +269,8 @@ class _Reader:
             score = _mapping(self._text(paths.seed_score(seed)) or "")
             losses = pd.DataFrame(score.get("stories", {}))
             if len(losses) == len(stories):
-                tables[seed] = stories.assign(**losses[["nats", "bits", "raw_bits"]].astype(float))
+                columns = ["nats", "bits", "raw_bits"]
+                tables[seed] = stories.assign(**losses[columns].astype(float))
         return tables
 
     def _samples(self, stories: int) -> pd.DataFrame:

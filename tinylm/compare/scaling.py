@@ -80,38 +80,44 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
     In nats per token if all have the same tokens, otherwise in bits per byte.
     """
     first = runs[0]
-    pairs = {run.name: pair_up(first, run) for run in runs}
-    alike = [run for run in runs if _same_stories(first, run, len(pairs[run.name].stories))]
-    unit, metric = BITS, "bits_per_byte"
-    if all(pairs[run.name].same_tokens for run in alike):
-        unit, metric = NATS, "nats_per_token"
-    rows = [_point(setting, metric) for setting in settings_of(alike)]
-    points = pd.DataFrame([row for row in rows if row["loss"] is not None])
-    fitted = set(points["name"]) if len(points) else set()
-    names = {run.name for s in settings_of(alike) if s.name in fitted for run in s.runs}
-    return fit(points, unit, [run.name for run in runs if run.name not in names])
+    alike = []
+    unit = NATS
+    for run in runs:
+        pairs = pair_up(first, run)
+        if _all_shared(first, run, len(pairs.stories)):
+            alike.append(run)
+            unit = unit if pairs.same_tokens else BITS
+    metric = "nats_per_token" if unit == NATS else "bits_per_byte"
+    rows = []
+    left_out = [run.name for run in runs if run not in alike]
+    for setting in settings_of(alike):
+        losses = list(setting.metric(metric).values())
+        if losses:
+            rows.append(_point(setting, losses))
+        else:
+            left_out += [run.name for run in setting.runs]
+    return fit(pd.DataFrame(rows), unit, left_out)
 
 
-def _same_stories(first: Run, run: Run, shared: int) -> bool:
+def _all_shared(first: Run, run: Run, shared: int) -> bool:
     """Whether both were scored on the same stories and no others."""
     if first.stories is None or run.stories is None:
         return False
     return shared == len(first.stories) == len(run.stories) > 0
 
 
-def _point(setting: Setting, metric: str) -> dict[str, Any]:
-    losses = list(setting.metric(metric).values())
+def _point(setting: Setting, losses: Sequence[float]) -> dict[str, Any]:
     tokens = setting.first.value("train", "tokens")
-    flop = setting.first.value("train", "training_flop_per_token")
+    flop_per_token = setting.first.value("train", "training_flop_per_token")
     return {
         "name": setting.name,
         "parameters": setting.first.value("train", "parameters"),
         "tokens": tokens,
-        "compute": tokens * flop if tokens and flop else None,
-        "loss": statistics.fmean(losses) if losses else None,
+        "compute": tokens * flop_per_token if tokens and flop_per_token else None,
+        "loss": statistics.fmean(losses),
         "seeds": len(losses),
-        "lowest": min(losses, default=None),
-        "highest": max(losses, default=None),
+        "lowest": min(losses),
+        "highest": max(losses),
     }
 
 
@@ -163,14 +169,14 @@ def _power_law(axis: str, best: pd.DataFrame) -> PowerLaw:
     fit_again: Callable[[np.ndarray, np.ndarray], np.ndarray] = _fit_straight
     if has_floor:
         fit_again = _fit_with_floor
-    drawn = fit_again(x, _resampled(_curve(numbers, x)[0], losses, 2 + has_floor))
+    line = _curve(numbers, x)[0]
+    drawn = fit_again(x, _resampled(line, losses, 2 + has_floor))
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = np.quantile(drawn, tails, axis=0)
     grid = np.geomspace(x[0], x[-1], _CURVE_POINTS)
     band = np.quantile(_curve(drawn, grid), tails, axis=0)
-    curve = pd.DataFrame(
-        {"x": grid * middle, "loss": _curve(numbers, grid)[0], "low": band[0], "high": band[1]}
-    )
+    curve = pd.DataFrame({"x": grid * middle, "loss": _curve(numbers, grid)[0]})
+    curve["low"], curve["high"] = band
     return PowerLaw(
         axis,
         best,
@@ -203,8 +209,9 @@ def _fit_straight(x: np.ndarray, losses: np.ndarray) -> np.ndarray:
     """Least squares on the logarithms, floor 0: losses (R, n) -> floor, scale, exponent (R, 3)."""
     u = np.log(x)  # sums to 0
     y = np.log(losses)
-    slope = (y * u).sum(1) / (u * u).sum()
-    return np.stack([np.zeros(len(y)), np.exp(y.mean(1)), -slope], axis=1)
+    slope = (y @ u) / (u @ u)
+    scale = np.exp(y.mean(1))
+    return np.stack([np.zeros_like(scale), scale, -slope], axis=1)
 
 
 def _fit_with_floor(x: np.ndarray, losses: np.ndarray) -> np.ndarray:
