@@ -43,7 +43,6 @@ FULL = (
     "report/test_paper.py",
     "report/test_short_paper.py",
     "evaluate/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
-    "evaluate/test_ngram.py::test_tinystories_perplexity",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",
     "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",

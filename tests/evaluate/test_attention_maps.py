@@ -79,12 +79,6 @@ def test_files_hold_words_maps_and_what_comes_next(model, tmp_path, monkeypatch)
         assert arrays["next"].tolist() == [TOKENS[result.next_id] for result in results]
 
 
-def test_without_checkpoints_there_is_one_file(model, store, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_maps(model, [], TOKENS, store, 1)
-    assert [path.name for path in (tmp_path / "data/evaluate").iterdir()] == ["attention.npz"]
-
-
 def test_arrays_have_the_same_bytes_from_every_python(tmp_path):
     """np.savez leaves the version of a ZIP entry to Python's zipfile: 3.11.2 and 3.11.7 differ."""
     write_arrays(tmp_path / "a.npz", {"words_1": np.array(["a", "b"]), "maps_1": np.zeros((2, 2))})

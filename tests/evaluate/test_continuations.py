@@ -1,12 +1,11 @@
 import dataclasses
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from tests.support.small import EVALUATE
-from tinylm.base.config import InputError, read_section
+from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.continuations import (
     continue_greedily,
@@ -19,7 +18,6 @@ from tinylm.evaluate.continuations import (
     summarise,
 )
 from tinylm.evaluate.scoring import token_log_probs
-from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
@@ -63,14 +61,6 @@ def test_summary_has_intervals_round_each_value(rows):
     assert figures["continuation_perplexity"]["value"] == pytest.approx(math.exp(nats / tokens))
 
 
-def test_summary_of_perfect_continuations_is_bleu_one(rows):
-    perfect = [row | {"continuation": "a b c d e f", "reference": "a b c d e f"} for row in rows[1]]
-    figures, sentences = summarise(perfect, SETTINGS)
-    assert [figures[f"bleu{n}"]["value"] for n in (1, 2, 3, 4)] == pytest.approx([1.0] * 4)
-    assert np.mean(sentences) == pytest.approx(1.0)
-    assert figures["brevity_penalty"] == 1.0
-
-
 def prompts_of(corpus, **changes):
     folder, tokenizer = corpus
     settings = dataclasses.replace(SETTINGS, **changes)
@@ -110,14 +100,6 @@ def test_prompts_longer_than_the_split_are_refused(corpus, kind, allowed):
         InputError, match=rf"evaluate\.prompt_tokens = 500; allowed: fewer than the .*{allowed}"
     ):
         prompts_of(corpus, prompts=kind, prompt_tokens=500)
-
-
-def test_a_stream_has_no_whole_reference():
-    section = dataclasses.asdict(SETTINGS) | {"prompts": "stream", "reference": "whole"}
-    with pytest.raises(
-        InputError, match=r"evaluate\.reference = 'whole'; allowed with prompts: stream: cut"
-    ):
-        read_section({"evaluate": section}, "evaluate", EvaluateSettings)
 
 
 def test_past_the_end_the_next_story_may_begin(corpus, model):
@@ -164,16 +146,6 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
             assert row["prompt"] == tokenizer.decode(prompt.ids)
             assert row["token"] == tokenizer.tokens[ids[-1]]
             assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
-
-
-def test_greedy_rows_end_with_the_story(corpus, model):
-    _, tokenizer = corpus
-    with torch.no_grad():
-        model.output.weight.zero_()
-    rows = continue_greedily(
-        model, tokenizer, prompts_of(corpus), SETTINGS, DECODE
-    )  # the lowest id that may come
-    assert [(row["number"], row["token"]) for row in rows] == [(1, "<eos>")] * 3
 
 
 @pytest.mark.parametrize(

@@ -102,17 +102,6 @@ def test_a_head_that_knows_distances_only_scores_its_baseline(distance):
     assert not found["claimed"]
 
 
-def test_even_attention_claims_nothing():
-    def even(length, pairs):
-        return (np.tri(length) / np.tri(length).sum(axis=1, keepdims=True))[None, None]
-
-    table = measured(random_rows(np.random.default_rng(7)), even).table(50, 1)
-    assert [row["role"] for row in table] == list(ROLES)
-    for row in table:
-        assert row["score"] == pytest.approx(row["baseline"], abs=0.02)
-        assert not row["claimed"]
-
-
 def slow_figures(rows, maps, role, layer, head):
     """The definition in loops: score, baseline, positions."""
 
@@ -163,23 +152,6 @@ def test_the_table_matches_loops_over_pairs():
             assert row["low"] > 0
 
 
-def test_the_interval_is_over_rows():
-    """Half of the rows score 1, half 0: the spread of a mean of so many coins."""
-    rows = [(12, np.ones(12, dtype=bool), {"article-noun": np.array([[7, 5]])}) for _ in range(64)]
-    rows += [
-        (12, np.ones(12, dtype=bool), {"article-noun": np.zeros((0, 2), dtype=int)})
-    ]  # to compare with
-    turns = iter(range(65))
-
-    def half(length, pairs):
-        return pointing(length, np.array([[7, 5 if next(turns) % 2 else 4]]))[None, None]
-
-    found = measured(rows, half).table(4000, 1)[0]
-    assert found["score"] == 0.5
-    spread = 1.96 * 0.5 / math.sqrt(64)
-    assert (found["high"] - found["low"]) / 2 == pytest.approx(spread, rel=0.1)
-
-
 def test_roles_without_enough_positions_are_not_measured():
     rows = [(length, text, {}) for length, text, _ in random_rows(np.random.default_rng(3))]
     few = {"article-noun": np.array([[5, 4]])}
@@ -193,21 +165,6 @@ def test_roles_without_enough_positions_are_not_measured():
     assert found["not_measured"]["punctuation"] == REASONS["punctuation"]
     assert found["not_measured"]["sentence start"] == REASONS["sentence start"]
     assert found["not_measured"]["article-noun"].startswith("1 positions")
-
-
-def test_the_summary_names_the_head_with_the_most_above_its_baseline():
-    heads = [
-        ("article-noun", 1, 0.9, 0.85),
-        ("article-noun", 2, 0.5, 0.1),
-        ("punctuation", 1, 0.2, 0.3),
-    ]
-    rows = [
-        {"role": role, "layer": 1, "head": h, "score": s, "baseline": b} for role, h, s, b in heads
-    ]
-    found = summarise_roles(rows, HeadRoles(CONTEXT))
-    assert found["roles"]["article-noun"] == {"layer": 1, "head": 2, "score": 0.5, "baseline": 0.1}
-    assert found["roles"]["punctuation"]["head"] == 1
-    assert "article-noun" not in found["not_measured"]
 
 
 def pairs_of(row, vectors=None):
@@ -227,18 +184,6 @@ def test_pairs_of_a_sentence():
         "punctuation": [(10, 9), (11, 9)], "sentence start": [(11, 10)], "similar words": []
     }  # fmt: skip
     assert set(found) == set(ROLES)
-
-
-def test_words_of_several_tokens_have_no_part():
-    row = row_of(["the", "old", "dog", "ran"])
-    cut = row._replace(words=[*row.words[:2], row.words[2]._replace(token=-1), row.words[3]])
-    assert (
-        pairs_of(cut)["article-noun"]
-        == pairs_of(cut)["subject-verb"]
-        == pairs_of(cut)["adjective-noun"]
-        == []
-    )
-    assert pairs_of(cut)["previous token"] == [(1, 0), (2, 1), (3, 2)]
 
 
 def test_similar_words_point_the_same_way_and_are_not_the_same():

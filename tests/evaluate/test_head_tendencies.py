@@ -103,30 +103,6 @@ def test_pure_heads_are_named(target, name):
     assert row["interpretation"].startswith(_TARGETS[name])
 
 
-def test_a_head_on_sentence_ends_is_named():
-    maps = pointing_maps(8, lambda query: 2 if query > 1 else 0)
-    (row,) = measured(maps, [SOS, 5, EOS, 6, 7, 8, 9, 10])
-    assert row["interpretation"].startswith(_TARGETS["first"])
-
-
-def test_heads_on_punctuation_and_within_words_reach_the_whole_weight():
-    marks = [place % 4 == 3 for place in range(12)]
-    words = [place // 4 for place in range(12)]
-    last_mark = [max((j for j in range(place) if marks[j]), default=place) for place in range(12)]
-    (row,) = measured(pointing_maps(12, lambda q: last_mark[q]), range(5, 17), marks, words)
-    assert row["punctuation"] == 1.0
-    within = pointing_maps(12, lambda query: max(query - 2, query // 4 * 4))
-    (row,) = measured(within, range(5, 17), marks, words)
-    assert row["within_word"] == 1.0
-
-
-def test_even_attention_is_its_own_baseline():
-    (row,) = measured(even_maps(9), [SOS, 5, 6, 5, 7, 8, 9, 6, EOS])
-    for name in set(MEASURES) - {"punctuation", "within_word"}:
-        assert row[name] == pytest.approx(row[f"{name}_even"])
-    assert row["interpretation"] == "spread evenly"
-
-
 def test_a_measure_that_no_query_has_is_none():
     (row,) = measured(even_maps(4), [5, 6, 7, 8])
     for name in ("same_word", "punctuation", "within_word"):

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 
@@ -79,13 +78,6 @@ def test_words_of_other_text_are_looked_up(model, tmp_path):
     assert metrics["classified_share"] == pytest.approx(13 / 14)
     # "the old dog" is alike everywhere: nothing compares
     assert metrics["roles"]["article-noun"]["positions"] == 2 * 30
-
-
-def test_similar_words_are_similar_in_the_vectors_before_training(model, tmp_path):
-    wide, tokenizer, store, vectors = prepared(storybook(40), model, tmp_path)
-    apart = np.eye(len(vectors), dtype=np.float32)
-    metrics, _ = measure_heads(wide, tokenizer, store, apart, SETTINGS)
-    assert "similar words" in metrics["not_measured"]
 
 
 def test_each_checkpoint_is_measured_as_the_trained_model_is(model, tmp_path):

@@ -13,9 +13,8 @@ from tinylm.evaluate.memorised import (
     overlaps,
     words_of,
 )
-from tinylm.vocab.bpe import train_bpe
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import TokenStore, write_store
+from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.words import build_tokenizer, count_words
 
 
@@ -59,15 +58,6 @@ def test_equals_the_search_by_hand(seed):
     texts = [rng.choices(words + "xy", k=rng.randint(0, 20)) for _ in range(5)]
     texts += [story[2:14] for story in stories[:3]]  # copies, longer than the longest order
     assert overlaps(texts, iter(stories)) == [by_hand(text, stories) for text in texts]
-
-
-def test_a_run_crosses_neither_stories_nor_texts():
-    stories = [["a", "b"], ["c", "d", "e"], ["b", "c"]]
-    first, second = overlaps([["a", "b", "c"], ["d", "e"]], stories)
-    assert (first.longest, first.run, first.run_story) == (2, "a b", 0)
-    assert (second.longest, second.run_story) == (2, 1)
-    assert first.new[3] == (1, 1)
-    assert second.new[3] == (0, 0)  # the text has no three words
 
 
 def test_a_whole_story_is_recognised_and_a_changed_word_parts_it():
@@ -143,20 +133,3 @@ def test_words_of_a_word_vocabulary_are_its_entries():
     ids = tokenizer.encode_story(f"zebra {text}")
     expected = ["<unk>", "the", "dog", "said", '"', "run", "home", '"', "and", '"', "go", '"']
     assert words_of(tokenizer, ids) == expected
-
-
-def test_byte_pairs_are_compared_as_words(tmp_path):
-    stories = ["The dog ran home, happy.", "A cat sang."]
-    vocab = VocabSettings(tokenizer="bpe", lower_case=False, max_size=280)
-    tokenizer = train_bpe(iter(stories), vocab)
-    write_store(tmp_path, "train", map(tokenizer.encode_story, stories), len(tokenizer))
-    row = {
-        "prompt": "",
-        "ids": tokenizer.encode(" ran home, sad."),
-        "reference_ids": tokenizer.encode(" cat sang."),
-    }
-    train = TokenStore(tmp_path, "train")
-    metrics, table = measure_memorised([row], tokenizer, train, EVALUATE)
-    assert [line["run"] for line in table] == ["ran home,", "cat sang."]
-    assert metrics["references"]["whole"] == 1
-    assert metrics["continuations"]["new"]["1"]["value"] == pytest.approx(1 / 3)

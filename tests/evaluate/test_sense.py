@@ -58,11 +58,6 @@ def test_metrics_count_words_per_impossible_one():
     assert sum(metrics["kinds"].values()) == 2
 
 
-def test_without_an_error_there_are_no_words_per_error():
-    assert sense(grade([(START, REST, True)]), 50, 1)["words"] is None
-    assert sense([], 50, 1)["possible"] is None
-
-
 def test_rows_name_the_word_and_what_is_possible_instead():
     (row,) = rows_of("greedy", grade([(START, REST, True), (START, BROKEN, False)]))
     assert row["method"] == "greedy"

@@ -48,29 +48,6 @@ def test_several_statistics_share_the_resamples_of_every_block():
         assert (lows[column], highs[column]) == pytest.approx(alone)
 
 
-def test_bootstrap_is_a_function_of_its_seed():
-    values = np.random.default_rng(5).random(1201)
-    first = bootstrap_interval(values, mean, 1700, seed=3)
-    assert first == bootstrap_interval(values, mean, 1700, seed=3)
-    assert first != bootstrap_interval(values, mean, 1700, seed=4)
-
-
-def test_bootstrap_draws_the_given_number_of_resamples():
-    blocks = []
-
-    def record(means):
-        blocks.append(means)
-        return means[:, 0]
-
-    bootstrap_interval(np.arange(1201.0), record, 1700, seed=3)
-    assert len(blocks) > 1
-    assert np.concatenate(blocks).shape == (1700, 1)
-
-
-def test_one_sample_has_no_spread():
-    assert bootstrap_interval(np.array([2.5]), mean, 50, seed=1) == (2.5, 2.5)
-
-
 @pytest.mark.parametrize(("values", "resamples"), [([], 10), ([1.0], 0)])
 def test_nothing_to_resample_is_refused(values, resamples):
     with pytest.raises(ValueError, match="allowed"):
@@ -106,10 +83,6 @@ def test_wilsons_interval(count, of, low, high):
     share = wilson(count, of)
     values = (share["value"], share["low"], share["high"])
     assert values == pytest.approx((count / of, low, high), abs=1e-4)
-
-
-def test_a_share_of_nothing_has_no_interval():
-    assert wilson(0, 0) is None
 
 
 @pytest.mark.parametrize(

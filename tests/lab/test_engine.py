@@ -176,29 +176,6 @@ def test_a_head_switched_off_adds_nothing(model, engine):
     assert engine.call("logits", ids) != found
 
 
-def test_a_session_that_becomes_another_text_reads_only_what_is_new(engine):
-    code = """(steps) => {
-      const session = new Session(model, steps[0], { slide: "half", record: true });
-      return steps.map((ids) => {
-        session.become(ids);
-        return [Array.from(session.next()), logits(ids), session.seen.length];
-      });
-    }"""
-    steps = [
-        [0, 5, 9],
-        [0, 5],
-        [0, 5, 7, 8],
-        [0, 5, 7, 8],
-        [4, 5],
-        [0, *range(4, 34)],
-        [0, *range(4, 33)],
-        [0, 5],
-    ]
-    for (found, fresh, seen), ids in zip(engine.call(code, steps), steps, strict=True):
-        assert found == fresh
-        assert 0 < seen <= min(len(ids), 17)
-
-
 @pytest.mark.parametrize("matrices", FORMATS)
 def test_the_page_computes_with_the_weights_that_pack_says(model, matrices):
     """A model with the page's rounded weights gives the page's logits."""

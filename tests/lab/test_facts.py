@@ -5,7 +5,6 @@ import pytest
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.facts import NOT_MEASURED, SINK, facts
-from tinylm.lab.making import checkpoint_name
 from tinylm.report.sources import Run
 from tinylm.vocab.words import Splitter, WordTokenizer
 
@@ -69,8 +68,3 @@ def test_without_a_run_nothing_is_said_of_one():
     assert (found["heads"], found["perplexity"]) == ({}, None)
     assert found["heads_note"] == NOT_MEASURED + SINK
     assert "perplexity" not in found["about"]
-
-
-def test_checkpoints_are_named_by_epochs_and_share():
-    assert checkpoint_name(0.0627, 0.627) == "after 10 % of the training (0.0627 epochs)"
-    assert checkpoint_name(2.0, None) == "after 2 epochs"

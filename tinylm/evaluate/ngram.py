@@ -1,4 +1,4 @@
-"""The baselines that a trained model has to beat: uniform, unigram, Kneser-Ney n-grams."""
+"""Kneser-Ney n-grams, exact and fast: the baseline that a trained model has to beat."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,50 +9,60 @@ _FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 class _Level(NamedTuple):
-    """The n-grams of one length that occur in training, in the order of their keys."""
+    """The n-grams of one length that occur in training, in the order of their keys.
 
-    keys: np.ndarray  # (n-grams,) row of the first n-1 words one level down * V + last word; sorted
-    probs: np.ndarray  # (n-grams,) interpolated P(last word | first n-1 words)
-    backoff: (
-        np.ndarray
-    )  # (contexts,) mass that a context, a row one level down, passes to shorter contexts
+    keys (n-grams,): row of the first n-1 words one level down * V + last word; sorted.
+    probs (n-grams,): interpolated P(last word | first n-1 words).
+    backoff (contexts,): mass that a context, a row one level down, passes to shorter contexts.
+    """
+
+    keys: np.ndarray
+    probs: np.ndarray
+    backoff: np.ndarray
 
 
-class _Found(NamedTuple):
-    """Where the n-grams of one length occur in the training text."""
+class _Occurrences(NamedTuple):
+    """Where the n-grams of one length occur in the training text of N tokens.
 
-    keys: np.ndarray  # (n-grams,) as in _Level
-    rows: (
-        np.ndarray
-    )  # (N,) row in `keys` of the n-gram that ends at each token, -1 where there is none
-    ends: np.ndarray  # (n-grams,) a token at which each n-gram ends
+    keys (n-grams,): as in _Level.
+    rows (N,): row in `keys` of the n-gram that ends at each token, -1 where there is none.
+    ends (n-grams,): a token at which each n-gram ends.
+    """
+
+    keys: np.ndarray
+    rows: np.ndarray
+    ends: np.ndarray
 
 
 class KneserNey:
     """Interpolated modified Kneser-Ney n-grams (Chen and Goodman 1998).
 
-    P(w | h) = max(a(hw) - D(a(hw)), 0) / A(h) + backoff(h) P(w | h without its first word), down to 1/V, where
-    A(h) = sum over w of a(hw), backoff(h) = sum over w of D(a(hw)) / A(h), and P(w | h) = P(w | shorter h) where h
-    was never followed by anything. a is the count at the full order, below it the number of different words
-    seen before the n-gram; an n-gram that opens a sequence has no word before it and adds each occurrence, as
-    sentence starts do in Heafield et al. 2013. D takes three values per level, from its counts of counts.
+    P(w | h) = max(a(hw) - D(a(hw)), 0) / A(h) + backoff(h) P(w | h without its first word), down
+    to 1/V, where A(h) = sum over w of a(hw) and backoff(h) = sum over w of D(a(hw)) / A(h).
+    Where h was never followed by anything, P(w | h) = P(w | shorter h).
+    a is the count at the full order, below it the number of different words seen before the
+    n-gram. An n-gram that opens a sequence has no word before it and adds each occurrence, as
+    sentence starts do in Heafield et al. 2013. D takes three values per level, from its counts of
+    counts.
 
-    `sequences` are arrays of ids in [0, vocab_size): one array if the text is one stream, one per story if
-    contexts must not cross stories. A sequence's first token is context only, never predicted. Order 1 is the
-    unigram baseline: discounted relative frequencies, mixed with 1/V so that unseen ids have a probability.
+    sequences: arrays of ids in [0, vocab_size). One array if the text is one stream, one per story
+    if contexts must not cross stories. A sequence's first token is context only, never predicted.
+    Order 1 is the unigram baseline: discounted relative frequencies, mixed with 1/V so that unseen
+    ids have a probability.
     Raises ValueError for an order below 1 and for ids outside the vocabulary.
     """
 
     def __init__(self, sequences: Sequence[np.ndarray], order: int, vocab_size: int):
         if order < 1:
             raise ValueError(f"order {order}; allowed: at least 1")
-        self.order, self.vocab_size = order, vocab_size
-        ids, place = _join(sequences)
+        self.order = order
+        self.vocab_size = vocab_size
+        ids, position = _join(sequences)
         self._check(ids)
-        self._levels = self._count(ids, place)
+        self._levels = self._count(ids, position)
 
     def log_probs(self, sequence: np.ndarray) -> np.ndarray:
-        """Natural-log probability of each token but the first, given up to order - 1 tokens before it.
+        """ln P of each token but the first, given up to order - 1 tokens before it.
 
         sequence (T,) ids -> (T - 1,) float64, empty if T < 2.
         """
@@ -62,90 +72,92 @@ class KneserNey:
         probs = unigrams.probs[ids]  # (T,)
         rows = ids  # (T,) of the n-gram that ends here, -1 where it never occurred
         for level in longer:
-            contexts = np.concatenate(([-1], rows[:-1]))[: len(ids)]
+            contexts = np.full(len(ids), -1)
+            contexts[1:] = rows[:-1]
             rows = _look_up(level.keys, contexts, ids, self.vocab_size)
-            seen, found = contexts >= 0, rows >= 0
-            probs[seen] *= level.backoff[contexts[seen]]
-            probs[found] = level.probs[rows[found]]
+            has_context = contexts >= 0
+            occurs = rows >= 0
+            probs[has_context] *= level.backoff[contexts[has_context]]
+            probs[occurs] = level.probs[rows[occurs]]
         return np.log(probs[1:])
 
     def next_probs(self, context: Sequence[int]) -> np.ndarray:
-        """Probability of every id after a context, of which up to order - 1 tokens count.  -> (V,) float64"""
+        """P of every id after a context, of which up to order - 1 tokens count.  -> (V,) float64"""
         unigrams, *longer = self._levels
         probs = unigrams.probs.copy()
-        recent = np.asarray(context[max(len(context) - self.order + 1, 0) :], dtype=np.int64)
+        counted = max(len(context) - self.order + 1, 0)
+        recent = np.asarray(context[counted:], dtype=np.int64)
         self._check(recent)
         for length, level in enumerate(longer[: len(recent)], start=1):
             row = self._row(recent[len(recent) - length :])
             if row < 0:  # never occurred, so no longer context did
                 break
-            first, last = np.searchsorted(
-                level.keys, [row * self.vocab_size, (row + 1) * self.vocab_size]
-            )
+            first_key = row * self.vocab_size
+            first, last = np.searchsorted(level.keys, [first_key, first_key + self.vocab_size])
+            words = level.keys[first:last] - first_key
             probs *= level.backoff[row]
-            probs[level.keys[first:last] % self.vocab_size] = level.probs[first:last]
+            probs[words] = level.probs[first:last]
         return probs
 
     def _row(self, words: np.ndarray) -> int:
         """The row of an n-gram among those of its length, -1 if it never occurred."""
-        row = int(words[0])
+        row = words[:1]
         for level, word in zip(self._levels[1:], words[1:], strict=False):
-            (row,) = _look_up(
-                level.keys, np.array([row]), np.array([word]), self.vocab_size
-            ).tolist()
-        return row
+            row = _look_up(level.keys, row, np.array([word]), self.vocab_size)
+        return int(row[0])
 
     def _check(self, ids: np.ndarray) -> None:
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocab_size:
-            raise ValueError(
-                f"ids from {ids.min()} to {ids.max()}; allowed: 0 to {self.vocab_size - 1}"
-            )
+        if not len(ids):
+            return
+        low = int(ids.min())
+        high = int(ids.max())
+        if low < 0 or high >= self.vocab_size:
+            raise ValueError(f"ids from {low} to {high}; allowed: 0 to {self.vocab_size - 1}")
 
-    def _count(self, ids: np.ndarray, place: np.ndarray) -> list[_Level]:
-        """Levels 1 to order, from the joined ids (N,) and each token's place in its sequence (N,)."""
-        found = _Found(np.arange(self.vocab_size), ids, ids[:0])
-        shorter = np.full(
-            self.vocab_size, 1 / self.vocab_size
-        )  # P(last word) of each n-gram, one level down
+    def _count(self, ids: np.ndarray, position: np.ndarray) -> list[_Level]:
+        """Levels 1 to order, from the joined ids (N,) and each token's position in its sequence."""
+        size = self.vocab_size
+        grams = _Occurrences(np.arange(size), ids, ids[:0])
+        shorter = np.full(size, 1 / size)  # P(last word) of each n-gram, one level down
         contexts = 1
         levels: list[_Level] = []
         for length in range(1, self.order):
-            longer = _extend(ids, place, found.rows, length, self.vocab_size)
-            openings = np.flatnonzero(place == length - 1) if length > 1 else ids[:0]
-            counts = np.bincount(
-                found.rows[np.concatenate((longer.ends, openings))], minlength=len(found.keys)
-            )
-            levels.append(_interpolate(found.keys, counts, shorter, contexts, self.vocab_size))
-            shorter, contexts = levels[-1].probs[found.rows[longer.ends]], len(found.keys)
-            found = longer
-        counts = np.bincount(found.rows[place >= max(self.order - 1, 1)], minlength=len(found.keys))
-        return [*levels, _interpolate(found.keys, counts, shorter, contexts, self.vocab_size)]
-
-
-def uniform_log_probs(sequence: np.ndarray, vocab_size: int) -> np.ndarray:
-    """The baseline that knows the vocabulary and nothing else: -ln V for each token except the first."""
-    return np.full(max(len(sequence) - 1, 0), -np.log(vocab_size))
+            longer = _extend(ids, position, grams.rows, length, size)
+            adding = longer.ends  # one token for each different word before an n-gram
+            if length > 1:
+                adding = np.concatenate((adding, np.flatnonzero(position == length - 1)))
+            counts = np.bincount(grams.rows[adding], minlength=len(grams.keys))
+            levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
+            shorter = levels[-1].probs[grams.rows[longer.ends]]
+            contexts = len(grams.keys)
+            grams = longer
+        predicted = position >= max(self.order - 1, 1)
+        counts = np.bincount(grams.rows[predicted], minlength=len(grams.keys))
+        levels.append(_interpolate(grams.keys, counts, shorter, contexts, size))
+        return levels
 
 
 def _join(sequences: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """All sequences in one array (N,) and each token's place in its own sequence (N,), from 0."""
+    """All sequences in one array (N,), and each token's position in its own sequence (N,)."""
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    ids = np.concatenate([np.zeros(0, dtype=np.int64), *sequences]).astype(np.int64, copy=False)
+    empty = np.zeros(0, dtype=np.int64)
+    ids = np.concatenate([empty, *sequences]).astype(np.int64, copy=False)
     starts = np.cumsum(lengths) - lengths
     return ids, np.arange(len(ids)) - np.repeat(starts, lengths)
 
 
 def _extend(
-    ids: np.ndarray, place: np.ndarray, rows: np.ndarray, length: int, vocab_size: int
-) -> _Found:
+    ids: np.ndarray, position: np.ndarray, rows: np.ndarray, length: int, vocab_size: int
+) -> _Occurrences:
     """Find the n-grams one longer than `length`, whose own rows (N,) are given."""
-    at = np.flatnonzero(place >= length)
-    keys, inverse = np.unique(rows[at - 1] * vocab_size + ids[at], return_inverse=True)
+    at = np.flatnonzero(position >= length)
+    all_keys = rows[at - 1] * vocab_size + ids[at]
+    keys, inverse = np.unique(all_keys, return_inverse=True)
     longer = np.full(len(ids), -1)
     longer[at] = inverse
     ends = np.empty(len(keys), dtype=np.int64)
     ends[inverse] = at
-    return _Found(keys, longer, ends)
+    return _Occurrences(keys, longer, ends)
 
 
 def _interpolate(
@@ -153,34 +165,43 @@ def _interpolate(
 ) -> _Level:
     """Probabilities and back-off masses of one level from its adjusted counts (n-grams,)."""
     context = keys // vocab_size
-    discount = np.array([0.0, *_discounts(counts)])[np.minimum(counts, 3)]
+    discounts = np.array([0.0, *_discounts(counts)])
+    discount = discounts[np.minimum(counts, 3)]
     total = np.bincount(context, weights=counts, minlength=contexts)
-    kept = np.bincount(context, weights=discount, minlength=contexts)
-    backoff = np.divide(kept, total, out=np.ones(contexts), where=total > 0)
-    own = np.divide(counts - discount, total[context], out=np.zeros(len(keys)), where=counts > 0)
-    return _Level(keys, own + backoff[context] * shorter, backoff)
+    discounted = np.bincount(context, weights=discount, minlength=contexts)
+    backoff = np.ones(contexts)
+    np.divide(discounted, total, out=backoff, where=total > 0)
+    probs = np.zeros(len(keys))
+    np.divide(counts - discount, total[context], out=probs, where=counts > 0)
+    return _Level(keys, probs + backoff[context] * shorter, backoff)
 
 
-def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
+def _discounts(counts: np.ndarray) -> tuple[float, ...]:
     """D1, D2, D3+ of one level: Y = n1 / (n1 + 2 n2), Dk = k - (k + 1) Y n(k+1) / nk.
 
-    A corpus that is too small (no n-gram counted once, twice, three or four times, or a discount outside
-    (0, k]) gets fixed discounts.
+    A corpus that is too small gets fixed discounts: no n-gram was counted once, twice, three or
+    four times, or a discount is outside (0, k].
     """
-    n1, n2, n3, n4 = (int(np.count_nonzero(counts == k)) for k in (1, 2, 3, 4))
-    if min(n1, n2, n3, n4) == 0:
+    n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].tolist()
+    if 0 in (n1, n2, n3, n4):
         return _FALLBACK_DISCOUNTS
     y = n1 / (n1 + 2 * n2)
-    found = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
-    return found if all(0 < d <= k for k, d in enumerate(found, start=1)) else _FALLBACK_DISCOUNTS
+    discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
+    for k, discount in enumerate(discounts, start=1):
+        if not 0 < discount <= k:
+            return _FALLBACK_DISCOUNTS
+    return discounts
 
 
 def _look_up(
     keys: np.ndarray, contexts: np.ndarray, words: np.ndarray, vocab_size: int
 ) -> np.ndarray:
-    """Rows (T,) of the n-grams `contexts` + `words`, -1 where the n-gram or its context never occurred."""
+    """Rows (T,) of the n-grams `contexts` + `words`.
+
+    -1 where the n-gram or its context never occurred.
+    """
     wanted = contexts * vocab_size + words
     rows = np.searchsorted(keys, wanted)
-    known = (contexts >= 0) & (rows < len(keys))
-    known[known] = keys[rows[known]] == wanted[known]
-    return np.where(known, rows, -1)
+    occurs = (contexts >= 0) & (rows < len(keys))
+    occurs[occurs] = keys[rows[occurs]] == wanted[occurs]
+    return np.where(occurs, rows, -1)

@@ -1,34 +1,31 @@
-"""Minimal pairs: two sentences that differ in one point of grammar or meaning, of which one is right.
+"""Minimal pairs: two sentences that differ in one point of grammar or meaning.
 
-The classes of phenomena follow BLiMP (Warstadt et al. 2020) and Zorro (Huebner et al. 2021); templates and words are
-our own, most words from the storybook's lexicon. Pairs come in twos that are crossed: what is right in one is wrong in
-the other ("the dog was", "the dogs were"), so that who only knows how frequent words are gets one of the two right.
-In the others both sentences have the same words in another order, which such a reader cannot tell apart.
+The classes of phenomena follow BLiMP (Warstadt et al. 2020) and Zorro (Huebner et al. 2021).
+Templates and words are our own, most words from the storybook's lexicon.
+Pairs come in twos that are crossed: the right text of one is wrong in the other ("the dog was",
+"the dogs were"), so word frequency alone gets one of the two right. In the other pairs both
+sentences have the same words in another order, which word frequency cannot tell apart.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import yaml
 
 from tinylm.storybook.lexicon import KINDS
 
-_Any = TypeVar("_Any")
+_T = TypeVar("_T")
+_Child = dict[str, str]  # the parts of a lexicon entry: "" is the name, "kind" is boy or girl
+WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 
 
 class Pair(NamedTuple):
-    """Two texts with the same beginning, of which only `right` is."""
+    """Two texts with the same beginning, of which only `right` is right."""
 
     right: str
     wrong: str
-
-
-class Phenomenon(NamedTuple):
-    """about: grammar or meaning; draw: one pair, or two that are crossed."""
-
-    name: str
-    about: str
-    draw: "Callable[[Draw], list[Pair]]"
 
 
 class NothingToDraw(Exception):
@@ -39,88 +36,60 @@ class Draw:
     """Draws words that a vocabulary has. has: whether it has this word."""
 
     def __init__(self, has: Callable[[str], bool], rng: np.random.Generator):
-        self._has, self._rng = has, rng
-        self._lists: dict[str, list[dict[str, str]]] = {}
+        self._has = has
+        self._rng = rng
+        self._entries: dict[str, list[dict[str, str]]] = {}
 
-    def among(self, options: Sequence[_Any], count: int = 1) -> list[_Any]:
+    def among(self, options: Sequence[_T], count: int = 1) -> list[_T]:
         """`count` different ones."""
         if len(options) < count:
             raise NothingToDraw
-        return [options[i] for i in self._rng.permutation(len(options))[:count]]
+        return [options[index] for index in self._rng.permutation(len(options))[:count]]
 
-    def words(self, listed: str, count: int = 1) -> list[str]:
-        """Different words of a list."""
-        return self.among([word for word in listed.split() if self._has(word)], count)
+    def word(self, words: str) -> str:
+        """One of the words, which have spaces between them."""
+        return self.among([word for word in words.split() if self._has(word)])[0]
 
-    def forms(self, listed: str) -> list[str]:
-        """The forms of one entry of a list, all of them in the vocabulary."""
-        rows = [row.split("/") for row in listed.split()]
+    def forms(self, words: str) -> list[str]:
+        """The forms of one word, all of them in the vocabulary."""
+        rows = [word.split("/") for word in words.split()]
         return self.among([row for row in rows if all(map(self._has, row))])[0]
 
-    def all_of(self, kind: str) -> list[dict[str, str]]:
-        """The entries of one word of a kind of the lexicon, as their parts ("": the word itself)."""
-        if kind not in self._lists:
-            self._lists[kind] = [
-                entry.parts for entry in KINDS[kind].options if self._has(entry.parts[""])
-            ]
-        return self._lists[kind]
+    def entries(self, kind: str) -> list[dict[str, str]]:
+        """The entries of one word of a kind of the lexicon, as their parts ("": the word)."""
+        if kind not in self._entries:
+            options = [entry.parts for entry in KINDS[kind].options]
+            self._entries[kind] = [parts for parts in options if self._has(parts[""])]
+        return self._entries[kind]
 
-    def one(self, kind: str) -> str:
+    def of_kind(self, kind: str) -> str:
         """One word of a kind of the lexicon."""
-        return self.among(self.all_of(kind))[0][""]
+        return self.among(self.entries(kind))[0][""]
 
-    def children(self, *kinds: str) -> list[dict[str, str]]:
+    def children(self, *kinds: str) -> list[_Child]:
         """A child for each "boy" or "girl", with different names."""
-        found: list[dict[str, str]] = []
+        children: list[_Child] = []
         for kind in kinds:
-            found += self.among(
-                [
-                    parts
-                    for parts in self.all_of("child")
-                    if parts["kind"] == kind and parts not in found
-                ]
-            )
-        return found
+            entries = [parts for parts in self.entries("child") if parts["kind"] == kind]
+            children += self.among([parts for parts in entries if parts not in children])
+        return children
+
+    def opening(self) -> tuple[str, str]:
+        """A story's first sentence about some child, and the name."""
+        (child,) = self.among(self.entries("child"))
+        return opening(child), child[""]
 
 
-# Forms with a slash between them, for as many words as children's stories have.
-NOUNS = """animal/animals apple/apples ball/balls bean/beans bird/birds biscuit/biscuits book/books box/boxes boy/boys
-bridge/bridges bucket/buckets button/buttons cabbage/cabbages cake/cakes car/cars card/cards carrot/carrots cat/cats
-cave/caves chair/chairs cloud/clouds coin/coins cookie/cookies cow/cows crayon/crayons cup/cups doctor/doctors dog/dogs
-doll/dolls door/doors duck/ducks egg/eggs explorer/explorers feather/feathers fence/fences flower/flowers friend/friends
-frog/frogs giant/giants girl/girls hand/hands hat/hats hen/hens horse/horses jar/jars key/keys king/kings kite/kites
-ladder/ladders lamp/lamps lemon/lemons log/logs marble/marbles mask/masks melon/melons mirror/mirrors moth/moths
-nail/nails onion/onions orange/oranges owl/owls parcel/parcels pear/pears pebble/pebbles pencil/pencils pie/pies
-pig/pigs plum/plums pond/ponds puppet/puppets queen/queens rabbit/rabbits ring/rings road/roads rock/rocks rose/roses
-rug/rugs seed/seeds shell/shells shirt/shirts shoe/shoes snail/snails sock/socks song/songs spider/spiders star/stars
-statue/statues stick/sticks stone/stones toy/toys train/trains tree/trees truck/trucks tulip/tulips tunnel/tunnels
-turnip/turnips twig/twigs wave/waves wheel/wheels window/windows"""
-DETERMINERS = "this/these that/those every/many one/two a/three every/three"
-VERBS = """see/saw eat/ate take/took give/gave know/knew forget/forgot break/broke wear/wore hide/hid draw/drew
-find/found make/made hold/held lose/lost bring/brought buy/bought keep/kept leave/left hear/heard tell/told meet/met
-catch/caught build/built throw/threw like/liked want/wanted need/needed love/loved help/helped open/opened touch/touched
-push/pushed pull/pulled carry/carried share/shared show/showed use/used watch/watched follow/followed play/played
-drop/dropped borrow/borrowed mend/mended fetch/fetched pack/packed plant/planted remember/remembered"""
-PARTICIPLES = """saw/seen ate/eaten took/taken gave/given went/gone knew/known forgot/forgotten broke/broken did/done
-wore/worn fell/fallen chose/chosen hid/hidden drew/drawn rode/ridden flew/flown sang/sung swam/swum drank/drunk
-began/begun spoke/spoken threw/thrown grew/grown came/come ran/run woke/woken"""
-GERUNDS = """play/playing look/looking sing/singing run/running swim/swimming dance/dancing jump/jumping sleep/sleeping
-cry/crying walk/walking wait/waiting eat/eating read/reading paint/painting climb/climbing bake/baking fish/fishing
-ask/asking draw/drawing talk/talking help/helping laugh/laughing cook/cooking build/building hide/hiding think/thinking
-smile/smiling clean/cleaning rest/resting write/writing skip/skipping garden/gardening whistle/whistling
-dream/dreaming"""
-WITH_OBJECT = """found took loved brought needed bought carried hugged made wanted gave liked lost caught dropped
-mended fetched packed built borrowed shared"""
-WITHOUT_OBJECT = """slept sat stayed lived waited laughed smiled cried sighed nodded danced jumped went sang rested lay
-stood swam walked"""
-OPPOSITES = """hot/cold big/little old/young happy/sad fast/slow wet/dry long/short good/bad full/empty clean/dirty
-new/old black/white high/low soft/hard thick/thin strong/weak early/late loud/quiet light/dark rough/smooth fat/thin
-big/small tall/short nice/mean heavy/light kind/mean open/shut polite/rude bright/dark warm/cold rich/poor tidy/messy
-brave/shy lazy/busy sweet/sour tame/wild"""
+class Phenomenon(NamedTuple):
+    """about: grammar or meaning; draw: one pair, or two that are crossed."""
+
+    name: str
+    about: str
+    draw: Callable[[Draw], list[Pair]]
 
 
-def opening(child: dict[str, str]) -> str:
-    """How a story begins: every pair follows such a sentence, since that is where the model has been."""
+def opening(child: _Child) -> str:
+    """A story's first sentence. Every pair follows one, since stories are what models have read."""
     return f"Once upon a time there was a {child['kind']} named {child['']}."
 
 
@@ -132,232 +101,220 @@ def _crossed(one: str, other: str, fits_one: str, fits_other: str) -> list[Pair]
     ]
 
 
-def _begun(draw: Draw) -> tuple[str, str]:
-    """The opening about some child, and the name."""
-    (child,) = draw.among(draw.all_of("child"))
-    return opening(child), child[""]
+def _in_order(start: str, words: Sequence[str], wrong: Sequence[str]) -> list[Pair]:
+    """One pair of the same words in two orders."""
+    return [Pair(f"{start} {' '.join(words)}.", f"{start} {' '.join(wrong)}.")]
 
 
 def _subject_verb(draw: Draw) -> list[Pair]:
-    start, (one, many), look = _begun(draw)[0], draw.forms(NOUNS), draw.one("look")
-    return _crossed(f"{start} The {one} _ {look}.", f"{start} The {many} _ {look}.", "was", "were")
+    start, _ = draw.opening()
+    singular, plural = draw.forms(WORDS["nouns"])
+    rest = f"_ {draw.of_kind('look')}."
+    return _crossed(f"{start} The {singular} {rest}", f"{start} The {plural} {rest}", "was", "were")
 
 
 def _across_a_phrase(draw: Draw) -> list[Pair]:
-    start, (one, many), (other, others) = _begun(draw)[0], draw.forms(NOUNS), draw.forms(NOUNS)
-    rest = f"_ {draw.one('look')}."
-    return _crossed(
-        f"{start} The {one} near the {others} {rest}",
-        f"{start} The {many} near the {other} {rest}",
-        "was",
-        "were",
-    )
+    start, _ = draw.opening()
+    singular, plural = draw.forms(WORDS["nouns"])
+    other_singular, other_plural = draw.forms(WORDS["nouns"])
+    rest = f"_ {draw.of_kind('look')}."
+    one = f"{start} The {singular} near the {other_plural} {rest}"
+    many = f"{start} The {plural} near the {other_singular} {rest}"
+    return _crossed(one, many, "was", "were")
 
 
 def _determiner_noun(draw: Draw) -> list[Pair]:
-    (start, name), noun, (one, many) = _begun(draw), draw.forms(NOUNS), draw.forms(DETERMINERS)
-    if one == "a" and noun[0][0] in "aeiou":
-        one = "an"
-    verb = draw.words("saw found liked loved wanted")[0]
-    return _crossed(f"{start} {name} {verb} {one} _.", f"{start} {name} {verb} {many} _.", *noun)
+    start, name = draw.opening()
+    singular, plural = draw.forms(WORDS["nouns"])
+    of_one, of_many = draw.forms(WORDS["determiners"])
+    if of_one == "a" and singular[0] in "aeiou":
+        of_one = "an"
+    verb = draw.word("saw found liked loved wanted")
+    one = f"{start} {name} {verb} {of_one} _."
+    many = f"{start} {name} {verb} {of_many} _."
+    return _crossed(one, many, singular, plural)
 
 
 def _article(draw: Draw) -> list[Pair]:
-    start, name = _begun(draw)
-    kinds, after = draw.among([(("thing", "animal"), ""), (("look",), " thing")])[0]
-    things = [parts[""] for kind in kinds for parts in draw.all_of(kind)]
-    vowels = [word for word in things if word[0] in "aeio"]  # not u: a unicorn, an umbrella
-    consonants = [word for word in things if word[0] not in "aeiouh"]
-    (an,), (a,) = draw.among(vowels), draw.among(consonants)
-    verb = draw.words("saw found wanted had")[0]
-    return _crossed(
-        f"{start} {name} {verb} _ {a}{after}.", f"{start} {name} {verb} _ {an}{after}.", "a", "an"
-    )
+    start, name = draw.opening()
+    (kinds, after) = draw.among([(("thing", "animal"), ""), (("look",), " thing")])[0]
+    words = [parts[""] for kind in kinds for parts in draw.entries(kind)]
+    vowels = [word for word in words if word[0] in "aeio"]  # not u: a unicorn, an umbrella
+    consonants = [word for word in words if word[0] not in "aeiouh"]
+    (with_an,) = draw.among(vowels)
+    (with_a,) = draw.among(consonants)
+    verb = draw.word("saw found wanted had")
+    one = f"{start} {name} {verb} _ {with_a}{after}."
+    other = f"{start} {name} {verb} _ {with_an}{after}."
+    return _crossed(one, other, "a", "an")
 
 
 def _past_form(draw: Draw) -> list[Pair]:
-    (start, name), forms, what = _begun(draw), draw.forms(VERBS), draw.one("thing")
-    helper = draw.words("did could would")[0]
-    return _crossed(
-        f"{start} {name} {helper} not _ the {what}.", f"{start} Then {name} _ the {what}.", *forms
-    )
+    start, name = draw.opening()
+    base, past = draw.forms(WORDS["verbs"])
+    thing = draw.of_kind("thing")
+    helper = draw.word("did could would")
+    negated = f"{start} {name} {helper} not _ the {thing}."
+    return _crossed(negated, f"{start} Then {name} _ the {thing}.", base, past)
 
 
 def _participle(draw: Draw) -> list[Pair]:
-    (start, name), (past, participle), who = (
-        _begun(draw),
-        draw.forms(PARTICIPLES),
-        draw.words("he she they it")[0],
-    )
-    return _crossed(
-        f"{start} {name} saw that {who} had _.", f"{start} Then {name} _.", participle, past
-    )
+    start, name = draw.opening()
+    past, participle = draw.forms(WORDS["participles"])
+    pronoun = draw.word("he she they it")
+    perfect = f"{start} {name} saw that {pronoun} had _."
+    return _crossed(perfect, f"{start} Then {name} _.", participle, past)
 
 
 def _infinitive(draw: Draw) -> list[Pair]:
-    (start, name), forms, helper = (
-        _begun(draw),
-        draw.forms(GERUNDS),
-        draw.words("wanted began liked loved")[0],
-    )
-    return _crossed(f"{start} {name} {helper} to _.", f"{start} {name} was _.", *forms)
+    start, name = draw.opening()
+    base, gerund = draw.forms(WORDS["gerunds"])
+    verb = draw.word("wanted began liked loved")
+    return _crossed(f"{start} {name} {verb} to _.", f"{start} {name} was _.", base, gerund)
 
 
 def _case(draw: Draw) -> list[Pair]:
-    start, subject_and_object = _begun(draw)[0], draw.forms("he/him she/her they/them we/us I/me")
-    verb, what = (
-        draw.words("saw found helped met loved followed liked hugged")[0],
-        draw.one("animal"),
-    )
-    as_subject = draw.among(
-        [f"Then _ {verb} the {what}.", f"One day _ {verb} a {what}.", f"And _ {verb} some {what}s."]
-    )
-    as_object = draw.among(
-        [
-            f"The {what} {verb} _.",
-            f"The {what} sat near _.",
-            f"The {what} came to _.",
-            f"The {what} played with _.",
-        ]
-    )
-    return _crossed(f"{start} {as_subject[0]}", f"{start} {as_object[0]}", *subject_and_object)
+    start, _ = draw.opening()
+    subject, object_ = draw.forms("he/him she/her they/them we/us I/me")
+    verb = draw.word("saw found helped met loved followed liked hugged")
+    animal = draw.of_kind("animal")
+    subjects = ["Then _ {} the {}.", "One day _ {} a {}.", "And _ {} some {}s."]
+    objects = [
+        f"The {animal} {verb} _.",
+        f"The {animal} sat near _.",
+        f"The {animal} came to _.",
+        f"The {animal} played with _.",
+    ]
+    as_subject = draw.among(subjects)[0].format(verb, animal)
+    as_object = draw.among(objects)[0]
+    return _crossed(f"{start} {as_subject}", f"{start} {as_object}", subject, object_)
 
 
 def _pronoun(draw: Draw) -> list[Pair]:
     girl, boy = draw.children("girl", "boy")
-    rest = f"One day _ {draw.words('found saw wanted had')[0]} the {draw.one('thing')}."
+    verb = draw.word("found saw wanted had")
+    rest = f"One day _ {verb} the {draw.of_kind('thing')}."
     return _crossed(f"{opening(girl)} {rest}", f"{opening(boy)} {rest}", "she", "he")
 
 
 def _possessive(draw: Draw) -> list[Pair]:
     girl, boy = draw.children("girl", "boy")
-    rest = f"{draw.words('lost found loved took')[0]} _ {draw.one('thing')}."
-    return _crossed(
-        f"{opening(girl)} {girl['']} {rest}", f"{opening(boy)} {boy['']} {rest}", "her", "his"
-    )
+    verb = draw.word("lost found loved took")
+    rest = f"{verb} _ {draw.of_kind('thing')}."
+    hers = f"{opening(girl)} {girl['']} {rest}"
+    return _crossed(hers, f"{opening(boy)} {boy['']} {rest}", "her", "his")
 
 
 def _reflexive(draw: Draw) -> list[Pair]:
     girl, boy = draw.children("girl", "boy")
-    rest = (
-        f"{draw.words('saw hurt helped asked found')[0]} _ and smiled at the {draw.one('animal')}."
-    )
-    return _crossed(
-        f"{opening(girl)} {girl['']} {rest}",
-        f"{opening(boy)} {boy['']} {rest}",
-        "herself",
-        "himself",
-    )
+    verb = draw.word("saw hurt helped asked found")
+    rest = f"{verb} _ and smiled at the {draw.of_kind('animal')}."
+    hers = f"{opening(girl)} {girl['']} {rest}"
+    return _crossed(hers, f"{opening(boy)} {boy['']} {rest}", "herself", "himself")
 
 
 def _verb_object(draw: Draw) -> list[Pair]:
-    (start, name), what = (
-        _begun(draw),
-        draw.words("tree bridge table bed wall rock house window")[0],
-    )
-    with_object, without = draw.words(WITH_OBJECT)[0], draw.words(WITHOUT_OBJECT)[0]
-    place = draw.words("under near behind")[0]
+    start, name = draw.opening()
+    landmark = draw.word("tree bridge table bed wall rock house window")
+    with_object = draw.word(WORDS["with_object"])
+    without = draw.word(WORDS["without_object"])
+    preposition = draw.word("under near behind")
     after = f"Then {name} went home."
-    return _crossed(
-        f"{start} {name} _ the {draw.one('thing')}. {after}",
-        f"{start} {name} _ {place} the {what}. {after}",
-        with_object,
-        without,
-    )
+    transitive = f"{start} {name} _ the {draw.of_kind('thing')}. {after}"
+    intransitive = f"{start} {name} _ {preposition} the {landmark}. {after}"
+    return _crossed(transitive, intransitive, with_object, without)
 
 
 def _filler_gap(draw: Draw) -> list[Pair]:
-    (start, name), who, what = _begun(draw), draw.one("animal"), draw.one("thing")
-    knew, verb = draw.words("knew saw heard")[0], draw.words("found wanted took saw had loved")[0]
-    return _crossed(
-        f"{start} {name} {knew} _ the {who} {verb}. Then {name} went home.",
-        f"{start} {name} {knew} _ the {who} {verb} the {what}. Then {name} went home.",
-        "what",
-        "that",
-    )
+    start, name = draw.opening()
+    animal = draw.of_kind("animal")
+    thing = draw.of_kind("thing")
+    knew = draw.word("knew saw heard")
+    verb = draw.word("found wanted took saw had loved")
+    clause = f"{start} {name} {knew} _ the {animal} {verb}"
+    after = f"Then {name} went home."
+    return _crossed(f"{clause}. {after}", f"{clause} the {thing}. {after}", "what", "that")
 
 
 def _word_order(draw: Draw) -> list[Pair]:
-    (start, name), thing, place = (
-        _begun(draw),
-        draw.one("thing"),
-        draw.words("tree bridge table bed wall rock house")[0],
-    )
-    verb, near = (
-        draw.words("found took saw wanted loved lost put")[0],
-        draw.words("under near behind by")[0],
-    )
-    looks = [parts[""] for parts in draw.among(draw.all_of("look"), 2)]
-    words = [verb, "the", looks[0], thing, near, "the", looks[1], place]
+    start, name = draw.opening()
+    thing = draw.of_kind("thing")
+    landmark = draw.word("tree bridge table bed wall rock house")
+    verb = draw.word("found took saw wanted loved lost put")
+    near = draw.word("under near behind by")
+    first_look, second_look = draw.among(draw.entries("look"), 2)
+    words = [verb, "the", first_look[""], thing, near, "the", second_look[""], landmark]
     (at,) = draw.among(range(len(words) - 1))
     swapped = [*words[:at], words[at + 1], words[at], *words[at + 2 :]]
-    return [Pair(*(f"{start} Then {name} {' '.join(order)}." for order in (words, swapped)))]
+    return _in_order(f"{start} Then {name}", words, swapped)
 
 
 def _negation(draw: Draw) -> list[Pair]:
-    (start, name), (base, _), what = _begun(draw), draw.forms(VERBS), draw.one("thing")
-    words = [draw.words("did could would")[0], "not", base, "the", draw.one("look"), what]
+    start, name = draw.opening()
+    base, _ = draw.forms(WORDS["verbs"])
+    thing = draw.of_kind("thing")
+    helper = draw.word("did could would")
+    rest = [helper, base, "the", draw.of_kind("look"), thing]
+    words = [helper, "not", *rest[1:]]
     (at,) = draw.among([0, 2, 3, 4, 5])
-    rest = [words[0], *words[2:]]
-    moved = [*rest[:at], "not", *rest[at:]]
-    return [Pair(*(f"{start} {name} {' '.join(order)}." for order in (words, moved)))]
+    return _in_order(f"{start} {name}", words, [*rest[:at], "not", *rest[at:]])
 
 
 def _opposites(draw: Draw) -> list[Pair]:
-    (start, name), (one, other) = _begun(draw), draw.forms(OPPOSITES)
-    who = draw.among([name, f"The {draw.one('thing')}", f"The {draw.one('animal')}"])[0]
-    return _crossed(
-        f"{start} {who} was not {one} but _.", f"{start} {who} was not {other} but _.", other, one
-    )
+    start, name = draw.opening()
+    one, other = draw.forms(WORDS["opposites"])
+    thing = f"The {draw.of_kind('thing')}"
+    animal = f"The {draw.of_kind('animal')}"
+    subject = draw.among([name, thing, animal])[0]
+    not_one = f"{start} {subject} was not {one} but _."
+    return _crossed(not_one, f"{start} {subject} was not {other} but _.", other, one)
 
 
 def _verb_meaning(draw: Draw) -> list[Pair]:
-    (start, name), food, cloth = _begun(draw), draw.one("food"), draw.one("cloth")
-    owner = draw.words("the his her")[0]
+    start, name = draw.opening()
+    food = draw.of_kind("food")
+    cloth = draw.of_kind("cloth")
+    owner = draw.word("the his her")
     return _crossed(
         f"{start} {name} ate {owner} _.", f"{start} {name} wore {owner} _.", food, cloth
     )
 
 
 def _animals(draw: Draw) -> list[Pair]:
-    one, other = draw.among(draw.all_of("animal"), 2)
+    one, other = draw.among(draw.entries("animal"), 2)
     if one["sound"] == other["sound"]:
         raise NothingToDraw
-    start = _begun(draw)[0]
-    return _crossed(
-        f"{start} The {one['']} _.", f"{start} The {other['']} _.", one["sound"], other["sound"]
-    )
+    start, _ = draw.opening()
+    first = f"{start} The {one['']} _."
+    return _crossed(first, f"{start} The {other['']} _.", one["sound"], other["sound"])
 
 
 def _belongings(draw: Draw) -> list[Pair]:
-    child, friend = draw.children(
-        *draw.among([("girl", "boy"), ("boy", "girl"), ("boy", "boy"), ("girl", "girl")])[0]
-    )
-    things = [parts[""] for parts in draw.all_of("thing") if parts[""][0] not in "aeiou"]
-    own, other = draw.among(things, 2)
-    start = f"{opening(child)} {child['']} had a {own}. {friend['']} had a {other}."
-    verb = draw.words("lost took brought broke wanted loved")[0]
-    return _crossed(
-        f"{start} {child['']} {verb} the _.", f"{start} {friend['']} {verb} the _.", own, other
-    )
+    kinds = [("girl", "boy"), ("boy", "girl"), ("boy", "boy"), ("girl", "girl")]
+    child, friend = draw.children(*draw.among(kinds)[0])
+    things = [parts[""] for parts in draw.entries("thing") if parts[""][0] not in "aeiou"]
+    of_child, of_friend = draw.among(things, 2)
+    start = f"{opening(child)} {child['']} had a {of_child}. {friend['']} had a {of_friend}."
+    verb = draw.word("lost took brought broke wanted loved")
+    first = f"{start} {child['']} {verb} the _."
+    return _crossed(first, f"{start} {friend['']} {verb} the _.", of_child, of_friend)
 
 
 def _same_person(draw: Draw) -> list[Pair]:
-    kind = draw.among(["girl", "boy"])[0]
+    (kind,) = draw.among(["girl", "boy"])
     one, other = draw.children(kind, kind)
-    rest = f"One day _ {draw.words('found saw wanted had')[0]} the {draw.one('thing')}."
+    verb = draw.word("found saw wanted had")
+    rest = f"One day _ {verb} the {draw.of_kind('thing')}."
     return _crossed(f"{opening(one)} {rest}", f"{opening(other)} {rest}", one[""], other[""])
 
 
 def _name(draw: Draw) -> list[Pair]:
     girl, boy = draw.children("girl", "boy")
-    start = draw.among(
-        ["Once upon a time there was a _ named", "Once upon a time there was a little _ named"]
-    )[0]
-    after = f"had a {draw.words('ball boat kite hat cup')[0]}."
-    return _crossed(
-        f"{start} {girl['']} who {after}", f"{start} {boy['']} who {after}", "girl", "boy"
-    )
+    (adjective,) = draw.among(["", "little "])
+    start = f"Once upon a time there was a {adjective}_ named"
+    after = f"had a {draw.word('ball boat kite hat cup')}."
+    hers = f"{start} {girl['']} who {after}"
+    return _crossed(hers, f"{start} {boy['']} who {after}", "girl", "boy")
 
 
 PHENOMENA = (
