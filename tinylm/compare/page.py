@@ -81,11 +81,11 @@ class Metric:
             return {"value": value}
         return {"value": value, "low": ends[0], "high": ends[1]}
 
-    def cell(self, run: Run) -> str:
-        """The value with its interval as text."""
+    def cell(self, run: Run, with_interval: bool) -> str:
+        """The value as text, with its interval where it has one."""
         numbers = self.of(run)
         text = self.format(numbers.get("value"))
-        if "low" not in numbers:
+        if not with_interval or "low" not in numbers:
             return text
         return f"{text} ({self.format(numbers['low'])} to {self.format(numbers['high'])})"
 
@@ -138,7 +138,7 @@ def to_markdown(
         run_lines=_run_lines(runs),
         run_notes=[f"{run.name}: {note}" for run in runs for note in run.notes],
         parameters=_grid(comparison.parameters.map(_parameter), "parameter", "params.yaml"),
-        metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
+        metrics=_grid(_metric_table(runs), "metric", "of each run alone"),
         phenomena=_grid(
             _phenomena(runs), "phenomenon", "pairs whose right sentence is likelier (95 % interval)"
         ),
@@ -194,14 +194,18 @@ def _parameter(value: Any) -> str:
 def _metric_table(runs: list[Run]) -> pd.DataFrame:
     """The metrics that some run has: a row each, and a column for each run."""
     labels = [metric.label for metric in METRICS]
-    cells = {run.name: [metric.cell(run) for metric in METRICS] for run in runs}
-    table = pd.DataFrame(cells, index=labels)
+    is_wide = len(runs) > SIDE_BY_SIDE
+    table = pd.DataFrame(index=labels)
+    for run in runs:
+        table[run.name] = [metric.cell(run, with_interval=not is_wide) for metric in METRICS]
     return table[(table != ABSENT).any(axis=1)]
 
 
 def _phenomena(runs: list[Run]) -> pd.DataFrame:
-    """Each run's share of right minimal pairs by phenomenon."""
-    cells = {}
+    """Each run's share of right minimal pairs by phenomenon; with many runs, nothing."""
+    cells: dict[str, pd.Series] = {}
+    if len(runs) > SIDE_BY_SIDE:
+        return pd.DataFrame()
     for run in runs:
         rows = run.value("evaluate", "pairs", "phenomena") or {}
         shares = {name: row["model"] for name, row in rows.items() if row.get("model")}
