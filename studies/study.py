@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from studies.published import study_section, table_lines
-from studies.records import FOLDER, RESULTS, published
+from studies.records import FOLDER, RESULTS
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
 from tinylm.compare.difference import NO_CLAIM, claimed, seed_error
@@ -59,23 +59,22 @@ class Study:
 
 
 def _study(name: str, row: Mapping[str, Any]) -> Study:
-    unknown = sorted(set(row) - {*REQUIRED, *OPTIONAL})
-    missing = sorted(set(REQUIRED) - set(row))
-    if unknown or missing:
-        allowed = f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}"
-        raise InputError(f"{FILE.name}: {name}: {', '.join(unknown + missing)}; allowed: {allowed}")
+    def refuse(what: str, allowed: str) -> InputError:
+        return InputError(f"{FILE.name}: {name}: {what}; allowed: {allowed}")
+
+    wrong = sorted((set(row) - {*REQUIRED, *OPTIONAL}) | (set(REQUIRED) - set(row)))
+    if wrong:
+        raise refuse(", ".join(wrong), f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}")
     if row["preset"] not in names():
-        raise InputError(f"{FILE.name}: {name}: preset; allowed: {' | '.join(names())}")
+        raise refuse("preset", " | ".join(names()))
     settings = {str(setting): dict(values) for setting, values in row["settings"].items()}
     common = dict(row.get("set", {}))
     known = preset_values(row["preset"])
-    for key in {*common, *(key for values in settings.values() for key in values)}:
-        if key not in known or key.partition(".")[0] not in SECTIONS:
-            allowed = f"a key of section {', '.join(SECTIONS)}"
-            raise InputError(f"{FILE.name}: {name}: {key}; allowed: {allowed}")
+    for values in (common, *settings.values()):
+        for key in values:
+            if key not in known or key.partition(".")[0] not in SECTIONS:
+                raise refuse(key, f"a key of section {', '.join(SECTIONS)}")
     system, answer = row.get("system", ""), row.get("answer", "")
-    if system and system not in published():
-        raise InputError(f"{FILE.name}: {name}: system; allowed: {' | '.join(published())}")
     return Study(
         name, row["preset"], row["question"], row["seeds"], settings, common, system, answer
     )
@@ -152,32 +151,28 @@ def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
     }
 
 
+def _losses(by_seed: Mapping[str, Mapping[str, Any]]) -> dict[int, float]:
+    """Validation loss by seed, of the runs that did not diverge."""
+    learned = {seed: run for seed, run in by_seed.items() if not run["diverged"]}
+    return {int(seed): run["held_out_loss"] for seed, run in learned.items()}
+
+
 def compared_with_first(runs: Runs) -> dict[str, dict[str, Any]]:
     """For each later setting: its validation loss minus the first's, Holm's corrected p, and the verdict.
 
     Student's t over seeds. All runs are scored on the same batches: other stories are not accounted for.
     """
-    losses = {
-        setting: {
-            int(seed): run["held_out_loss"] for seed, run in by_seed.items() if not run["diverged"]
-        }
-        for setting, by_seed in runs.items()
-    }
-    first, *others = losses
+    first, *others = ((setting, _losses(by_seed)) for setting, by_seed in runs.items())
+    compared: dict[str, dict[str, Any]] = {}
     errors = {}
-    for setting in others:
-        error = (
-            seed_error(losses[first], losses[setting])
-            if losses[first] and losses[setting]
-            else None
-        )
+    for setting, losses in others:
+        if not first[1] or not losses:
+            continue
+        difference = statistics.fmean(losses.values()) - statistics.fmean(first[1].values())
+        compared[setting] = {"difference": difference, "says": f"{NO_CLAIM}: one seed"}
+        error = seed_error(first[1], losses)
         if error is not None:
             errors[setting] = error
-    compared: dict[str, dict[str, Any]] = {}
-    for setting in others:
-        if losses[first] and losses[setting]:
-            means = [statistics.fmean(losses[side].values()) for side in (first, setting)]
-            compared[setting] = {"difference": means[1] - means[0], "says": f"{NO_CLAIM}: one seed"}
     raw = [error.p(compared[setting]["difference"]) for setting, error in errors.items()]
     for setting, p in zip(errors, holm(raw), strict=True):
         verdict = claimed(compared[setting]["difference"] < 0, p)
