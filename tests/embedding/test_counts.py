@@ -47,7 +47,7 @@ def test_pairs_are_those_of_a_slow_count(window):
 
 def test_pairs_are_summed_over_pieces_of_the_stream(monkeypatch):
     ids = stream(60)
-    monkeypatch.setattr(counts, "_AT_ONCE", 20)
+    monkeypatch.setattr(counts, "TOKENS_AT_ONCE", 20)
     pieces = sum(slow_counts(ids[start : start + 20], SIZE, 2) for start in (0, 20, 40))
     assert np.allclose(dense(*count_pairs(ids, SIZE, 2), SIZE), pieces)
 

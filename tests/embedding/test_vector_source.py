@@ -30,10 +30,10 @@ def vec(tmp_path):
 def test_the_name_tells_the_reader(vec, train_bin):
     table, covered, info = read_vectors(vec, ["the", "cat", "dog"], 7)
     assert table.tolist() == [[1, 2, 3, 4, 5, 6, 7], [7, 6, 5, 4, 3, 2, 1], [0] * 7]
-    assert (covered.tolist(), info) == ([True, True, False], {"warnings": []})
+    assert (covered.tolist(), info) == ([True, True, False], {})
     table, covered, info = read_vectors(train_bin(), ["the", "catty"], 7)
     assert table.any(axis=1).all()
-    assert (covered.tolist(), info) == ([True, True], {"from_subwords": 1, "warnings": []})
+    assert (covered.tolist(), info) == ([True, True], {"from_subwords": 1})
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.vec.zip", "a.npy", "vec"])
@@ -130,7 +130,7 @@ def test_a_repository_without_one_file_of_vectors_is_refused(vec, monkeypatch, n
     hub = Hub(monkeypatch, vec.parent, names)
     with pytest.raises(
         InputError,
-        match=f"embedding.hub_id = 'a/b', revision '012': files of vectors: {held}; allowed",
+        match=f"embedding.hub_id = 'a/b'.*{held}",
     ):
         vector_file(settings(hub_id="a/b", hub_revision="012"))
     assert len(hub.asked) == 1

@@ -1,9 +1,10 @@
-"""Word vectors from counts of neighbours: seconds in place of skip-gram's minutes, and nothing is trained.
+"""Word vectors from counts of neighbours: seconds instead of skip-gram's minutes.
 
-C[w, c] counts how often c is at most `window` tokens away from w, a pair at distance d as 1 / d (Pennington et al.
-2014, section 4.2). M = max(0, log(p(c | w) / q(c))), where q is the share of c's counts to the power 0.5, so that rare
-neighbours do not weigh too much (Levy, Goldberg and Dagan 2015, equations 2 and 3). With M ~ U S V^T of its largest
-singular values, a word's vector is its row of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
+C[w, c] counts how often c is at most `window` tokens away from w, a pair at distance d as 1 / d
+(Pennington et al. 2014, section 4.2). M = max(0, log(p(c | w) / q(c))), where q is the share of c's
+counts to the power 0.5, so that rare neighbours do not weigh too much (Levy, Goldberg and Dagan
+2015, equations 2 and 3). With M ~ U S V^T of its largest singular values, a word's vector is its row
+of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
 """
 
 import numpy as np
@@ -13,83 +14,92 @@ from torch import Tensor
 from tinylm.base.seeding import derive_seed
 
 POWER = 0.5  # of 0, 0.25, 0.4, 0.5, 0.75 and 1 the best with 0.4; see docs/explanation/recipe.md
-MORE = 20  # directions beyond the width: they make those within exact to a few per cent (Halko et al. 2011)
+MORE = 20  # directions beyond the width: those within are then almost exact (Halko et al. 2011)
 PASSES = 1  # of power iteration: without one, losses after 125,000 tokens were 0.1 nats higher
 COUNTED = 20_000_000  # tokens that are read at most
-_AT_ONCE = 4_000_000  # tokens whose pairs are sorted together
+TOKENS_AT_ONCE = 4_000_000  # whose pairs are sorted together
+
+Pairs = tuple[np.ndarray, np.ndarray]  # keys w * size + c, ascending; C[w, c] of each, float64
 
 
 def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int) -> np.ndarray:
-    """(size, width) float32 of mean square 1 over the ids that occur; the rows of all others are zero.
+    """(size, width) float32 of mean square 1 over the ids that occur; other rows are zero.
 
-    The same bits on any number of cores.
+    The same bits on any number of cores: torch's sums depend on the number of threads, so there is
+    one.
     """
-    places, counts = count_pairs(ids[:COUNTED], size, window)
+    keys, counts = count_pairs(ids[:COUNTED], size, window)
     vectors = np.zeros((size, width), dtype=np.float32)
-    if len(places):
-        threads = torch.get_num_threads()
-        torch.set_num_threads(
-            1
-        )  # torch's sums follow the number of threads; more would save 5 % of the time
-        try:
-            found = left_vectors(positive_information(places, counts, size), min(width, size), seed)
-        finally:
-            torch.set_num_threads(threads)
-        occur = np.unique(places // size)  # elsewhere rounding alone
-        vectors[occur, : found.shape[1]] = found.numpy()[occur]
-        vectors /= np.sqrt(np.square(vectors[occur]).mean()) or np.float32(1.0)
+    if not len(keys):
+        return vectors
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        information = positive_information(keys, counts, size)
+        left = left_vectors(information, min(width, size), seed).numpy()
+    finally:
+        torch.set_num_threads(threads)
+    occurring = np.unique(keys // size)
+    vectors[occurring, : left.shape[1]] = left[occurring]
+    vectors /= np.sqrt(np.square(vectors[occurring]).mean()) or np.float32(1.0)
     return vectors
 
 
-def count_pairs(ids: np.ndarray, size: int, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """(places w * size + c in ascending order, C[w, c] of each in float64), each pair counted in both directions."""
-    found = [(np.zeros(0, np.int64), np.zeros(0))]
-    for start in range(0, len(ids), _AT_ONCE):
-        part = np.asarray(ids[start : start + _AT_ONCE]).astype(np.int64)
+def count_pairs(ids: np.ndarray, size: int, window: int) -> Pairs:
+    """The pairs within the window, each counted in both directions."""
+    total: Pairs = (np.zeros(0, np.int64), np.zeros(0))
+    for start in range(0, len(ids), TOKENS_AT_ONCE):
+        part = np.asarray(ids[start : start + TOKENS_AT_ONCE]).astype(np.int64)
+        counted = [total]
         for distance in range(1, min(window, len(part) - 1) + 1):
-            left, right = part[:-distance], part[distance:]
-            places, times = np.unique(left * size + right, return_counts=True)
-            found.append((places, times / distance))
-        found = [_summed(found)]
-    places, counts = found[0]
-    left, right = np.divmod(places, size)
-    return _summed([(places, counts), (right * size + left, counts)])
+            pairs = part[:-distance] * size + part[distance:]
+            keys, times = np.unique(pairs, return_counts=True)
+            counted.append((keys, times / distance))
+        total = _sum_pairs(counted)
+    keys, counts = total
+    left, right = np.divmod(keys, size)
+    return _sum_pairs([total, (right * size + left, counts)])
 
 
-def _summed(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Each place once, with the sum of its counts."""
-    places, counts = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(places, kind="stable")
-    places, first = np.unique(places[order], return_index=True)
-    return places, np.add.reduceat(counts[order], first) if len(first) else counts
+def _sum_pairs(counted: list[Pairs]) -> Pairs:
+    """Each key once, with the sum of its counts."""
+    keys = np.concatenate([keys for keys, _ in counted])
+    counts = np.concatenate([counts for _, counts in counted])
+    order = np.argsort(keys, kind="stable")
+    keys, first = np.unique(keys[order], return_index=True)
+    return keys, np.add.reduceat(counts[order], first) if len(first) else counts
 
 
-def positive_information(places: np.ndarray, counts: np.ndarray, size: int) -> Tensor:
+def positive_information(keys: np.ndarray, counts: np.ndarray, size: int) -> Tensor:
     """M as a sparse matrix.  -> (size, size) float32"""
-    rows, columns = np.divmod(places, size)
-    of_row = np.bincount(rows, counts, size)
-    expected = of_row**POWER  # C is symmetric
+    rows, columns = np.divmod(keys, size)
+    row_sums = np.bincount(rows, counts, size)
+    expected = row_sums**POWER  # C is symmetric
     expected /= expected.sum()
-    values = np.log(counts / (of_row[rows] * expected[columns]))
-    kept = values > 0
-    indices, known = np.stack([rows[kept], columns[kept]]), values[kept].astype(np.float32)
-    parts = torch.from_numpy(indices), torch.from_numpy(known)
-    return torch.sparse_coo_tensor(*parts, (size, size), is_coalesced=True, check_invariants=True)
+    values = np.log(counts / (row_sums[rows] * expected[columns]))
+    positive = values > 0
+    indices = torch.from_numpy(np.stack([rows[positive], columns[positive]]))
+    known = torch.from_numpy(values[positive].astype(np.float32))
+    return torch.sparse_coo_tensor(
+        indices, known, (size, size), is_coalesced=True, check_invariants=True
+    )
 
 
 def left_vectors(matrix: Tensor, width: int, seed: int) -> Tensor:
-    """U S of the largest singular values, roughly (Halko et al. 2011, algorithms 4.4 and 5.1).  -> (V, width)
+    """U S of the largest singular values, roughly (Halko et al. 2011, algorithms 4.4 and 5.1).
 
-    An orthonormal basis Q of what the matrix makes of random directions holds U's span; S and U's coordinates in it
-    are the eigenvalues' roots and the eigenvectors of Q^T M M^T Q.
+    -> (V, width). The span of U is that of an orthonormal basis Q of what the matrix makes of random
+    directions. S and U's coordinates in Q are the eigenvalues' roots and the eigenvectors of
+    Q^T M M^T Q.
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "counts") % (1 << 63))
-    turned = matrix.T.coalesce()
+    transposed = matrix.T.coalesce()
     directions = min(width + MORE, len(matrix))
-    basis = torch.linalg.qr(matrix @ torch.randn(len(matrix), directions, generator=generator)).Q
+    start = torch.randn(len(matrix), directions, generator=generator)
+    basis = torch.linalg.qr(matrix @ start).Q
     for _ in range(PASSES):
-        basis = torch.linalg.qr(matrix @ (turned @ basis)).Q
-    seen = turned @ basis  # M^T Q
-    squares, axes = torch.linalg.eigh(seen.T @ seen)
+        basis = torch.linalg.qr(matrix @ (transposed @ basis)).Q
+    projected = transposed @ basis  # M^T Q
+    squares, axes = torch.linalg.eigh(projected.T @ projected)
     largest = torch.arange(directions - 1, directions - width - 1, -1)
     return basis @ (axes[:, largest] * squares[largest].clamp_min(0.0).sqrt())

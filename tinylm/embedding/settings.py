@@ -1,4 +1,4 @@
-"""Where the word vectors come from."""
+"""Where the word vectors come from: section `embedding` of params.yaml."""
 
 from dataclasses import dataclass
 
@@ -27,15 +27,14 @@ class EmbeddingSettings:
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
-        found = []
+        problems = []
         if self.min_n > self.max_n:
-            found.append(f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}")
+            problems.append(f"min_n = {self.min_n}; allowed: at most max_n = {self.max_n}")
         if self.source == "counts" and self.window > COUNTED_WINDOW:
-            found.append(
-                f"window = {self.window}; allowed with source counts: at most {COUNTED_WINDOW}"
-            )
+            allowed = f"allowed with source counts: at most {COUNTED_WINDOW}"
+            problems.append(f"window = {self.window}; {allowed}")
         if self.hub_id == "":
-            found.append("hub_id = ''; allowed: null, or a repository of the hub")
+            problems.append("hub_id = ''; allowed: null, or a repository of the hub")
         elif self.source == "file" and self.hub_id is not None and not self.hub_revision:
-            found.append("hub_revision is empty; needed with hub_id: a commit of its repository")
-        return found
+            problems.append("hub_revision is empty; needed with hub_id: a commit of its repository")
+        return problems

@@ -1,9 +1,9 @@
-"""Skip-gram word vectors with character n-grams, trained by fastText (Bojanowski et al. 2017, "Enriching Word
-Vectors with Subword Information").
+"""Skip-gram word vectors with character n-grams, trained by fastText.
 
-One thread, because only then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input
-matrix and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything later.
-So the allocator returns zeros during training, and equal input gives equal bytes.
+Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information". One thread, because only
+then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input matrix
+and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything
+later. So the allocator returns zeros during training, and equal input gives equal bytes.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ M_PERTURB = -6  # glibc, mallopt(3): the complement of the value fills what mall
 
 
 @contextlib.contextmanager
-def _zeroed_memory() -> Iterator[None]:
+def zeroed_memory() -> Iterator[None]:
     """glibc's malloc returns zeroed memory inside the block; without glibc nothing changes."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
@@ -42,19 +42,21 @@ def _fasttext_arguments(settings: EmbeddingSettings, path: Path) -> Any:
     import fasttext_pybind
 
     arguments = fasttext_pybind.args()
-    arguments.model, arguments.loss = (
-        fasttext_pybind.model_name.skipgram,
-        fasttext_pybind.loss_name.ns,
-    )
-    arguments.input, arguments.dim = str(path), settings.width
-    arguments.epoch, arguments.ws, arguments.neg = settings.epochs, settings.window, NEGATIVES
-    arguments.minn, arguments.maxn, arguments.bucket = (
-        settings.min_n,
-        settings.max_n,
-        settings.buckets,
-    )
-    arguments.lr, arguments.seed = settings.lr, derive_seed(settings.seed, "skipgram") % (1 << 31)
-    arguments.minCount, arguments.thread, arguments.verbose = 1, 1, 0
+    arguments.model = fasttext_pybind.model_name.skipgram
+    arguments.loss = fasttext_pybind.loss_name.ns
+    arguments.input = str(path)
+    arguments.dim = settings.width
+    arguments.epoch = settings.epochs
+    arguments.ws = settings.window
+    arguments.neg = NEGATIVES
+    arguments.minn = settings.min_n
+    arguments.maxn = settings.max_n
+    arguments.bucket = settings.buckets
+    arguments.lr = settings.lr
+    arguments.seed = derive_seed(settings.seed, "skipgram") % (1 << 31)
+    arguments.minCount = 1
+    arguments.thread = 1
+    arguments.verbose = 0
     return arguments
 
 
@@ -63,22 +65,24 @@ def train_skipgram(
 ) -> np.ndarray:
     """Train on normalised texts and return the vectors of `words`, (len(words), D) float32.
 
-    A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError if the training
-    diverges.
+    A word that is not in the texts and has no known character n-grams gets zeros. Raises InputError
+    if the training diverges.
     """
     import fasttext_pybind
 
-    model, vector = fasttext_pybind.fasttext(), fasttext_pybind.Vector(settings.width)
+    model = fasttext_pybind.fasttext()
+    vector = fasttext_pybind.Vector(settings.width)
     with tempfile.TemporaryDirectory(prefix="tinylm-") as folder:
         path = Path(folder) / "train.txt"
         with open(path, "w", encoding="utf-8", newline="\n") as handle:
             handle.writelines(text + "\n" for text in texts)
         try:
-            with _zeroed_memory():
+            with zeroed_memory():
                 fasttext_pybind.train(model, _fasttext_arguments(settings, path))
         except (RuntimeError, ValueError) as error:  # "Encountered NaN.", "Empty vocabulary."
             raise InputError(
-                f"embedding.source = skipgram: fastText gave up ({error}); embedding.lr = {settings.lr}"
+                f"embedding.source = skipgram: fastText failed ({error}); embedding.lr = "
+                f"{settings.lr}"
             ) from None
     matrix: np.ndarray = np.zeros((len(words), settings.width), dtype=np.float32)
     for index, word in enumerate(words):

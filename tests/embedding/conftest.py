@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from tinylm.embedding.skipgram import _zeroed_memory
+from tinylm.embedding.skipgram import zeroed_memory
 
 LINES = [
     "the cat sat on the mat",
@@ -38,7 +38,7 @@ def train_bin(tmp_path):
         } | settings
         trainer = fasttext.train_supervised if supervised else fasttext.train_unsupervised
         path = tmp_path / f"{name}.bin"
-        with _zeroed_memory():  # fastText reads memory that it never wrote
+        with zeroed_memory():  # fastText reads memory that it never wrote
             model = trainer(str(text), **settings)
         model.save_model(str(path))
         content = bytearray(path.read_bytes())
