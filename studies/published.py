@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from studies.ledger import counts
-from studies.records import FOLDER, SYSTEMS, published, read, wrong_numbers
+from studies.records import FOLDER, SYSTEMS, Record, published, read, wrong_numbers
 from tinylm.base.files import read_json, write_bytes
 from tinylm.host.command import CommandFailed, Parser, guard
 
@@ -41,7 +40,7 @@ class Section:
     level: int = 2
 
 
-def _cells(row: dict[str, Any]) -> Row:
+def _cells(row: Record) -> Row:
     return (row["quantity"], row["published"], row["ours"], row["differs"])
 
 
@@ -68,17 +67,18 @@ def _systems() -> Iterator[Section]:
         kind, preset = systems[system]["kind"], systems[system]["preset"]
         yield Section(f"{kind}, compared with preset {preset}")
         for table in comparison[system]:
-            yield Section(table["title"], "", COLUMNS, list(map(_cells, table["rows"])), level=3)
+            rows = [_cells(row) for row in table["rows"]]
+            yield Section(table["title"], "", COLUMNS, rows, level=3)
 
 
-def _with_spread(row: dict[str, Any], name: str, digits: int) -> str:
+def _with_spread(row: Record, name: str, digits: int) -> str:
     if name not in row["mean"]:
         return "–"
     spread = f" ± {row['spread'][name]:.{digits}f}" if name in row["spread"] else ""
     return f"{row['mean'][name]:.{digits}f}{spread}"
 
 
-def _study_row(name: str, row: dict[str, Any]) -> Row:
+def _study_row(name: str, row: Record) -> Row:
     verdict = row.get("beside_first", {}).get("says", "–")
     if row["mean"].get("diverged"):
         verdict = "diverged"
@@ -87,7 +87,7 @@ def _study_row(name: str, row: dict[str, Any]) -> Row:
     return (name, str(len(row["runs"])), loss, perplexity, verdict)
 
 
-def study_section(study: dict[str, Any]) -> Section:
+def study_section(study: Record) -> Section:
     """The result of a study."""
     answer = f" Published answer: {study['answer']}." if study.get("answer") else ""
     rows = [_study_row(name, row) for name, row in study["settings"].items()]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from studies.records import RUNS
+from studies.records import RUNS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
 from tinylm.host.command import CommandFailed, Parser, guard
@@ -48,14 +48,15 @@ def refuse_unfinished() -> None:
 def curve(losses: pd.DataFrame, series: str) -> list[list[float]]:
     """About POINTS points [step, tokens, nats per token] of a series of plots/loss.csv, with the last one."""
     rows = losses.loc[losses["series"] == series, ["step", "tokens", "value"]]
-    stride = -(-len(rows) // POINTS)
-    thinned = rows.iloc[:: max(stride, 1)]
-    return pd.concat([thinned, rows.iloc[-1:]]).drop_duplicates().to_numpy().tolist()
+    stride = max(1, len(rows) // POINTS)
+    thinned = pd.concat([rows.iloc[::stride], rows.iloc[-1:]])
+    return thinned.drop_duplicates().to_numpy().tolist()
 
 
 def results(folder: Path = Path()) -> dict[str, Any]:
     """Metrics, curves and conditions of the run in a folder."""
-    metrics = {path.stem: read_json(path) for path in sorted((folder / "metrics").glob("*.json"))}
+    paths = sorted((folder / "metrics").glob("*.json"))
+    metrics = {path.stem: read_json(path) for path in paths}
     if "train" not in metrics:
         raise InputError("no trained model to record; dvc repro, then again")
     losses = pd.read_csv(folder / "plots/loss.csv")
@@ -71,7 +72,7 @@ def results(folder: Path = Path()) -> dict[str, Any]:
     }
 
 
-def merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+def merged(old: Record | None, new: Record) -> Record:
     """The new record with the earlier one's other seeds. Raises InputError if that has other settings."""
     if old is None:
         return new
@@ -79,7 +80,7 @@ def merged(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     if changed:
         raise InputError(f"{new['name']} holds seeds of other settings: {'; '.join(changed[:5])}")
     seeds = old["seeds"] | new["seeds"]
-    return new | {"seeds": dict(sorted(seeds.items(), key=lambda item: int(item[0])))}
+    return new | {"seeds": {seed: seeds[seed] for seed in sorted(seeds, key=int)}}
 
 
 def record_run(name: str, preset: str) -> list[str]:
@@ -93,13 +94,14 @@ def record_run(name: str, preset: str) -> list[str]:
     path = Path(RUNS) / f"{name}.json"
     old = read_json(path) if path.exists() else None
     ran = result_values(params)
-    as_preset = {key: value for key, value in preset_values(preset).items() if key in ran}
+    of_preset = preset_values(preset)
+    as_preset = {key: of_preset[key] for key in ran}
     seed = params["train"]["seed"]
     new = {
         "name": name,
         "preset": preset,
         "differs": differences(as_preset, ran),
-        "params": {key: value for key, value in params.items() if key not in OTHER_SECTIONS},
+        "params": {key: params[key] for key in params if key not in OTHER_SECTIONS},
         "seeds": {str(seed): {"seed": seed, **results()}},
     }
     record = merged(old, new)

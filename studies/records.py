@@ -11,7 +11,7 @@ mean over seeds.
 
 import functools
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +19,42 @@ from tinylm.base.config import load_params
 from tinylm.base.files import read_json
 
 FOLDER = Path(__file__).parent
+PUBLISHED = "published"
 RUNS = "studies/runs"
 RESULTS = "studies/results"
 SYSTEMS = ("assignment", "A", "B", "D", "E")
 DIGITS = 6  # to which a number in a text is written
 
+Record = dict[str, Any]  # the content of a JSON or YAML file
+
 
 @functools.cache
-def read(name: str) -> dict[str, Any]:
+def read(name: str) -> Record:
     """The content of a YAML file of this folder. Raises InputError."""
     return load_params(FOLDER / name)
 
 
-def published() -> dict[str, Any]:
+def published() -> Record:
     """The numbers of the published systems by name."""
     return read("published.yaml")
 
 
 @functools.cache
-def _record(name: str) -> dict[str, Any]:
+def _record(name: str) -> Record:
     return read_json(FOLDER / f"{name}.json")
 
 
 def value_at(tree: Any, path: str) -> Any:
     """What stands at a path of keys and list positions. Raises LookupError."""
     for key in path.split("/"):
-        tree = tree[int(key)] if isinstance(tree, list) else tree[key]
+        if isinstance(tree, list):
+            tree = tree[int(key)]
+        else:
+            tree = tree[key]
     return tree
 
 
-def _of_run(record: Mapping[str, Any], path: str) -> list[Any]:
+def _of_run(record: Record, path: str) -> list[Any]:
     """The value of each seed of a recorded run."""
     if path.startswith("params/"):
         return [value_at(record, path)]
@@ -56,12 +62,13 @@ def _of_run(record: Mapping[str, Any], path: str) -> list[Any]:
     return [value_at({**seed, **seed["metrics"]}, path) for seed in seeds]
 
 
-def _of_study(record: Mapping[str, Any], path: str) -> list[Any]:
+def _of_study(record: Record, path: str) -> list[Any]:
     """The value of each seed of a study's setting, or what the study says about its data."""
     if path.startswith("data/"):
         return [value_at(record, path)]
     setting, _, name = path.rpartition("/")
-    return [run[name] for run in record["settings"][setting]["runs"].values()]
+    runs = record["settings"][setting]["runs"]
+    return [run[name] for run in runs.values()]
 
 
 def rounded(value: Any) -> Any:
@@ -70,21 +77,28 @@ def rounded(value: Any) -> Any:
 
 
 def recorded(name: str, path: str) -> Any:
-    """The number at a place of a record such as runs/word-50k. Raises InputError or LookupError."""
+    """The number at a place of published.yaml, or of a record such as runs/word-50k. Raises InputError or LookupError."""
+    if name == PUBLISHED:
+        return value_at(published(), path)
     record = _record(name)
-    values = _of_run(record, path) if name.startswith("runs/") else _of_study(record, path)
+    read_values = _of_run if name.startswith("runs/") else _of_study
+    values = read_values(record, path)
     return values[0] if len(values) == 1 else statistics.fmean(values)
 
 
-def wrong_numbers(entry: Mapping[str, Any]) -> Iterator[str]:
+def _difference(name: str, path: str, number: Any) -> Iterator[str]:
+    try:
+        value = rounded(recorded(name, path))
+    except LookupError:
+        value = "nothing"
+    if value != number:
+        yield f"{name}, {path}: the record has {value}, the text {number}"
+
+
+def wrong_numbers(entry: Record) -> Iterator[str]:
     """A line for each number of an entry that does not stand where the entry says."""
-    places = {("published", path): number for path, number in entry.get("quotes", {}).items()}
+    for path, number in entry.get("quotes", {}).items():
+        yield from _difference(PUBLISHED, path, number)
     for name, numbers in entry.get("numbers", {}).items():
-        places |= {(name, path): number for path, number in numbers.items()}
-    for (name, path), number in places.items():
-        try:
-            value = value_at(published(), path) if name == "published" else recorded(name, path)
-        except LookupError:
-            value = "nothing"
-        if rounded(value) != number:
-            yield f"{name}, {path}: the record has {rounded(value)}, the text {number}"
+        for path, number in numbers.items():
+            yield from _difference(name, path, number)

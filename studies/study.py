@@ -10,15 +10,13 @@ import hashlib
 import json
 import math
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from studies.published import study_section, table_lines
-from studies.records import FOLDER, RESULTS
+from studies.records import FOLDER, RESULTS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
 from tinylm.compare.difference import NO_CLAIM, claimed, seed_error
@@ -27,17 +25,24 @@ from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
 from tinylm.presets.write import Values, flatten, names, preset_values
 from tinylm.sweep import begin, engines, plan
+from tinylm.sweep.recording import git
 
 FILE = FOLDER / "studies.yaml"
 REQUIRED = ("preset", "question", "seeds", "settings")
 OPTIONAL = ("system", "answer", "set")
 SECTIONS = ("model", "train", "embedding")  # whose values a setting may change
-FREE = ("source", "path", "hub_id", "hub_revision", "column", "seed", "train_stories")
+# Keys of section data that may differ from the preset: they say which stories, not how they become tokens.
+FREE = (
+    *("source", "path", "hub_id", "hub_revision", "column", "seed"),
+    *("train_stories", "evaluation_stories", "repair_quotes"),
+)
 METRICS = ("held_out_loss", "held_out_perplexity", "train_loss", "epoch_train_loss", "updates")
 NOT_FINITE = "not finite"  # in the reason of a training that diverged, which is a result too
 CODE = ("tinylm", "stages", "params.yaml", "dvc.yaml")
 
-Runs = dict[str, dict[str, dict[str, Any]]]  # setting -> seed -> metrics of the run
+Metrics = dict[str, Any]
+Runs = dict[str, dict[str, Metrics]]  # setting -> seed -> metrics of the run
+Planned = dict[tuple[str, int], Values]  # (setting, seed) -> values that differ from params.yaml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +63,17 @@ class Study:
         return preset_values(self.preset) | self.common | self.settings[setting]
 
 
-def _study(name: str, row: Mapping[str, Any]) -> Study:
+def _study(name: str, row: Record) -> Study:
     def refuse(what: str, allowed: str) -> InputError:
         return InputError(f"{FILE.name}: {name}: {what}; allowed: {allowed}")
 
-    wrong = sorted((set(row) - {*REQUIRED, *OPTIONAL}) | (set(REQUIRED) - set(row)))
-    if wrong:
-        raise refuse(", ".join(wrong), f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}")
+    unknown = set(row) - {*REQUIRED, *OPTIONAL}
+    missing = set(REQUIRED) - set(row)
+    if unknown or missing:
+        raise refuse(
+            ", ".join(sorted(unknown | missing)),
+            f"{', '.join(REQUIRED)}, and perhaps {', '.join(OPTIONAL)}",
+        )
     if row["preset"] not in names():
         raise refuse("preset", " | ".join(names()))
     settings = {str(setting): dict(values) for setting, values in row["settings"].items()}
@@ -85,7 +94,7 @@ def read_studies() -> dict[str, Study]:
     return {name: _study(name, row) for name, row in load_params(FILE).items()}
 
 
-def refuse_other_tokens(study: Study, params: dict[str, Any]) -> None:
+def refuse_other_tokens(study: Study, params: Record) -> None:
     """Raise InputError if params.yaml asks for other tokens than the preset, except for another number of stories."""
     values = flatten(params)
     for key, wanted in preset_values(study.preset).items():
@@ -96,7 +105,7 @@ def refuse_other_tokens(study: Study, params: dict[str, Any]) -> None:
             raise InputError(f"params.yaml: {key} = {values[key]}; the study needs {wanted}: {how}")
 
 
-def planned(study: Study, params: dict[str, Any]) -> dict[tuple[str, int], Values]:
+def planned(study: Study, params: Record) -> Planned:
     """{(setting, seed): values in which the run differs from params.yaml}; all settings with one seed first."""
     here = flatten(params)
     runs = {}
@@ -113,15 +122,15 @@ def planned(study: Study, params: dict[str, Any]) -> dict[tuple[str, int], Value
     return runs
 
 
-def sweep_name(study: Study, runs: Mapping[tuple[str, int], Values]) -> str:
+def sweep_name(study: Study, runs: Planned) -> str:
     """A name that is the same as long as the runs and the code that they execute are the same."""
-    commands = (["git", "rev-parse", "HEAD"], ["git", "diff", "HEAD", "--", *CODE])
-    code = [subprocess.run(command, capture_output=True, check=True).stdout for command in commands]
-    text = json.dumps(list(runs.values()), default=str).encode()
-    return f"study-{study.name}-{hashlib.sha256(b''.join([text, *code])).hexdigest()[:8]}"
+    commit = git("rev-parse", "HEAD")
+    changes = git("diff", "HEAD", "--", *CODE)
+    text = json.dumps([list(runs.values()), commit, changes], default=str)
+    return f"study-{study.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def carry_out(study: Study, runs: Mapping[tuple[str, int], Values], workers: int) -> plan.Sweep:
+def carry_out(study: Study, runs: Planned, workers: int) -> plan.Sweep:
     """Begin the sweep of these runs, or continue it, and wait for its end."""
     name = sweep_name(study, runs)
     if (Path(plan.FOLDER) / name / "sweep.json").exists():
@@ -133,7 +142,7 @@ def carry_out(study: Study, runs: Mapping[tuple[str, int], Values], workers: int
     return sweep
 
 
-def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
+def outcome(sweep: plan.Sweep, number: int) -> Metrics:
     """Metrics of a run; losses in nats per token. Raises CommandFailed if it failed and did not just diverge."""
     state = sweep.state(number)
     if state["state"] != plan.DONE:
@@ -151,26 +160,28 @@ def outcome(sweep: plan.Sweep, number: int) -> dict[str, Any]:
     }
 
 
-def _losses(by_seed: Mapping[str, Mapping[str, Any]]) -> dict[int, float]:
+def _losses(by_seed: dict[str, Metrics]) -> dict[int, float]:
     """Validation loss by seed, of the runs that did not diverge."""
     learned = {seed: run for seed, run in by_seed.items() if not run["diverged"]}
     return {int(seed): run["held_out_loss"] for seed, run in learned.items()}
 
 
-def compared_with_first(runs: Runs) -> dict[str, dict[str, Any]]:
+def compared_with_first(runs: Runs) -> dict[str, Record]:
     """For each later setting: its validation loss minus the first's, Holm's corrected p, and the verdict.
 
     Student's t over seeds. All runs are scored on the same batches: other stories are not accounted for.
     """
-    first, *others = ((setting, _losses(by_seed)) for setting, by_seed in runs.items())
-    compared: dict[str, dict[str, Any]] = {}
+    losses = {setting: _losses(by_seed) for setting, by_seed in runs.items()}
+    first, *others = losses
+    compared: dict[str, Record] = {}
     errors = {}
-    for setting, losses in others:
-        if not first[1] or not losses:
+    for setting in others:
+        if not losses[first] or not losses[setting]:
             continue
-        difference = statistics.fmean(losses.values()) - statistics.fmean(first[1].values())
+        means = [statistics.fmean(losses[side].values()) for side in (first, setting)]
+        difference = means[1] - means[0]
         compared[setting] = {"difference": difference, "says": f"{NO_CLAIM}: one seed"}
-        error = seed_error(first[1], losses)
+        error = seed_error(losses[first], losses[setting])
         if error is not None:
             errors[setting] = error
     raw = [error.p(compared[setting]["difference"]) for setting, error in errors.items()]
@@ -180,11 +191,11 @@ def compared_with_first(runs: Runs) -> dict[str, dict[str, Any]]:
     return compared
 
 
-def summary(study: Study, runs: Runs) -> dict[str, dict[str, Any]]:
+def summary(study: Study, runs: Runs) -> dict[str, Record]:
     """For each setting: its values, mean and standard deviation over seeds of every metric, and the runs."""
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, Record] = {}
     for setting, by_seed in runs.items():
-        row: dict[str, Any] = {"values": study.settings[setting], "mean": {}, "spread": {}}
+        row: Record = {"values": study.settings[setting], "mean": {}, "spread": {}}
         for name in (*METRICS, "tokens", "diverged"):
             values = [run[name] for run in by_seed.values() if run.get(name) is not None]
             if values:
