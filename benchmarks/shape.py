@@ -15,7 +15,7 @@ from tinylm.model.checkpoint import new_model
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
-from tinylm.train.assembly import training_model
+from tinylm.train.preparation import prepare_process, training_model
 from tinylm.train.settings import TrainSettings
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import TrainBatches
@@ -149,5 +149,6 @@ def new_trainer(
     seed_everything(1, threads)
     batches = TrainBatches(store, "stream", shape.batch, shape.context, PAD_ID, 1)
     form = model or model_settings(shape)
+    prepare_process(settings.precision, torch.device(device))
     fresh = training_model(form, settings, random_vectors(shape), torch.device(device))
     return Trainer(fresh, batches, settings)

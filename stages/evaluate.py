@@ -19,7 +19,7 @@ from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
-from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
+from tinylm.model.checkpoint import check_vocabulary, load_model, load_checkpoints
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer
@@ -39,7 +39,7 @@ def main() -> None:
     corpus = read_json(paths.figures("download"), "download")
     vectors = load_matrix(paths.EMBEDDING)
     untrained = untrained_like(model, vectors, settings.seed)
-    kept = list(load_moments(paths.MODELS, device))
+    kept = list(load_checkpoints(paths.MODELS, device))
     checkpoints = [(0.0, untrained), *kept, (None, model)]
     prompts = evaluation_prompts(evaluation, tokenizer, settings)
 

@@ -245,7 +245,7 @@ def test_a_further_seed_trains_as_stage_train_does_with_that_seed(pipeline, tmp_
     for path in old:
         path.write_bytes(b"of an earlier run")
     assert run("train") == 0
-    shutil.rmtree(tmp_path / "models/moments")  # as where no weights of moments are kept
+    shutil.rmtree(tmp_path / "models/checkpoints")  # as where no weights of moments are kept
     assert run("evaluate") == run("seeds") == 0
     assert [path for path in old if path.exists()] == []
     first, second, other = (
@@ -332,38 +332,3 @@ def test_a_run_is_known_by_the_borders_of_its_stories_too():
         for split in ("train", "held_out")
         for kind in ("ids", "offsets")
     } <= set(DATA)
-
-
-def test_ranks_are_asked_for_kernels_of_one_kind(pipeline, monkeypatch):
-    """Else each would step on the same gradients by other roundings."""
-    from tinylm.base.config import read_section
-    from tinylm.host.runtime import RuntimeSettings
-    from tinylm.model.settings import ModelSettings
-    from tinylm.train import preparation
-    from tinylm.train.distributed import Group
-    from tinylm.train.settings import TrainSettings
-    from tinylm.vocab.tokenizer import open_tokenizer
-
-    class Asked(Group):
-        def check_same(self, parts):
-            asked.append(dict(parts))
-
-    asked: list[dict] = []
-    monkeypatch.chdir(pipeline)
-    read_as = {"model": ModelSettings, "train": TrainSettings, "runtime": RuntimeSettings}
-    sections = [read_section(small_params(), name, kind) for name, kind in read_as.items()]
-    for why in ("", "no C++ compiler found"):
-        monkeypatch.setattr(preparation, "why_not_native", lambda *_, why=why: why)
-        ready = preparation.prepare(
-            Asked(),
-            open_tokenizer(preparation.TOKENIZER),
-            *sections,
-            "runs/train",
-            "stages/train.py",
-        )
-        assert ready.measured_on["kernels"] == ("torch" if why else "native")
-        assert (
-            "kernels: torch's (no C++ compiler found)" if why else "kernels: native"
-        ) in ready.said()
-    (other,) = [key for key in asked[0] if asked[0][key] != asked[1][key]]
-    assert "kernels" in other

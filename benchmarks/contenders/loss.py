@@ -23,7 +23,7 @@ from benchmarks.shape import (
 )
 from tinylm.embedding.matrix import embedding_matrix
 from tinylm.embedding.settings import EmbeddingSettings
-from tinylm.train.assembly import assemble
+from tinylm.train.preparation import assemble
 from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer
 from tinylm.vocab.batches import Batch, scoring_batches

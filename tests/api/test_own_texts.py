@@ -65,10 +65,10 @@ def test_sentences_have_the_maps_of_tinylm_attention(folder):
 
 def test_their_evolution_where_epochs_were_kept(folder):
     weights = (folder / "models/model.safetensors").read_bytes()
-    (folder / "models/moments").mkdir()
+    (folder / "models/checkpoints").mkdir()
     for epoch in ("0.1", "0.5"):
-        (folder / f"models/moments/{epoch}.safetensors").write_bytes(weights)
-    write_sums(folder / "models/moments")
+        (folder / f"models/checkpoints/{epoch}.safetensors").write_bytes(weights)
+    write_sums(folder / "models/checkpoints")
     run = _run(folder, sentences=SENTENCES[:1])
     ((last, moments),) = run.own_sentences()
     assert [moment.epochs for moment in moments] == [0.1, 0.5]

@@ -3,7 +3,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tinylm.host.tables import WIDTH, format_description
-from tinylm.kernels.train.ops import ByHand
+from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.describe import describe, summary
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.transformer import TinyLM
@@ -38,7 +38,7 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @pytest.mark.parametrize("on", ["none", "blocks", "blocks+loss", "sqrt"])
 def test_operations_are_those_that_torch_counts(new_model, settings, on):
-    ops = ByHand(loss="twice" if on == "blocks+loss" else "chunked")
+    ops = ManualGradOps(loss="twice" if on == "blocks+loss" else "chunked")
     layers = {"layers": 4} if on == "sqrt" else {}
     model = new_model(ops=ops, run_blocks=RunRecomputing(on), **layers | settings).train()
     ids = full_batch(model)

@@ -447,7 +447,7 @@ def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
         tensors = {
             name: (factor * tensor).contiguous() for name, tensor in model.state_dict().items()
         }
-        write_bytes(f"models/moments/{epoch}.safetensors", save(tensors))
+        write_bytes(f"models/checkpoints/{epoch}.safetensors", save(tensors))
     pictures = []
     for options in ([], ["--epoch", "0.5"], ["--epoch", "0.25"]):
         assert main(["attention", "the cat sat", "-o", "a.svg", *options]) == 0

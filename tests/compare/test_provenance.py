@@ -35,10 +35,10 @@ def lock(folder, stages):
 @pytest.fixture
 def trained(tmp_path):
     write(tmp_path, "models/model.safetensors", "weights")
-    write(tmp_path, "models/moments/1.safetensors", "earlier weights")
+    write(tmp_path, "models/checkpoints/1.safetensors", "earlier weights")
     write(
         tmp_path,
-        "models/moments.json",
+        "models/checkpoints.json",
         "DVC sorts by text: moments.json before moments/1.safetensors",
     )
     lock(

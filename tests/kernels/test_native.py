@@ -12,7 +12,7 @@ from tinylm.kernels.train.attention import NativeAttention
 from tinylm.kernels.train.binding import checked_ptr
 from tinylm.kernels.train.dropout import NativeAddDropout
 from tinylm.kernels.train.feed_forward import gelu
-from tinylm.kernels.train.ops import ByHand, Native
+from tinylm.kernels.train.ops import ManualGradOps, Native
 from tinylm.kernels.train.output_loss import native_loss, output_loss
 from tinylm.model.loss import token_loss
 from tinylm.model.transformer import causal_mask
@@ -141,7 +141,7 @@ def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(set
     settings = {"layers": 3, **settings}
     ids = torch.randint(4, 31, (5, 14), generator=torch.Generator().manual_seed(3))
     passes = []
-    for ops in (ByHand(), Native()):
+    for ops in (ManualGradOps(), Native()):
         torch.manual_seed(1)
         passes.append(one_pass(random_model(31, 40, ops=ops, **settings).train(), ids))
     plain, native = passes

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tinylm.kernels.train.ops import ByHand
+from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.transformer import Norm as AnyNorm
 
 KINDS = ["layer", "rms", "std"]
@@ -13,7 +13,7 @@ KINDS = ["layer", "rms", "std"]
 
 def Norm(width: int, kind: str = "layer", eps: float = 1e-5) -> AnyNorm:
     """In training mode, with gradients by hand."""
-    return AnyNorm(width, kind, eps, ByHand()).train()
+    return AnyNorm(width, kind, eps, ManualGradOps()).train()
 
 
 def reference(norm: AnyNorm, x: torch.Tensor) -> torch.Tensor:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tests.support.small import needs_compiler
 from tinylm.kernels.train.dropout import keep_level, new_seed
-from tinylm.kernels.train.ops import ByHand, Native
+from tinylm.kernels.train.ops import ManualGradOps, Native
 from tinylm.model.ops import REFERENCE, Reference
-from tinylm.model.transformer import causal_mask, rotations
+from tinylm.model.transformer import causal_mask, rope_table
 
 B, T, H, DH, D, INNER, V = 3, 11, 2, 5, 24, 37, 61
 NATIVE = pytest.param(Native, marks=needs_compiler)
@@ -111,7 +111,7 @@ def results(ops, case: str, dtype: torch.dtype, autocast: bool) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("precision", ["fp64", "fp32", "bf16"])
-@pytest.mark.parametrize("kernel", [ByHand, NATIVE])
+@pytest.mark.parametrize("kernel", [ManualGradOps, NATIVE])
 @pytest.mark.parametrize("case", CASES)
 def test_an_operation_equals_the_reference(case, kernel, precision):
     if kernel is Native and precision == "fp64":
@@ -174,7 +174,7 @@ def test_the_random_numbers_are_those_of_splitmix64():
 def test_torchs_own_attention_is_the_same_and_drops_while_training():
     qkv = torch.randn(B, T, 3, H, 6, dtype=torch.float64)
     scale, mask = SCALE.double(), causal_mask(torch.arange(T)[None], torch.arange(T), torch.float64)
-    fused = ByHand(fused=True)
+    fused = ManualGradOps(fused=True)
     for turns in (None, TURNS):
         expected = REFERENCE.attention(qkv, scale, mask, 0.0, turns)
         torch.testing.assert_close(fused.attention(qkv, scale, mask, 0.0, turns), expected)
@@ -184,7 +184,7 @@ def test_torchs_own_attention_is_the_same_and_drops_while_training():
 def test_a_plain_output_loss_can_be_asked_for():
     hidden, weight = torch.randn(B * T, D, requires_grad=True), torch.randn(V, D)
     found = [
-        ops.output_loss(hidden, weight, None, TARGETS) for ops in (ByHand(loss="plain"), REFERENCE)
+        ops.output_loss(hidden, weight, None, TARGETS) for ops in (ManualGradOps(loss="plain"), REFERENCE)
     ]
     assert torch.equal(*found)
 
@@ -218,7 +218,7 @@ def test_native_kernels_keep_less_for_the_backward_pass():
         assert ops.norm(x, gain, None, 1e-5, "rms").dtype == torch.float32
 
 
-@pytest.mark.parametrize("kernel", [ByHand, NATIVE])
+@pytest.mark.parametrize("kernel", [ManualGradOps, NATIVE])
 def test_what_no_kernel_knows_is_left_to_the_reference(kernel, monkeypatch):
     monkeypatch.setattr(Reference, "norm", lambda *_: "norm")
     monkeypatch.setattr(Reference, "feed_forward", lambda *_: "feed-forward")

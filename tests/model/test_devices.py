@@ -49,7 +49,7 @@ def test_silent_heads_and_maps_are_where_the_model_is(ids):
     model = model_there()
     model.blocks[1].attention.silent = (0, 2)
     maps: list[torch.Tensor] = []
-    assert model.hidden(ids, maps=maps).device.type == "meta"
+    assert model.hidden_states(ids, attention_weights_out=maps).device.type == "meta"
     assert {m.device.type for m in maps} == {"meta"}
 
 

@@ -12,7 +12,7 @@ def cached(model, ids, chunks, capacity=None):
     cache, start, parts = model.new_cache(len(ids), capacity), 0, []
     for size in chunks:
         places = torch.arange(start, start + size).expand(len(ids), -1)
-        parts.append(model.logits(model.hidden(ids[:, start : start + size], places, cache)))
+        parts.append(model.logits(model.hidden_states(ids[:, start : start + size], places, cache)))
         start += size
     return torch.cat(parts, 1)
 
@@ -53,9 +53,9 @@ def test_positions_start_at_zero_where_none_are_given(new_model, ids):
     model = new_model()
     cache = model.new_cache(5)
     torch.testing.assert_close(
-        model.logits(model.hidden(ids[:, :6], cache=cache)), model(ids[:, :6]), **TOLERANCE
+        model.logits(model.hidden_states(ids[:, :6], cache=cache)), model(ids[:, :6]), **TOLERANCE
     )
-    step = model.hidden(ids[:, 6:7], torch.full((5, 1), 6), cache)
+    step = model.hidden_states(ids[:, 6:7], torch.full((5, 1), 6), cache)
     torch.testing.assert_close(model.logits(step), model(ids[:, :7])[:, 6:], **TOLERANCE)
 
 
@@ -67,7 +67,7 @@ def prefilled(model, rows, lengths):
     padded = torch.full((len(lengths), width), 2)
     for row, length in enumerate(lengths):
         padded[row, :length] = rows[row, :length]
-    model.hidden(padded, cache=cache)
+    model.hidden_states(padded, cache=cache)
     return cache
 
 
@@ -75,7 +75,7 @@ def prefilled(model, rows, lengths):
 def step(model, cache, rows, lengths):
     """Logits of each row's token at its own position."""
     places = torch.tensor(lengths)[:, None]
-    return model.logits(model.hidden(rows.gather(1, places), places, cache))[:, 0]
+    return model.logits(model.hidden_states(rows.gather(1, places), places, cache))[:, 0]
 
 
 def test_rows_of_unequal_length_go_on_each_at_its_own_position(new_model, ids):

@@ -6,14 +6,14 @@ from safetensors.torch import save_file
 
 from tinylm.base.config import InputError
 from tinylm.base.files import write_sums
-from tinylm.model.checkpoint import load_moments, save_model
+from tinylm.model.checkpoint import load_checkpoints, save_model
 
 
 @pytest.fixture
 def kept(new_model, tmp_path):
     """(folder, {epoch: embedding}) of a model with weights kept after 0.5, 2 and 10 epochs."""
     model = new_model().float()
-    (tmp_path / "moments").mkdir()
+    (tmp_path / "checkpoints").mkdir()
     embeddings = {}
     for name in ("10", "0.5", "2"):
         with torch.no_grad():
@@ -21,7 +21,7 @@ def kept(new_model, tmp_path):
         embeddings[float(name)] = model.embedding.detach().clone()
         save_file(
             {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()},
-            tmp_path / "moments" / f"{name}.safetensors",
+            tmp_path / "checkpoints" / f"{name}.safetensors",
         )
     save_model(tmp_path, model)
     return tmp_path, embeddings
@@ -29,7 +29,7 @@ def kept(new_model, tmp_path):
 
 def test_moments_come_in_the_order_of_their_epochs(kept):
     folder, embeddings = kept
-    found = list(load_moments(folder))
+    found = list(load_checkpoints(folder))
     assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
     for epoch, model in found:
         assert torch.equal(model.embedding, embeddings[epoch])
@@ -38,33 +38,33 @@ def test_moments_come_in_the_order_of_their_epochs(kept):
 
 def test_no_moment_is_no_error(kept):
     folder, _ = kept
-    for path in (folder / "moments").iterdir():
+    for path in (folder / "checkpoints").iterdir():
         path.unlink()
-    assert list(load_moments(folder)) == []
-    (folder / "moments").rmdir()
-    assert list(load_moments(folder)) == []
+    assert list(load_checkpoints(folder)) == []
+    (folder / "checkpoints").rmdir()
+    assert list(load_checkpoints(folder)) == []
 
 
 def test_odd_files_are_named(kept):
     folder, _ = kept
-    last = folder / "moments" / "10.safetensors"
+    last = folder / "checkpoints" / "10.safetensors"
     last.write_bytes(b"no weights")
     with pytest.raises(InputError, match=r"moments/10\.safetensors: not the weights of"):
-        list(load_moments(folder))
-    last.rename(folder / "moments" / "last.safetensors")
+        list(load_checkpoints(folder))
+    last.rename(folder / "checkpoints" / "last.safetensors")
     with pytest.raises(InputError, match=r"last\.safetensors: named last; allowed: an epoch"):
-        list(load_moments(folder))
+        list(load_checkpoints(folder))
 
 
 def test_moments_are_checked_against_their_folders_sums_and_come_to_the_device(kept):
     folder, _ = kept
-    write_sums(folder / "moments")
-    (folder / "moments" / "notes.txt").touch()
-    found = list(load_moments(str(folder), "meta"))
+    write_sums(folder / "checkpoints")
+    (folder / "checkpoints" / "notes.txt").touch()
+    found = list(load_checkpoints(str(folder), "meta"))
     assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
     assert {p.device.type for _, model in found for p in model.parameters()} == {"meta"}
-    (folder / "moments" / "2.safetensors").write_bytes(b"no weights")
+    (folder / "checkpoints" / "2.safetensors").write_bytes(b"no weights")
     with pytest.raises(
         InputError, match=r"2\.safetensors: its SHA-256 is not .* and run dvc repro -f -s train$"
     ):
-        list(load_moments(folder))
+        list(load_checkpoints(folder))

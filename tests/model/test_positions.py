@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.support.small import model_settings
-from tinylm.model.ops import turned
-from tinylm.model.transformer import rotations, sinusoids
+from tinylm.model.ops import apply_rotary
+from tinylm.model.transformer import rope_table, sinusoids
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 300, 301])

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import needs_compiler
-from tinylm.kernels.train.ops import ByHand, Native
+from tinylm.kernels.train.ops import ManualGradOps, Native
 from tinylm.model.recompute import RunRecomputing, recompute, recompute_counts
 
 VARIANTS = [
@@ -67,7 +67,7 @@ def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
     new_model, ids, settings, precision, kept
 ):
     loss = "twice" if kept == "blocks+loss" else "chunked"
-    ops = Native(loss=loss) if precision == "native bf16" else ByHand(loss=loss)
+    ops = Native(loss=loss) if precision == "native bf16" else ManualGradOps(loss=loss)
     steps = []
     for on in ("none", kept):
         torch.manual_seed(1)
@@ -110,7 +110,7 @@ def test_recomputation_costs_further_forward_passes_of_blocks(new_model, ids, ke
             loss.backward()
         counts[on] = forward.get_total_flops(), backward.get_total_flops()
     with FlopCounterMode(display=False) as blocks, torch.no_grad():
-        model.hidden(ids)
+        model.hidden_states(ids)
     assert counts[kept][0] == counts["none"][0]
     again = sum(recompute_counts(5, kept)) * blocks.get_total_flops() // 5
     assert counts[kept][1] == counts["none"][1] + again
@@ -152,4 +152,4 @@ def test_without_gradients_nothing_is_recomputed(new_model, ids, monkeypatch):
     monkeypatch.setattr("tinylm.model.recompute.recompute", None)
     with torch.no_grad():
         model(ids)
-        model.hidden(ids, cache=model.new_cache(5))
+        model.hidden_states(ids, cache=model.new_cache(5))

@@ -281,7 +281,7 @@ def test_attention_maps_are_one_tensor_a_layer(new_model, ids):
     for context in (torch.no_grad(), torch.enable_grad()):
         maps: list[torch.Tensor] = []
         with context:
-            hidden = model.hidden(ids, maps=maps)
+            hidden = model.hidden_states(ids, attention_weights_out=maps)
         assert [m.shape for m in maps] == [(5, 3, 13, 13)] * 3
         torch.testing.assert_close(maps[2].sum(-1), torch.ones(5, 3, 13, dtype=torch.float64))
         torch.testing.assert_close(model.logits(hidden), model(ids))

@@ -1,4 +1,3 @@
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -7,9 +6,9 @@ import pytest
 import torch
 
 from tests.support.small import model_settings
-from tinylm.kernels.train.ops import ByHand
+from tinylm.kernels.train.ops import ManualGradOps
 from tinylm.model.transformer import TinyLM
-from tinylm.train.assembly import training_model
+from tinylm.train.preparation import training_model
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.token_store import TokenStore, write_store
@@ -21,18 +20,6 @@ def counting_story(rng: np.random.Generator) -> list[int]:
     """<sos>, then numbers that go up by one round and round, <eos>: after the first, every number can be known."""
     start, length = rng.integers(13), rng.integers(4, 11)
     return [0, *(4 + (start + np.arange(length)) % 13).tolist(), 1]
-
-
-@pytest.fixture(autouse=True)
-def compiled_by_nobody(monkeypatch):
-    """torch.compile traces as it does, but leaves the compiler out, which takes half a minute."""
-    compiled = torch.compile
-    monkeypatch.setattr(
-        torch, "compile", lambda function, **how: compiled(function, **{"backend": "eager"} | how)
-    )
-    yield
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
 
 
 @pytest.fixture
@@ -79,7 +66,7 @@ def new_model() -> Callable[..., TinyLM]:
         torch.manual_seed(5)
         settings, matrix = model_settings(**(base | changes)), torch.randn(VOCAB, WIDTH)
         if for_run is None:
-            return TinyLM(settings, matrix, ByHand())
+            return TinyLM(settings, matrix, ManualGradOps())
         return training_model(settings, for_run, matrix, torch.device("cpu"))
 
     return make

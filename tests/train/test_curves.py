@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from tinylm.train.curves import Curves, epoch_figures, run_figures, write_curves
+from tinylm.train.curves import Curves, epoch_metrics, run_metrics, write_curves
 from tinylm.train.loop import train
 
 
@@ -48,7 +48,7 @@ def test_a_run_without_an_update_still_writes_its_tables(tmp_path):
     ]
 
 
-def test_figures_of_each_epoch():
+def test_metrics_of_each_epoch():
     tokens = [
         40,
         80,
@@ -60,7 +60,7 @@ def test_figures_of_each_epoch():
     ]  # the third update ends the first epoch, the fifth the second
     curves = Curves([*range(1, 8)], tokens, [float(u) for u in range(1, 8)])
     curves.held_out = [(0, 0, 9.0), (3, 120, 3.0), (4, 160, 2.0), (5, 200, 1.0), (7, 280, 0.5)]
-    assert epoch_figures(curves, 100) == [
+    assert epoch_metrics(curves, 100) == [
         {
             "epoch": 1,
             "update": 3,
@@ -76,14 +76,14 @@ def test_figures_of_each_epoch():
             "held_out_perplexity": math.exp(1),
         },
     ]
-    assert epoch_figures(curves, 281) == epoch_figures(Curves(), 100) == []
+    assert epoch_metrics(curves, 281) == epoch_metrics(Curves(), 100) == []
 
 
 def test_an_update_of_several_epochs():
     curves = Curves(
         [1, 2], [250, 500], [4.0, 2.0], held_out=[(0, 0, 9.0), (1, 250, 3.0), (2, 500, 1.0)]
     )
-    rows = epoch_figures(curves, 100)
+    rows = epoch_metrics(curves, 100)
     assert [(row["epoch"], row["update"], row["train_loss"]) for row in rows] == [
         (1, 1, 4.0), (2, 1, 4.0), (3, 2, 2.0), (4, 2, 2.0), (5, 2, 2.0)
     ]  # fmt: skip
@@ -96,8 +96,8 @@ def test_a_run_tells_its_whole_epochs(new_model, new_settings, new_batches, held
         tokens=None, epochs=2.5, validate_every=10**9, accumulation=accumulation
     )
     result = train(new_model(), batches, held_out, settings)
-    figures = run_figures(result, batches)
-    rows = figures["by_epoch"]
+    metrics = run_metrics(result, batches)
+    rows = metrics["by_epoch"]
     assert [row["epoch"] for row in rows] == [1, 2]
     assert [(row["update"], row["held_out_loss"]) for row in rows] == [
         (update, loss) for update, _, loss in result.curves.held_out[1:-1]
@@ -107,6 +107,6 @@ def test_a_run_tells_its_whole_epochs(new_model, new_settings, new_batches, held
         losses = result.curves.train[start : row["update"]]
         assert row["train_loss"] == pytest.approx(sum(losses) / len(losses))
         start = row["update"]
-    assert figures["epochs"] == pytest.approx(2.5, abs=0.1)
+    assert metrics["epochs"] == pytest.approx(2.5, abs=0.1)
     short = train(new_model(), batches, held_out, new_settings(tokens=500))
-    assert "by_epoch" not in run_figures(short, batches)
+    assert "by_epoch" not in run_metrics(short, batches)

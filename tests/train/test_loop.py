@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from tinylm.base.config import InputError
 from tinylm.train.loop import train
+from tinylm.train.sampling import NEW_TOKENS, sample
 from tinylm.train.split_loss import split_loss
 from tinylm.train.trainer import Trainer, TrainingFailed, accumulate_gradients
 from tinylm.vocab.batches import Batch
@@ -192,29 +193,37 @@ def test_held_out_is_measured_before_the_first_and_after_the_last_update(
     budget = sum(batches.batch(i).tokens for i in range(12))
     settings = new_settings(tokens=budget, validate_every=every, sample_every=every)
     before = split_loss(model, held_out())
-    result = train(model, batches, held_out, settings, on_sample=lambda *at: samples.append(at))
+    result = train(model, batches, held_out, settings, on_sample=samples.append)
     measured = result.curves.held_out
     assert [update for update, _, _ in measured] == (
         [0, 4, 8, 12] if every == 4 else [0, 5, 10, 12]
     )
-    assert [(update, tokens) for update, tokens, _ in measured] == samples
+    assert [tokens for _, tokens, _ in measured] == samples
     assert measured[0][1:] == (0, before[0] / before[1])
     assert measured[-1][1] == result.curves.tokens[-1] == budget
     after = split_loss(model, held_out())
     assert measured[-1][2] == result.last_held_out == after[0] / after[1]
 
 
-def test_samples_are_written_without_dropout(new_model, new_settings, new_batches, held_out):
-    model, modes = new_model(dropout=0.5), []
-    train(
-        model,
-        new_batches(),
-        held_out,
-        new_settings(tokens=500),
-        on_sample=lambda *_: modes.append(model.training),
-    )
-    assert modes == [False, False]
-    assert model.training
+def test_the_sample_is_drawn_without_dropout_and_moves_no_weight(
+    new_model, new_settings, new_batches, held_out
+):
+    """The sample draws from numbers of its own: weights are the same to the bit."""
+    states = []
+    for every in (3, 10**6):
+        torch.manual_seed(11)
+        model = new_model(dropout=0.5)
+        settings = new_settings(tokens=1500, sample_every=every)
+
+        def show(_, model=model):
+            first = sample(model, [0], end=None, seed=1)
+            assert first == sample(model, [0], end=None, seed=1)
+            assert len(first) == 1 + NEW_TOKENS
+            assert model.training
+
+        train(model, new_batches(), held_out, settings, on_sample=show)
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][name], tensor) for name, tensor in states[1].items())
 
 
 def test_the_rate_follows_the_schedule_at_the_middle_of_each_update(

@@ -62,7 +62,7 @@ def test_a_parameter_without_a_gradient_stays_and_those_behind_it_learn(kind):
     assert one.eq(1.0).all()
     assert other.ne(1.0).all()
     assert last.ne(1.0).all()
-    moved = [not tensor.eq(0).all() for tensor in optimizer.tensors().values()]
+    moved = [not tensor.eq(0).all() for tensor in optimizer.state_dict().values()]
     assert moved == ([False, True, True] * 2 if kind == "adam" else [False, True, True])
     assert optimizer.updates == 1
 
@@ -71,16 +71,16 @@ def test_the_state_of_optimizers_has_a_name_for_each_tensor():
     tensors = parameters(torch.float32)
     adam = Adam([(tensors[:2], 0.1), (tensors[2:], 0.0)], (0.9, 0.98), 1e-8, True)
     wanted = ["first.0", "first.1", "first.2", "second.0", "second.1", "second.2"]
-    assert list(adam.tensors()) == wanted
-    shapes = [tuple(tensor.shape) for tensor in adam.tensors().values()]
+    assert list(adam.state_dict()) == wanted
+    shapes = [tuple(tensor.shape) for tensor in adam.state_dict().values()]
     assert shapes == [(5, 7), (7,), (2, 3)] * 2
     set_gradients(tensors, 1)
     adam.step(0.1)
-    assert torch.equal(adam.tensors()["first.1"], adam.first[1])
-    assert torch.equal(adam.tensors()["second.2"], adam.second[2])
+    assert torch.equal(adam.state_dict()["first.1"], adam.first[1])
+    assert torch.equal(adam.state_dict()["second.2"], adam.second[2])
     muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float32)
-    assert list(muon.tensors()) == ["momentum.0", "momentum.1"]
-    assert torch.equal(muon.tensors()["momentum.1"], muon.momentum[1])
+    assert list(muon.state_dict()) == ["momentum.0", "momentum.1"]
+    assert torch.equal(muon.state_dict()["momentum.1"], muon.momentum[1])
     assert adam.updates - muon.updates == 1
 
 

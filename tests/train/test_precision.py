@@ -19,27 +19,26 @@ def test_auto_is_bf16_where_the_machine_multiplies_in_it(
     )
 
 
-@pytest.fixture
-def tf32_off():
-    torch.backends.cuda.matmul.allow_tf32 = False
-    yield
-    torch.backends.cuda.matmul.allow_tf32 = False
-
-
-@pytest.mark.usefixtures("tf32_off")
-def test_tf32_is_asked_for_and_only_on_cuda(new_settings):
+def test_tf32_is_for_cuda(new_settings):
     cuda = torch.device("cuda")
-    assert [resolved(new_settings(precision="tf32"), d).precision for d in (CPU, cuda)] == [
-        "fp32",
-        "tf32",
-    ]
-    for chosen, device, allowed in (
-        ("tf32", CPU, False),
-        ("tf32", cuda, True),
-        ("fp32", cuda, False),
-    ):
-        precision.choose_products(chosen, device)
-        assert torch.backends.cuda.matmul.allow_tf32 is allowed
+    found = [resolved(new_settings(precision="tf32"), device).precision for device in (CPU, cuda)]
+    assert found == ["fp32", "tf32"]
+
+
+@pytest.mark.parametrize(
+    ("device", "chosen", "recompute", "compiled"),
+    [
+        ("cuda", "true", "none", "true"),
+        ("cuda", "auto", "none", "true"),
+        ("cuda", "false", "none", "false"),
+        ("cuda", "true", "blocks", "false"),
+        ("cpu", "true", "none", "false"),
+        ("cpu", "auto", "none", "false"),
+    ],
+)
+def test_torch_compiles_blocks_on_cuda_only(new_settings, device, chosen, recompute, compiled):
+    settings = new_settings(compile=chosen, recompute=recompute)
+    assert resolved(settings, torch.device(device)).compile == compiled
 
 
 @pytest.mark.parametrize("chosen", ["fp32", "bf16"])

@@ -1,121 +1,169 @@
-"""Further runs that are cut off and taken up: several settings at once, and every way of sampling on the way."""
+"""Runs that are cut off, interrupted or killed and resumed end with the same bytes."""
 
 import dataclasses
+import itertools
 import json
+import math
+import signal
 
 import pytest
 import torch
 
 from tests.support.cut_off import CutOff, Dying
-from tests.support.small import DECODE
-from tinylm.decoding.beam_search import beam_search
-from tinylm.decoding.sampling import generate
-from tinylm.decoding.settings import DecodeSettings
+from tinylm.host.command import CommandFailed, Interrupted
+from tinylm.train import loop
 from tinylm.train.loop import train
 from tinylm.train.snapshot import Snapshots
+from tinylm.train.trainer import Trainer, TrainingFailed
 
-SOS, EOS, PAD = 0, 1, 2
-TOGETHER = {
+PARTS = {"x": 1}
+SETTINGS = {
+    "adamw": {"optimizer": "adamw"},
+    "muon": {"optimizer": "muon"},
+    "accumulation": {"accumulation": 3, "tokens": 9000},
+    "recompute": {"recompute": "blocks"},
+    "bf16": {"precision": "bf16"},
+    "torch's attention": {"attention": "torch", "precision": "bf16"},
+    "stream": {"layout": "stream"},
+    "windows": {"layout": "windows"},
+    "stop_after": {"tokens": 9000, "stop_after": 2500},
+    "epochs kept": {"tokens": None, "epochs": 1.0, "keep_epochs": (0.1, 0.3, 0.55, 1.0)},
+    "early stopping": {
+        "patience": 2,
+        "lr": 0.3,
+        "schedule": "constant",
+        "validate_every": 3,
+        "tokens": 4000,
+    },
     "muon, bf16, accumulation, stream": {
-        "optimizer": "muon", "precision": "bf16", "accumulation": 2, "layout": "stream", "tokens": 5000,
+        "optimizer": "muon",
+        "precision": "bf16",
+        "accumulation": 2,
+        "layout": "stream",
+        "tokens": 5000,
     },
-    "adam, windows, accumulation, early stopping": {
-        "optimizer": "adam", "layout": "windows", "accumulation": 2, "patience": 2, "lr": 0.3, "validate_every": 3,
-        "schedule": "constant", "tokens": 8000,
-    },
-    "bf16, early stopping, best put back": {
-        "precision": "bf16", "patience": 1, "lr": 0.5, "schedule": "constant", "validate_every": 4, "tokens": 6000,
-    },
-    "one story a batch, epochs": {"batch_size": 1, "tokens": None, "epochs": 0.2, "validate_every": 9},
-}  # fmt: skip
-SAMPLERS = {
-    "plain": {}, "greedy": {"temperature": 0.0}, "top k": {"top_k": 3}, "nucleus": {"top_p": 0.5},
-    "cooling": {"temperature": 2.0, "temperature_end": 0.1}, "fallback": {"top_k": 2, "fallback_mass": 0.9},
-    "penalty": {"repetition_penalty": 2.0, "repetition_window": 3}, "sliding by one": {"slide": "one"}
-}  # fmt: skip
+}
 
 
-def every_sample(model) -> str:
-    """What each sampler, with the cache and without, and a beam search write behind <sos>, as one text."""
-    texts = {}
-    for name, changes in SAMPLERS.items():
-        chosen = DecodeSettings(**(DECODE | changes))
-        for cache in (True, False):
-            rows = generate(
-                model,
-                [[SOS, 5]],
-                chosen,
-                max_new_tokens=18,
-                eos_id=EOS,
-                banned=[SOS, PAD],
-                use_cache=cache,
-                stop_at_eos=False,
-            )
-            texts[f"{name}, {cache}"] = rows[0].ids
-    ((best, *_),) = beam_search(
-        model,
-        [[SOS, 5]],
-        width=3,
-        max_new_tokens=6,
-        length_penalty=0.6,
-        eos_id=EOS,
-        banned=[SOS, PAD],
-    )
-    return json.dumps(texts | {"beam": best.ids})
+@pytest.fixture(autouse=True)
+def ctrl_c():
+    """As in a terminal: the background of a shell ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("changes", TOGETHER.values(), ids=TOGETHER)
-@pytest.mark.parametrize("dies", [1, 3])
-def test_fault_01_a_resumed_run_is_bit_identical_with_all_that_samples(
-    tmp_path, new_model, new_batches, held_out, new_settings, changes, dies
-):
-    settings = new_settings(**{"tokens": 2500, "validate_every": 5, "sample_every": 6, **changes})
+@pytest.fixture
+def run(new_model, new_batches, held_out, new_settings):
+    """run(snapshots, settings): (weights, result) of a run that is seeded as a stage is."""
 
-    def run(snapshots):
+    def start(snapshots, on_sample=None, **changes):
+        changes = {"tokens": 2500, "validate_every": 5, "sample_every": 4, **changes}
+        settings = new_settings(**changes)
         torch.manual_seed(11)
         model = new_model(settings, dropout=0.2)
-
-        def sample(*_):
-            model.eval()
-            return every_sample(model)
-
-        batches = new_batches(batch_size=settings.batch_size, layout=settings.layout)
+        batches = new_batches(layout=settings.layout)
         result = train(
             model,
             batches,
             lambda: held_out(settings.layout),
             settings,
-            on_sample=sample,
+            on_sample=on_sample,
             snapshots=snapshots,
         )
         return model.state_dict(), result
 
-    whole, expected = run(None)
+    return start
+
+
+def assert_equal_runs(one, other):
+    for name, tensor in one[0].items():
+        assert torch.equal(tensor, other[0][name]), name
+    curves = [json.loads(json.dumps(dataclasses.asdict(run[1].curves))) for run in (one, other)]
+    assert curves[0] == curves[1]
+    assert one[1].best_update == other[1].best_update
+    assert one[1].stopped_early == other[1].stopped_early
+
+
+def checkpoints(folder):
+    return {path.name: path.read_bytes() for path in folder.rglob("checkpoints/*.safetensors")}
+
+
+# Settings die after the first and the second snapshot in turn.
+@pytest.mark.parametrize(
+    ("changes", "dies"), zip(SETTINGS.values(), itertools.cycle([1, 2])), ids=SETTINGS
+)
+def test_a_resumed_run_is_bit_identical(tmp_path, run, changes, dies):
+    whole = run(Snapshots(tmp_path / "whole", PARTS, 1e9), **changes)
     with pytest.raises(CutOff):
-        run(Dying(tmp_path, {"x": 1}, 1.0, every=3, dies=dies))
-    torch.rand(5)
-    weights, result = run(Snapshots(tmp_path, {"x": 1}, 1e9, "require"))
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in whole.items())
-    found, wanted = (
-        json.loads(json.dumps(dataclasses.asdict(one.curves))) for one in (result, expected)
-    )
-    assert found == wanted
-    assert len(wanted["samples"]) > 1
-    assert (result.best_update, result.stopped_early) == (
-        expected.best_update,
-        expected.stopped_early,
-    )
+        run(Dying(tmp_path / "cut", PARTS, 1.0, every=3, dies=dies), **changes)
+    torch.rand(7)  # another process has drawn other numbers
+    resumed = run(Snapshots(tmp_path / "cut", PARTS, 1e9), **changes)
+    assert len(resumed[1].curves.updates) > 3 * dies
+    assert_equal_runs(whole, resumed)
+    assert checkpoints(tmp_path / "cut") == checkpoints(tmp_path / "whole")
 
 
-def test_sampling_on_the_way_moves_no_weight(new_model, new_batches, held_out, new_settings):
-    """The samplers draw from numbers of their own: with and without them the weights are the same to the bit."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_after_its_update(tmp_path, run, number):
+    def press(tokens):
+        if tokens and not list(tmp_path.rglob("0*.json")):
+            signal.raise_signal(number)
+            signal.raise_signal(number)  # a wrapper may repeat it at once
 
-    def run(sample_every):
-        torch.manual_seed(11)
-        settings = new_settings(tokens=1500, sample_every=sample_every)
-        model = new_model(settings, dropout=0.2)
-        train(model, new_batches(), held_out, settings, on_sample=lambda *_: every_sample(model))
-        return model.state_dict()
+    whole = run(None)
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted) as caught:
+        run(Snapshots(tmp_path, PARTS, 1e9), on_sample=press)
+    assert caught.value.number == number
+    assert signal.getsignal(number) is before
+    assert_equal_runs(whole, run(Snapshots(tmp_path, PARTS, 1e9)))
 
-    often, never = run(3), run(10**6)
-    assert all(torch.equal(tensor, often[name]) for name, tensor in never.items())
+
+def test_after_the_last_update_nothing_is_computed_again(tmp_path, run, monkeypatch):
+    whole = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
+    monkeypatch.setattr(Trainer, "update", None)
+    monkeypatch.setattr(loop, "split_loss", None)
+    again = run(Snapshots(tmp_path, PARTS, 1e9), patience=50)
+    assert_equal_runs(whole, again)
+    assert again[1].earlier_s >= again[1].train_s > 0
+
+
+def poison(value, at, before):
+    """Trainer.update with a weight set to `value` before or after update number `at`."""
+    update = Trainer.update
+
+    def poisoned(self, batches):
+        if before and self.updates == at - 1:
+            self.parameters[1].data.view(-1)[0] = value
+        result = update(self, batches)
+        if not before and self.updates == at:
+            self.parameters[1].data.view(-1)[0] = value
+        return result
+
+    return poisoned
+
+
+@pytest.mark.parametrize(("before", "last"), [(True, 5), (False, 5)])
+def test_a_state_that_is_not_finite_ends_the_run_and_is_never_kept(
+    tmp_path, run, monkeypatch, before, last
+):
+    monkeypatch.setattr(Trainer, "update", poison(math.nan, 6, before))
+    with pytest.raises(TrainingFailed, match=r"^update 6: .*0005\.safetensors"):
+        run(Snapshots(tmp_path, PARTS, 1e-9))
+    assert Snapshots(tmp_path, PARTS, 1e9).latest()[1]["updates"] == last
+
+
+def test_a_held_out_loss_that_is_no_number_ends_the_run(run, monkeypatch):
+    monkeypatch.setattr(loop, "split_loss", lambda *_: (math.nan, 7))
+    with pytest.raises(TrainingFailed, match=r"^update 0: "):
+        run(None)
+
+
+def test_out_of_memory_names_the_keys_to_lower(run, monkeypatch):
+    def full(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9")
+
+    monkeypatch.setattr(Trainer, "update", full)
+    with pytest.raises(CommandFailed, match=r"train\.batch_size = 8 .*model\.context"):
+        run(None)

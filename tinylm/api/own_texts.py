@@ -16,7 +16,7 @@ from tinylm.evaluate.attention_maps import MAX_TOKENS, attention
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.kernels.decoding.decoder import decoder_of
-from tinylm.model.checkpoint import check_vocabulary, load_model, load_moments
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Moment, Run, Sentence
@@ -40,7 +40,7 @@ def with_own_texts(
         if settings.prompts:
             found["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
         if settings.sentences:
-            kept = list(load_moments(root / paths.MODELS, device))
+            kept = list(load_checkpoints(root / paths.MODELS, device))
             rows = [
                 _ids(tokenizer, text, "sentences", n)
                 for n, text in enumerate(settings.sentences, start=1)

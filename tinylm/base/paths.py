@@ -19,7 +19,7 @@ TOKENIZER, EMBEDDING = "data/vocab/tokenizer.json", "data/vocab/embedding.safete
 EVALUATE, ACCUM, SEEDS, FIGURES = "data/evaluate", "data/accum", "data/seeds", "data/figures"
 
 BEAM_BENCH, BEAM_TEXTS = "data/beam_bench", "data/beam_bench/outputs.csv"
-MODEL_CONFIG, MODEL_SAMPLES = "models/config.json", "models/samples.json"
+MODEL_CONFIG = "models/config.json"
 TRAIN_RUN, TRAIN_LOCK = "runs/train", "runs/train.lock"
 REPORT_PAGE, REPORT_PDF = "report/index.html", "report/report.pdf"
 PICTURES, TIMES = "plots/pictures", "runs/times"

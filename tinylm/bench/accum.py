@@ -18,8 +18,8 @@ from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
-from tinylm.train.assembly import training_model
 from tinylm.train.loop import train
+from tinylm.train.preparation import prepare_process, training_model
 from tinylm.train.trainer import Trainer, TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.matrix_file import load_matrix
@@ -95,7 +95,9 @@ def fresh_model(task: Task) -> TinyLM:
     seed_everything(derive_seed(task.train.seed, "train"), task.threads)
     matrix = torch.from_numpy(load_matrix(task.embedding))
     train = dataclasses.replace(task.train, batch_size=task.sweep.batch_size)
-    return training_model(task.model, train, matrix, pick_device(task.device))
+    device = pick_device(task.device)
+    prepare_process(train.precision, device)
+    return training_model(task.model, train, matrix, device)
 
 
 TIMED = ("train_s", "process_mib", "peak_mib")  # what `measure_run` measures of the machine
@@ -227,5 +229,4 @@ def update_peak_mib(trainer: Trainer, device: torch.device) -> float | None:
     row = Batch(widest.inputs[:1], widest.targets[:1], int((widest.targets[:1] >= 0).sum()))
     update = [widest] * trainer.settings.accumulation
     trainer.model.zero_grad(set_to_none=True)
-    once, threads = lambda: trainer.update([row]), trainer.workers.threads()
-    return measure.peak_mib(lambda: trainer.update(update), device, once, threads)
+    return measure.peak_mib(lambda: trainer.update(update), device, lambda: trainer.update([row]))

@@ -48,7 +48,7 @@ def attention(model: TinyLM, ids: Sequence[int] | np.ndarray) -> Attention:
     """Attention of every layer and head over one row of ids (T,), and the likeliest next token."""
     maps: list[torch.Tensor] = []
     row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)[None]
-    hidden = model.hidden(row, maps=maps)[0, -1]
+    hidden = model.hidden_states(row, attention_weights_out=maps)[0, -1]
     probability, token = torch.softmax(model.logits(hidden).double(), dim=-1).max(dim=-1)
     stacked = torch.stack([layer[0] for layer in maps]).float().cpu().numpy()
     return Attention(stacked, int(token), float(probability))

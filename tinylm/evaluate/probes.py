@@ -88,7 +88,7 @@ def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> list[dict[str, Any]
             continue
         row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
         with _streams(model) as streams:
-            model.hidden(row[None, :-1], maps=[])
+            model.hidden_states(row[None, :-1], attention_weights_out=[])
         logits = [model.logits(model.final_norm(stream[0])).double() for stream in streams]
         last = logits[-1].argmax(dim=-1)
         nats += [float(F.cross_entropy(values, row[1:], reduction="sum")) for values in logits]

@@ -10,7 +10,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.originals import is_export, verified
 from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
+from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
@@ -39,7 +39,7 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
 
 def _kept(models: Path, device: Any, epoch: float) -> TinyLM:
     """The model with the weights that were kept after so many epochs. Raises InputError naming those there are."""
-    kept = dict(load_moments(models, device))
+    kept = dict(load_checkpoints(models, device))
     if epoch not in kept:
         known = ", ".join(f"{name:g}" for name in kept) or "none, train.keep_epochs kept no weights"
         raise InputError(f"{models}: no weights of epoch {epoch:g}; there are: {known}")

@@ -80,7 +80,8 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
         if not received:
             first_at = time.monotonic()
             received.append(number)
-            os.write(2, b"\nstopping after this update; press again to stop at once\n")
+            if number == signal.SIGINT:
+                os.write(2, b"\nstopping after this update; press again to stop at once\n")
         elif time.monotonic() - first_at > _SAME_KEY_PRESS_S:
             signal.signal(number, before[number])
             signal.raise_signal(number)

@@ -9,7 +9,7 @@ from tinylm.base.files import discard, write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import MATRICES, Checkpoint, build_page, rule_of, tensors_of
 from tinylm.lab.facts import facts
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_moments
+from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_checkpoints
 from tinylm.report.current import LAB
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number
@@ -59,7 +59,7 @@ def make_page(
     decode = read_section(params, "decode", DecodeSettings)
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []
-    for epoch, earlier in load_moments(models):
+    for epoch, earlier in load_checkpoints(models):
         checkpoints.append(Checkpoint(checkpoint_name(epoch, epochs), tensors_of(earlier)))
     return build_page(model, rule_of(tokenizer, vocab), shown, checkpoints, matrices)
 

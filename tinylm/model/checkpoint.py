@@ -23,7 +23,9 @@ from tinylm.model.ops import REFERENCE, Ops
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import RunBlocks, TinyLM, in_order
 
-WEIGHTS, CONFIG, MOMENTS = "model.safetensors", "config.json", "moments"
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+CHECKPOINTS = "checkpoints"
 
 
 def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
@@ -117,17 +119,17 @@ def load_model(
     return _with_weights(weights, path, settings, saved).to(device).eval(), config
 
 
-def load_moments(
+def load_checkpoints(
     folder: str | Path, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[float, TinyLM]]:
-    """The weights kept during training, folder/moments/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
+    """The weights kept during training, folder/checkpoints/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
 
     Empty if none were kept. Raises InputError naming the file.
     """
     path = Path(folder) / CONFIG
     _, settings, saved = _read_config(path)
     kept = {}
-    for weights in (Path(folder) / MOMENTS).glob("*.safetensors"):
+    for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
         try:
             kept[float(weights.stem)] = weights
         except ValueError:

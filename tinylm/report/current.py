@@ -17,7 +17,7 @@ SCRIPT = "stages/report.py"
 LAB = f"{paths.REPORT}/lab.html"  # the model in a page (tinylm.lab)
 MODEL = (
     paths.MODEL_CONFIG,
-    f"{paths.MODELS}/moments/{SUMS}",
+    f"{paths.MODELS}/checkpoints/{SUMS}",
     paths.TOKENIZER,
 )  # the first two hold the weights' sums
 

@@ -1,12 +1,11 @@
-"""What a run measured: its tables (step, tokens, series, value) for DVC's plots and the report, and its metrics."""
+"""What a run measured: its metrics, and its tables (step, tokens, series, value) for plots."""
 
 import bisect
-import csv
 import dataclasses
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.files import atomic_write, write_json
+from tinylm.base.files import write_csv
 from tinylm.train.split_loss import capped_perplexity
 from tinylm.vocab.batches import TrainBatches
 
@@ -16,24 +15,21 @@ MEAN_OF = 10  # updates per point of the train curve: the losses of single batch
 
 @dataclasses.dataclass
 class Curves:
-    """What was measured during a run: one entry per update (tokens, train, rate, grad_norm), validation or sample."""
+    """What was measured during a run.
+
+    One entry per update in updates, tokens, train (nats per token of its batch), rate and
+    grad_norm. held_out has (update, tokens, nats per token) of each validation.
+    """
 
     updates: list[int] = dataclasses.field(default_factory=list)
     tokens: list[int] = dataclasses.field(default_factory=list)
-    train: list[float] = dataclasses.field(
-        default_factory=list
-    )  # nats per token of that update's batch
+    train: list[float] = dataclasses.field(default_factory=list)
     rate: list[float] = dataclasses.field(default_factory=list)
     grad_norm: list[float] = dataclasses.field(default_factory=list)
-    held_out: list[tuple[int, int, float]] = dataclasses.field(
-        default_factory=list
-    )  # update, tokens, nats per token
-    samples: list[tuple[int, int, list[str]]] = dataclasses.field(
-        default_factory=list
-    )  # update, tokens, texts
+    held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)
 
     def add(self, update: int, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
-        """Enter the figures of one update."""
+        """Add the numbers of one update."""
         self.updates.append(update)
         self.tokens.append(tokens)
         self.train.append(loss)
@@ -41,25 +37,27 @@ class Curves:
         self.grad_norm.append(grad_norm)
 
     def newest(self) -> dict[str, float]:
-        """The figures of the last update."""
+        """The numbers of the last update."""
         series = {"train_loss": self.train, "learning_rate": self.rate, "grad_norm": self.grad_norm}
         return {name: values[-1] for name, values in series.items()} | {"tokens": self.tokens[-1]}
 
 
 @dataclasses.dataclass
 class TrainResult:
-    """The outcome of `train`; the model holds the weights to save."""
+    """The outcome of `train`; the model holds the weights to save.
+
+    kept_best: the weights of the best held-out loss were restored. train_s: seconds of updates
+    alone, without validation. earlier_s: seconds in the processes that this run continues.
+    """
 
     curves: Curves
     last_held_out: float
     best_held_out: float
     best_update: int
     stopped_early: bool
-    kept_best: bool  # the weights of the best held-out loss were restored
-    train_s: float  # updates only, without validation and samples
-    earlier_s: (
-        float  # part of the total that was spent in the processes that this run was resumed from
-    )
+    kept_best: bool
+    train_s: float
+    earlier_s: float
 
     @property
     def tokens(self) -> int:
@@ -74,93 +72,77 @@ class TrainResult:
         }
 
 
-def _write(path: Path, rows: list[tuple[int, int, str, float]]) -> None:
-    with atomic_write(path) as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(("step", "tokens", "series", "value"))
-        writer.writerows(
-            (step, tokens, series, f"{value:.6g}") for step, tokens, series, value in rows
-        )
+Rows = list[tuple[int, int, str, float]]  # step, tokens, series, value
+
+
+def _mean_over_updates(curves: Curves, values: list[float], series: str) -> Rows:
+    """One row for every `MEAN_OF` updates."""
+    rows = []
+    for end in range(MEAN_OF, len(values) + 1, MEAN_OF):
+        mean = sum(values[end - MEAN_OF : end]) / MEAN_OF
+        rows.append((curves.updates[end - 1], curves.tokens[end - 1], series, mean))
+    return rows
 
 
 def write_curves(folder: str | Path, curves: Curves) -> None:
-    """Write loss.csv and perplexity.csv (series train and held-out), learning_rate.csv and grad_norm.csv.
+    """Write loss.csv, perplexity.csv, learning_rate.csv and grad_norm.csv.
 
-    Loss in nats per token; a train point is the mean over the last `MEAN_OF` updates, of losses before each update.
+    Loss in nats per token, with the series train and held-out. A point of the train series is the
+    mean over the last `MEAN_OF` updates, of losses before each update.
     """
-    loss: list[tuple[int, int, str, float]] = []
-    rate: list[tuple[int, int, str, float]] = []
-    norm: list[tuple[int, int, str, float]] = []
-    for end in range(MEAN_OF, len(curves.updates) + 1, MEAN_OF):
-        step, tokens = curves.updates[end - 1], curves.tokens[end - 1]
-        loss.append((step, tokens, "train", sum(curves.train[end - MEAN_OF : end]) / MEAN_OF))
-        rate.append((step, tokens, "learning rate", curves.rate[end - 1]))
-        norm.append(
-            (step, tokens, "gradient norm", sum(curves.grad_norm[end - MEAN_OF : end]) / MEAN_OF)
-        )
-    loss += [(step, tokens, "held-out", value) for step, tokens, value in curves.held_out]
-    perplexity = [
-        (step, tokens, series, capped_perplexity(value)) for step, tokens, series, value in loss
-    ]
-    for name, rows in (
-        ("loss", loss),
-        ("perplexity", perplexity),
-        ("learning_rate", rate),
-        ("grad_norm", norm),
-    ):
-        _write(Path(folder) / f"{name}.csv", rows)
+    loss = _mean_over_updates(curves, curves.train, "train")
+    for step, tokens, nats in curves.held_out:
+        loss.append((step, tokens, "held-out", nats))
+    perplexity = []
+    for step, tokens, series, nats in loss:
+        perplexity.append((step, tokens, series, capped_perplexity(nats)))
+    rate = []
+    for i in range(MEAN_OF - 1, len(curves.updates), MEAN_OF):
+        rate.append((curves.updates[i], curves.tokens[i], "learning rate", curves.rate[i]))
+    norm = _mean_over_updates(curves, curves.grad_norm, "gradient norm")
+    tables = {"loss": loss, "perplexity": perplexity, "learning_rate": rate, "grad_norm": norm}
+    for name, rows in tables.items():
+        write_csv(Path(folder) / f"{name}.csv", ("step", "tokens", "series", "value"), rows)
 
 
-def write_samples(path: str | Path, curves: Curves, prompt: str) -> None:
-    """Write the samples of the run: a list of {update, tokens, prompt, text, others}; each text begins with prompt."""
-    rows = [
-        {
-            "update": update,
-            "tokens": tokens,
-            "prompt": prompt,
-            "text": texts[0],
-            "others": texts[1:],
-        }
-        for update, tokens, texts in curves.samples
-    ]
-    write_json(path, rows)
+def epoch_metrics(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:
+    """For each whole epoch: mean train loss of its updates, held-out loss and perplexity at its end.
 
-
-def epoch_figures(curves: Curves, tokens_per_epoch: int) -> list[dict[str, Any]]:
-    """For each whole epoch: mean train loss of its updates in nats per token, held-out loss and perplexity at its end.
-
-    An update that spans two epochs counts for the first.
+    Losses in nats per token. An update that spans two epochs counts for the first.
     """
-    measured = {update: loss for update, _, loss in curves.held_out}
-    epochs, start, seen = [], 0, curves.tokens[-1] if curves.tokens else 0
+    held_out = {update: loss for update, _, loss in curves.held_out}
+    seen = curves.tokens[-1] if curves.tokens else 0
+    epochs = []
+    start = 0
     for epoch in range(1, seen // tokens_per_epoch + 1):
         end = bisect.bisect_left(curves.tokens, epoch * tokens_per_epoch) + 1
-        inside = (
-            curves.train[start:end] or curves.train[end - 1 : end]
-        )  # one update may span whole epochs
-        loss = measured[curves.updates[end - 1]]
+        losses = curves.train[start:end]
+        if not losses:  # one update spans several epochs
+            losses = curves.train[end - 1 : end]
+        update = curves.updates[end - 1]
         epochs.append(
             {
                 "epoch": epoch,
-                "update": curves.updates[end - 1],
-                "train_loss": sum(inside) / len(inside),
-                "held_out_loss": loss,
-                "held_out_perplexity": capped_perplexity(loss),
+                "update": update,
+                "train_loss": sum(losses) / len(losses),
+                "held_out_loss": held_out[update],
+                "held_out_perplexity": capped_perplexity(held_out[update]),
             }
         )
         start = end
     return epochs
 
 
-def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
-    """The figures of a run for metrics/train.json; losses in nats per token, held-out perplexity of the saved weights.
+def run_metrics(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
+    """The metrics of a run for metrics/train.json; losses in nats per token.
 
-    by_epoch is left out if the run has no whole epoch (see `epoch_figures`).
+    held_out_perplexity is that of the saved weights. by_epoch is left out if the run has no whole
+    epoch (see `epoch_metrics`).
     """
-    epochs = epoch_figures(result.curves, batches.tokens_per_epoch)
+    epochs = epoch_metrics(result.curves, batches.tokens_per_epoch)
     tail = result.curves.train[-LAST:]
     saved = result.best_held_out if result.kept_best else result.last_held_out
-    return {
+    metrics: dict[str, Any] = {
         "updates": len(result.curves.updates),
         "tokens": result.tokens,
         "epochs": result.tokens / batches.tokens_per_epoch,
@@ -170,4 +152,7 @@ def run_figures(result: TrainResult, batches: TrainBatches) -> dict[str, Any]:
         "best_update": result.best_update,
         "held_out_perplexity": capped_perplexity(saved),
         "stopped_early": result.stopped_early,
-    } | ({"by_epoch": epochs} if epochs else {})
+    }
+    if epochs:
+        metrics["by_epoch"] = epochs
+    return metrics

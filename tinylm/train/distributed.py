@@ -1,19 +1,24 @@
-"""Data parallel training: what the processes of one run (ranks) exchange, by torch.distributed's collectives.
+"""Data parallel training: several processes of one run (ranks), started by torchrun.
 
-Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is divided by the tokens
-of all ranks, and gradients are summed, so N ranks compute what one does, however ragged the batch: the gradient
-of the mean over all tokens. Every decision (the end, early stopping, a signal) is made from figures that are equal on
-all ranks; rank 0 alone writes and prints.
+Every rank holds the whole model and takes its share of the rows of each mini-batch. Its loss is
+divided by the tokens of all ranks, and gradients are summed. So N ranks compute what one does,
+however ragged the batch: the gradient of the mean over all tokens. Every decision (the end, early
+stopping, a signal) is made from numbers that are equal on all ranks; rank 0 alone writes and prints.
 """
 
 import contextlib
+import ctypes
 import dataclasses
-import hashlib
+import datetime
 import itertools
 import json
-import socket
+import logging
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -23,17 +28,24 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
-from tinylm.host.command import CommandFailed, is_out_of_memory
-from tinylm.train.arithmetic import PREFIX
+from tinylm.host.command import (
+    BAD_INPUT,
+    FAILED,
+    CommandFailed,
+    Interrupted,
+    is_out_of_memory,
+    one_line,
+)
 from tinylm.vocab.batches import Batch
+
+WAIT_S = 300  # for a rank that does not answer
+LOST = 3  # exit code of a rank that ends because another one did
+STARTED_HERE = "TINYLM_RANKS"  # set for ranks whose parent reports their errors
+T = TypeVar("T")
 
 
 class RankLost(CommandFailed):
-    """Another rank ended or does not answer. kept: what the run has saved, in words."""
-
-    def __init__(self, message: str, kept: str = "") -> None:
-        super().__init__(message)
-        self.kept = kept
+    """Another rank has ended or does not answer."""
 
 
 @contextlib.contextmanager
@@ -44,16 +56,20 @@ def _collective() -> Iterator[None]:
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-        raise RankLost(str(error).strip().partition("\n")[0][:200]) from None
+        raise RankLost(f"another process of the run is gone: {str(error).strip()[:100]}") from None
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """This process among those of its run; by default a run of one process, for which no method here has any effect."""
+    """This process among those of its run.
+
+    By default a run of one process, for which no method here has any effect. local_rank and
+    local_size count the processes of this host.
+    """
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0  # among those of this host
+    local_rank: int = 0
     local_size: int = 1
 
     @property
@@ -66,45 +82,45 @@ class Group:
         return max(1, of_host // self.local_size)
 
     def device(self, name: str) -> torch.device:
-        """As `pick_device`, but each rank gets its own CUDA device. Raises InputError if there are too few."""
+        """As `pick_device`, but each rank has its own CUDA device.
+
+        Raises InputError if there are too few.
+        """
         device: torch.device = pick_device(name)
         if device.type == "cuda" and self.size > 1:
             cards = torch.cuda.device_count()
             if self.local_size > cards:
                 raise InputError(
-                    f"{PARAMS_FILE}: train.processes: {self.local_size} on this host; allowed: at most {cards}, its "
-                    "CUDA devices, or runtime.device = 'cpu'"
+                    f"{PARAMS_FILE}: train.processes: {self.local_size} on this host; allowed: at "
+                    f"most {cards}, its CUDA devices, or runtime.device = 'cpu'"
                 )
             torch.cuda.set_device(self.local_rank)
         return device
 
     def share(self, batches: list[Batch]) -> list[Batch]:
-        """This rank's rows of each mini-batch, every size-th; a mini-batch without a row for it is left out."""
+        """This rank's rows of each mini-batch: every size-th. One without any is left out."""
         if self.size == 1:
             return batches
         shares = []
         for batch in batches:
-            inputs, targets = (
-                rows[self.rank :: self.size].contiguous() for rows in (batch.inputs, batch.targets)
-            )
+            inputs = batch.inputs[self.rank :: self.size].contiguous()
+            targets = batch.targets[self.rank :: self.size].contiguous()
             if len(inputs):
                 shares.append(Batch(inputs, targets, int((targets >= 0).sum())))
         return shares
 
     def seed_dropout(self, seed: int, update: int) -> None:
-        """Seed dropout for an update: each rank draws its own numbers, and no snapshot has to store their state."""
+        """Seed dropout for an update: each rank draws its own numbers."""
         if self.size > 1:
             torch.manual_seed(derive_seed(seed, "dropout", update, self.rank))
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Replace every parameter's gradient by the sum of all ranks' gradients; a missing one counts as zeros."""
+        """Replace every gradient by the sum of all ranks' gradients; a missing one is zeros."""
         if self.size == 1:
             return
         parameters = list(parameters)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-        flat = parameters_to_vector(
-            gradients
-        )  # one transfer: each small tensor would need its own round
+        flat = parameters_to_vector(gradients)  # one transfer instead of one for each tensor
         with _collective():
             dist.all_reduce(flat)
         vector_to_parameters(flat, gradients)
@@ -113,10 +129,10 @@ class Group:
 
     def _gathered(self, values: list[float]) -> Tensor:
         """The values of every rank.  -> (size, values) float64, equal bits on all ranks"""
-        own = torch.tensor(values, dtype=torch.float64)
-        gathered = [torch.empty_like(own) for _ in range(self.size)]
+        mine = torch.tensor(values, dtype=torch.float64)
+        gathered = [torch.empty_like(mine) for _ in range(self.size)]
         with _collective():
-            dist.all_gather(gathered, own)
+            dist.all_gather(gathered, mine)
         return torch.stack(gathered)
 
     def total(self, *values: float) -> list[float]:
@@ -133,86 +149,145 @@ class Group:
         """(nats, tokens) of `score` over all batches, every rank scoring each size-th batch."""
         if self.size == 1:
             return score(batches)
-        share = itertools.islice(batches, self.rank, None, self.size)
-        first = list(
-            itertools.islice(share, 1)
-        )  # rank 0 calls `score` even without a batch: it refuses an empty split
-        nats, tokens = self.total(
-            *(score(itertools.chain(first, share)) if first or self.is_rank0 else (0.0, 0))
-        )
+        share = list(itertools.islice(batches, self.rank, None, self.size))
+        # rank 0 scores even without a batch, since `score` refuses an empty split
+        mine = score(share) if share or self.is_rank0 else (0.0, 0)
+        nats, tokens = self.total(*mine)
         return nats, int(tokens)
 
-    def align(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Give every rank the tensors of rank 0 if any rank's weights differ; returns whether any did.
-
-        On equal processors they never differ. Other processors may round matrix products differently.
-        """
-        if self.size == 1:
-            return False
-        weights = [tensor for name, tensor in tensors.items() if name.startswith("model.")]
-        sums = [
-            float(w.detach().view(torch.int32).sum() % (1 << 52))
-            for w in weights
-            if w.element_size() == 4
-        ]
-        gathered = self._gathered(sums)
-        if bool((gathered == gathered[0]).all()):
-            return False
-        with _collective():
-            for name in sorted(tensors):
-                if not name.startswith("random."):
-                    dist.broadcast(tensors[name], 0)
-        return True
-
-    def _broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: T) -> T:
         """Rank 0's value, which must be picklable, on every rank."""
+        if self.size == 1:
+            return value
         values = [value]
         with _collective():
             dist.broadcast_object_list(values, 0)
         return values[0]
 
-    def from_rank0(
-        self, snapshot: tuple[dict[str, Tensor], dict[str, Any]] | None
-    ) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Rank 0's snapshot, or None if it has none, on every rank."""
-        if self.size == 1:
-            return snapshot
-        tensors, numbers = snapshot or ({}, None)
-        shapes, numbers = self._broadcast(
-            ({name: (t.shape, t.dtype) for name, t in tensors.items()}, numbers)
-        )
-        if numbers is None:
-            return None
-        if not self.is_rank0:
-            tensors = {
-                name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in shapes.items()
-            }
-        with _collective():
-            for tensor in tensors.values():
-                dist.broadcast(tensor, 0)
-        return tensors, numbers
-
-    def together(self, kind: Mapping[str, Any]) -> dict[str, Any]:
-        """This rank's kind of arithmetic, with that of all ranks as one number if there are several."""
-        if self.size == 1:
-            return dict(kind)
-        own = hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).digest()
-        every = self._gathered([float(int.from_bytes(own[:6], "big"))])
-        return {**kind, f"{PREFIX}ranks": hashlib.sha256(every.numpy().tobytes()).hexdigest()[:12]}
-
     def check_same(self, parts: Mapping[str, Any]) -> None:
-        """InputError if this rank was started with other settings, data, code or torch than rank 0."""
-        if self.size == 1:
-            return
-        own = {**parts, "torch": str(torch.__version__)}
-        rank0 = self._broadcast(own)
-        differing = [key for key in {**rank0, **own} if rank0.get(key) != own.get(key)]
+        """InputError if this rank has other settings, data, code or versions than rank 0."""
+        parts = {**parts, "torch": str(torch.__version__)}
+        rank0 = self.broadcast(parts)
+        differing = [key for key in {**rank0, **parts} if rank0.get(key) != parts.get(key)]
         if differing:
             raise InputError(
-                f"{', '.join(differing[:3])} differs from rank 0's on {socket.gethostname()}; every host needs the "
-                f"same {PARAMS_FILE}, data, code and versions"
+                f"rank {self.rank}: {', '.join(differing[:3])} differs from rank 0's; every host "
+                f"needs the same {PARAMS_FILE}, data, code and versions"
             )
 
     def wait(self) -> None:
         """Return when every rank has reached this call."""
         self.total(0.0)
+
+
+def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) -> None:
+    """Call work(group) in each process of the run.
+
+    A run of one process runs in this one. Under torchrun this process is a rank already. Otherwise
+    torchrun starts `command`, as in ["-m", "stages.train"], in as many processes on this host.
+    Raises what ended the run.
+    """
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        _join_torchrun(processes, work)
+    elif processes == 1:
+        work(Group())
+    else:
+        _start_torchrun(processes, command)
+
+
+def _start_torchrun(processes: int, command: list[str]) -> None:
+    """Run the command under torchrun, and raise what ended it."""
+    from torch.distributed import run  # slow, and rarely needed
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    os.environ[STARTED_HERE] = "1"
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # runtime.threads decides later
+    logging.disable(logging.CRITICAL)  # of torchrun: the ranks log in processes of their own
+    sys.stdout.flush()
+    words = ["--standalone", "--nproc-per-node", str(processes), *command]
+    try:
+        run.run(run.parse_args(words))
+    except SignalException as error:
+        sys.exit(128 + error.sigval)  # rank 0 has printed how far it got
+    except ChildFailedError as error:
+        _raise_cause(list(error.failures.values()))
+
+
+def _raise_cause(failures: list[Any]) -> None:
+    """Raise the first of torchrun's failures that is not a consequence of another."""
+    causes = [failure for failure in failures if failure.exitcode != LOST] or failures
+    first = min(causes, key=lambda failure: failure.timestamp)
+    if first.exitcode > 128:
+        sys.exit(first.exitcode)  # rank 0 has printed how far it got
+    text = f"rank {first.local_rank} ended with exit code {first.exitcode}"
+    if first.exitcode < 0:
+        text = (
+            f"rank {first.local_rank} was killed (signal {-first.exitcode}); run the same command "
+            "again to go on from the last snapshot"
+        )
+    elif first.error_file_data["message"]:
+        text = first.message
+    raise InputError(text) if first.exitcode == BAD_INPUT else CommandFailed(text)
+
+
+def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
+    """Do this rank's part of the work; if it fails, leave the reason to torchrun."""
+    group = Group(
+        rank=int(os.environ["RANK"]),
+        size=int(os.environ["WORLD_SIZE"]),
+        local_rank=int(os.environ.get("LOCAL_RANK", "0")),
+        local_size=int(os.environ.get("LOCAL_WORLD_SIZE", "1")),
+    )
+    if group.size != processes:
+        raise InputError(
+            f"{PARAMS_FILE}: train.processes = {processes}; allowed: {group.size}, the WORLD_SIZE "
+            "of torchrun"
+        )
+    if sys.platform == "linux":  # no rank outlives torchrun
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if not group.is_rank0:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (rank 0 prints)
+    try:
+        with _connected(group):
+            work(group)
+    except BaseException as error:
+        for number in (signal.SIGINT, signal.SIGTERM):  # torchrun ends all ranks if one has failed
+            signal.signal(number, signal.SIG_IGN)
+        _leave_reason(error, group)
+        sys.stdout.flush()
+        os._exit(_exit_code(error))  # an ordinary exit waits for ranks that may be gone
+
+
+@contextlib.contextmanager
+def _connected(group: Group) -> Iterator[None]:
+    """Connect the ranks: CUDA tensors travel by NCCL, all others by gloo."""
+    has_nccl = torch.cuda.is_available() and dist.is_nccl_available()
+    backend = "cpu:gloo,cuda:nccl" if has_nccl else "gloo"
+    if group.size > 1:
+        with _collective():
+            dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
+    yield
+    group.wait()  # until rank 0 has written its last file
+    if group.size > 1:
+        dist.destroy_process_group()
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, RankLost):
+        return LOST
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        return 128 + getattr(error, "number", signal.SIGINT)
+    return BAD_INPUT if isinstance(error, InputError) else FAILED
+
+
+def _leave_reason(error: BaseException, group: Group) -> None:
+    """Write the error to the file that torchrun reads; print it if nobody else does."""
+    text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        with open(path, "w", encoding="utf-8") as handle:
+            json.dump({"message": text, "timestamp": int(time.time())}, handle)
+    is_interrupted = isinstance(error, Interrupted) and group.is_rank0
+    if is_interrupted or (STARTED_HERE not in os.environ and group.local_rank == 0):
+        print(text, file=sys.stderr, flush=True)

@@ -1,37 +1,37 @@
 """Adam and AdamW from scratch, and gradient clipping."""
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from tinylm.kernels.train import adam
-
-PIECE = 1 << 17
+CHUNK_NUMEL = 1 << 17
 
 
-def in_pieces(rows: Sequence[tuple[Tensor, ...]]) -> Iterator[list[list[Tensor]]]:
-    """For equal work on many tensors: rows (parameter, gradient, ...) as columns, each a list of flat pieces to change.
+def in_chunks(rows: Sequence[tuple[Tensor, ...]]) -> Iterator[list[list[Tensor]]]:
+    """Rows (parameter, gradient, ...) as columns, each a list of flat tensors to change in place.
 
-    On CUDA all of it at once, so one kernel serves many tensors; on a CPU one piece of `PIECE` numbers after another,
-    so the passes over a piece cost memory traffic only once.
+    On CUDA all rows at once, so that one kernel serves many tensors. On a CPU one chunk of
+    `CHUNK_NUMEL` numbers after another, which stays in the cache for all passes over it.
     """
     if rows and rows[0][0].is_cuda:
         yield [list(column) for column in zip(*rows, strict=True)]
         return
     for row in rows:
-        for pieces in zip(*(tensor.view(-1).split(PIECE) for tensor in row), strict=True):
-            yield [[piece] for piece in pieces]
+        chunks = [tensor.view(-1).split(CHUNK_NUMEL) for tensor in row]
+        for columns in zip(*chunks, strict=True):
+            yield [[chunk] for chunk in columns]
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015, algorithm 1), with decoupled weight decay as AdamW (Loshchilov and Hutter 2019).
+    """Adam (Kingma and Ba 2015, algorithm 1), or AdamW (Loshchilov and Hutter 2019).
 
-    m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+    m = b1 m + (1 - b1) g
+    v = b2 v + (1 - b2) g^2
+    p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 
-    decoupled: p is first multiplied by 1 - lr * weight_decay; otherwise weight_decay * p is added to the gradient.
-    Each group is (parameters, weight_decay). native: use the kernel `adam`, which differs by rounding.
+    decoupled (AdamW): p is first multiplied by 1 - lr * weight_decay. Otherwise weight_decay * p is
+    added to the gradient. Each group is (parameters, weight_decay).
     """
 
     def __init__(
@@ -40,49 +40,36 @@ class Adam:
         betas: tuple[float, float],
         eps: float,
         decoupled: bool,
-        native: bool = False,
     ) -> None:
-        self.groups, self.betas, self.eps, self.decoupled = groups, betas, eps, decoupled
-        self.native = native
+        self.groups = groups
+        self.betas = betas
+        self.eps = eps
+        self.decoupled = decoupled
         self.updates = 0
         self.first = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
         self.second = [torch.zeros_like(p) for parameters, _ in groups for p in parameters]
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """State except the number of updates, for snapshots."""
-        moments = (("first", self.first), ("second", self.second))
-        return {f"{name}.{i}": tensor for name, group in moments for i, tensor in enumerate(group)}
+        first = {f"first.{i}": tensor for i, tensor in enumerate(self.first)}
+        second = {f"second.{i}": tensor for i, tensor in enumerate(self.second)}
+        return first | second
 
+    @torch.no_grad()
     def step(self, lr: float) -> None:
         """One update with the parameters' current gradients."""
-        for part in self.parts(lr):
-            part()
-
-    def parts(self, lr: float) -> list[Callable[[], None]]:
-        """One update in parts that change different numbers."""
         self.updates += 1
         moments = iter(zip(self.first, self.second, strict=True))
-        parts: list[Callable[[], None]] = []
         for parameters, weight_decay in self.groups:
-            held = [(p.detach(), p.grad, *next(moments)) for p in parameters]
-            moving = [(p, grad.contiguous(), *rest) for p, grad, *rest in held if grad is not None]
-            move = self._move_native if self.native else self._move
-            parts += [
-                functools.partial(move, lr, weight_decay, *pieces) for pieces in in_pieces(moving)
-            ]
-        return parts
+            rows = []
+            for parameter in parameters:
+                first, second = next(moments)
+                if parameter.grad is not None:
+                    rows.append((parameter, parameter.grad.contiguous(), first, second))
+            for columns in in_chunks(rows):
+                self._apply_update(lr, weight_decay, *columns)
 
-    @torch.no_grad()
-    def _move_native(self, lr: float, weight_decay: float, *columns: list[Tensor]) -> None:
-        beta1, beta2 = self.betas
-        decay = lr * weight_decay if self.decoupled else weight_decay
-        own = lr / (1.0 - beta1**self.updates), beta1, beta2, self.eps, decay
-        rates = adam.Rates(*own, 1.0 / (1.0 - beta2**self.updates), self.decoupled)
-        for tensors in zip(*columns, strict=True):
-            adam.step(rates, *tensors)
-
-    @torch.no_grad()
-    def _move(
+    def _apply_update(
         self,
         lr: float,
         weight_decay: float,
@@ -107,24 +94,17 @@ class Adam:
 
 
 @torch.no_grad()
-def clip_gradients(
-    parameters: Iterable[Tensor], max_norm: float | None, native: bool = False
-) -> float:
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> float:
     """Scale all gradients by one factor so that their joint Euclidean norm is at most `max_norm`.
 
     Pascanu et al. 2013, algorithm 1. Returns the norm before clipping; None never scales.
     """
     grads = [p.grad for p in parameters if p.grad is not None]
-    flat = [grad.contiguous() for grad in grads]
-    if native:
-        squares = [adam.square(grad) for grad in flat]
-    else:
-        wide = (
-            piece.double().flatten()
-            for (pieces,) in in_pieces([(grad,) for grad in flat])
-            for piece in pieces
-        )
-        squares = [torch.dot(piece, piece) for piece in wide]
+    squares = []
+    for (chunks,) in in_chunks([(grad.contiguous(),) for grad in grads]):
+        for chunk in chunks:
+            wide = chunk.double().flatten()  # squares of float32 may overflow
+            squares.append(torch.dot(wide, wide))
     norm = float(torch.stack(squares).sum().sqrt())
     if max_norm is not None and norm > max_norm:
         torch._foreach_mul_(grads, max_norm / norm)

@@ -1,30 +1,45 @@
-"""What stages train and seed_train start from: the files of stage vocab, and a run assembled from them."""
+"""A run before its first update: fresh weights, batches in their order, snapshots."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tinylm.base import paths
 from tinylm.base.code import code_sha256
+from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import sha256
-from tinylm.host.runtime import RuntimeSettings, conditions
-from tinylm.kernels.train.ops import why_not_native
+from tinylm.base.printable import visible
+from tinylm.base.seeding import derive_seed, seed_everything
+from tinylm.host.loggers import Logger
+from tinylm.host.memory import keep_freed_memory
+from tinylm.host.processes import exclusive_lock
+from tinylm.host.runtime import conditions
+from tinylm.host.stage import Stage
+from tinylm.model.checkpoint import new_model, save_model
+from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
-from tinylm.train.arithmetic import arithmetic
-from tinylm.train.assembly import Assembly, assemble
-from tinylm.train.compiling import why_not_compiled
+from tinylm.model.transformer import TinyLM, in_order
+from tinylm.train.acceleration import training_ops, why_not_native
+from tinylm.train.curves import TrainResult, run_metrics
 from tinylm.train.distributed import Group
+from tinylm.train.loop import train
+from tinylm.train.numeric_environment import numeric_environment
 from tinylm.train.precision import resolved
+from tinylm.train.sampling import sample
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
+from tinylm.vocab.batches import Batch, TrainBatches, scoring_batches
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
-from tinylm.vocab.tokenizer import Tokenizer
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 SPLITS = ("train", "held_out")
-TOKENIZER, MATRIX = paths.TOKENIZER, paths.EMBEDDING
+TOKENIZER = paths.TOKENIZER
+MATRIX = paths.EMBEDDING
 DATA = [
     TOKENIZER,
     MATRIX,
@@ -32,66 +47,174 @@ DATA = [
 ]
 
 
+def training_model(
+    model: ModelSettings, train: TrainSettings, embedding: Tensor, device: Any
+) -> TinyLM:
+    """Fresh weights over the (V, D) matrix, with the fastest operations for such a run.
+
+    Raises InputError if settings and width do not fit.
+    """
+    train = resolved(train, device)
+    ops = training_ops(train.precision, device, train.attention == "torch")
+    run_blocks = in_order if train.recompute == "none" else RunRecomputing(train.recompute)
+    fresh = new_model(model, embedding, ops, run_blocks).to(device)
+    if train.compile == "true":
+        for block in fresh.blocks:
+            block.compile(dynamic=False)
+    return fresh
+
+
+def prepare_process(precision: str, device: torch.device) -> None:
+    """Set what a process that trains needs for its speed; no result changes on a CPU.
+
+    On CUDA, float32 products round their inputs to tf32 if that is the precision, and only then.
+    """
+    keep_freed_memory()
+    # With deterministic kernels torch fills each new tensor, but nothing here reads those values.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
 @dataclass(frozen=True)
-class Prepared:
-    """A run before its first update; `train` has each `auto` replaced by the value chosen here."""
+class Assembly:
+    """Arguments of `loop.train`."""
 
-    train: TrainSettings
-    made: Assembly
-    snapshots: Snapshots
-    conditions: Mapping[str, Any]
-    uncompiled: str  # why the blocks are not compiled; empty if they are
-    why_not_native: str  # why torch alone computes; empty if native kernels do
-
-    @property
-    def measured_on(self) -> dict[str, Any]:
-        """The conditions of the run, and where it went on under others, if it did."""
-        return {
-            **self.conditions,
-            **({"mixed": "; ".join(self.snapshots.mixed)} if self.snapshots.mixed else {}),
-        }
-
-    def said(self) -> str:
-        """What was chosen for this machine, in lines for the user."""
-        why = self.uncompiled and f" ({self.uncompiled})"
-        kernels = f"torch's ({self.why_not_native})" if self.why_not_native else "native"
-        return f"precision: {self.train.precision}\nkernels: {kernels}\ncompile: {self.train.compile}{why}"
-
-    def saved_with(self) -> Mapping[str, Any]:
-        """What `save_model` records beside the weights."""
-        return {"layout": self.train.layout, "tokenizer_sha256": sha256(TOKENIZER)}
+    model: TinyLM
+    batches: TrainBatches
+    held_out: Callable[[], Iterator[Batch]]
 
 
-def prepare(
-    group: Group,
-    tokenizer: Tokenizer,
+def assemble(
     model: ModelSettings,
     train: TrainSettings,
-    runtime: RuntimeSettings,
-    root: str,
-    script: str,
-) -> Prepared:
-    """Model, batches and the snapshots in `root`, the same in every rank of the group.
+    embedding: Tensor,
+    stores: Mapping[str, TokenStore],
+    pad_id: int,
+    device: Any,
+    threads: int,
+) -> Assembly:
+    """Weights and batches as settings and seed decide them; seeds every generator.
+
+    embedding (V, D). Raises InputError if settings and width do not fit.
+    """
+    device = torch.device(device)
+    seed_everything(derive_seed(train.seed, "train"), threads)
+    prepare_process(resolved(train, device).precision, device)
+    fresh = training_model(model, train, embedding, device)
+    shape = (train.layout, train.batch_size, model.context, pad_id)
+    batches = TrainBatches(stores["train"], *shape, derive_seed(train.seed, "order"))
+    return Assembly(fresh, batches, lambda: scoring_batches(stores["held_out"], *shape))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run before its first update, in one of the group's processes.
+
+    settings: section `train` with each `auto` replaced by its value here. why_not_native: why torch
+    alone computes; empty if native kernels do.
+    """
+
+    group: Group
+    stage: Stage
+    settings: TrainSettings
+    tokenizer: Tokenizer
+    model: TinyLM
+    batches: TrainBatches
+    held_out: Callable[[], Iterator[Batch]]
+    snapshots: Snapshots
+    why_not_native: str
+
+    def summary(self) -> str:
+        """What was chosen for this machine, in lines for the user."""
+        kernels = f"torch's ({self.why_not_native})" if self.why_not_native else "native"
+        is_cpu = self.model.embedding.device.type == "cpu"
+        compiled = "false (only for CUDA)" if is_cpu else self.settings.compile
+        return f"precision: {self.settings.precision}\nkernels: {kernels}\ncompile: {compiled}"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside, no other command trains in the same folder. Raises InputError if one does."""
+        if not self.group.is_rank0:
+            yield
+            return
+        with exclusive_lock(f"{self.snapshots.folder}.lock", "training"):
+            yield
+
+    def train(self, logger: Logger | None = None, samples: bool = False) -> TrainResult:
+        """Train to the end of the run; samples: print a story now and then."""
+        return train(
+            self.model,
+            self.batches,
+            self.held_out,
+            self.settings,
+            log_every_s=self.stage.runtime.log_every_s,
+            on_sample=self._print_sample if samples else None,
+            snapshots=self.snapshots,
+            logger=logger,
+            group=self.group,
+        )
+
+    def _print_sample(self, tokens: int) -> None:
+        start = prompt_ids(self.tokenizer, self.settings.sample_prompt)
+        ids = sample(self.model, start, self.tokenizer.eos_id, self.settings.seed)
+        text = visible(self.tokenizer.decode(ids))
+        print(f"sample after {tokens:,} tokens: {text}", flush=True)
+
+    def save(self, folder: str, result: TrainResult) -> dict[str, Any]:
+        """Write the trained model into the folder; returns the run's metrics."""
+        save_model(
+            folder,
+            self.model,
+            layout=self.settings.layout,
+            tokenizer_sha256=sha256(TOKENIZER),
+        )
+        self.stage.start -= result.earlier_s
+        return run_metrics(result, self.batches)
+
+
+def prompt_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """<sos> and the text's tokens. Raises InputError if there are none."""
+    start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
+    ids = [*start, *tokenizer.encode(text)]
+    if not ids:
+        raise InputError(
+            f"{PARAMS_FILE}: train.sample_prompt is empty; allowed: some text, since this "
+            "vocabulary has no token that opens one"
+        )
+    return ids
+
+
+def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, script: str) -> Run:
+    """Model, batches and the snapshots in `folder`, the same in every rank of the group.
 
     script: the stage's file, from which the code that decides the run's bytes is found.
-    Raises InputError if the ranks' inputs differ.
+    Raises InputError if an input is missing or the ranks' inputs differ.
     """
-    device, threads = group.device(runtime.device), group.threads(runtime.threads)
-    uncompiled, chosen = why_not_compiled(train, device), resolved(train, device)
+    runtime = stage.runtime
+    device = group.device(runtime.device)
+    threads = group.threads(runtime.threads)
+    settings = resolved(train, device)
+    tokenizer = open_tokenizer(TOKENIZER)
+    prompt_ids(tokenizer, settings.sample_prompt)
+    model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
     matrix = torch.from_numpy(load_matrix(MATRIX))
-    made = assemble(model, chosen, matrix, stores, tokenizer.pad_id, device, threads)
-    no_kernels = why_not_native(chosen.precision, device)
-    measured_on = conditions(device, threads, group.size) | {
-        "kernels": "torch" if no_kernels else "native"
-    }
+    assembly = assemble(model, settings, matrix, stores, tokenizer.pad_id, device, threads)
+    no_kernels = why_not_native(settings.precision, device)
+    stage.conditions = conditions(device, threads, group.size)
+    stage.conditions["kernels"] = "torch" if no_kernels else "native"
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
-    # each rank makes its own step from everyone's gradients: two kinds of kernels would let the weights drift apart
-    same = {
-        "train.precision": chosen.precision,
-        "train's kernels (is there a C++ compiler?)": not no_kernels,
-    }
-    group.check_same(parts | same)
-    parts |= group.together(arithmetic(measured_on, train, device))
-    snapshots = Snapshots(root, parts, runtime.snapshot_every_s)
-    return Prepared(chosen, made, snapshots, measured_on, uncompiled, no_kernels)
+    parts |= numeric_environment(stage.conditions, train, device)
+    group.check_same(parts)
+    return Run(
+        group=group,
+        stage=stage,
+        settings=settings,
+        tokenizer=tokenizer,
+        model=assembly.model,
+        batches=assembly.batches,
+        held_out=assembly.held_out,
+        snapshots=Snapshots(folder, parts, runtime.snapshot_every_s),
+        why_not_native=no_kernels,
+    )

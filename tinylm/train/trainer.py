@@ -1,4 +1,4 @@
-"""One update: mini-batches -> gradients -> optimizer step, and the state that decides the next one."""
+"""One update: mini-batches -> gradients -> optimizer step, and the state that decides the next."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,63 +7,62 @@ import torch
 from torch import Tensor
 
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import keep_freed_memory
-from tinylm.kernels.train.ops import why_not_native
 from tinylm.model.transformer import TinyLM, block_matrices
 from tinylm.train.distributed import Group
-from tinylm.train.halves import sharing
 from tinylm.train.muon import Muon
 from tinylm.train.optimizers import Adam, clip_gradients
-from tinylm.train.precision import choose_products, resolved
+from tinylm.train.precision import resolved
 from tinylm.train.schedules import learning_rate
 from tinylm.train.settings import TrainSettings
 from tinylm.vocab.batches import Batch, TrainBatches
 
 
 class TrainingFailed(CommandFailed):
-    """The run cannot continue (a loss or gradient that is not a number); the message names the update and the rate."""
+    """A loss, a gradient or a weight is not finite, so the run cannot continue."""
 
 
-def make_optimizers(
-    model: TinyLM, settings: TrainSettings, native: bool = False
-) -> list[tuple[Adam | Muon, float]]:
-    """Optimizers with their peak learning rates: Adam or AdamW over all, or Muon over the blocks' matrices.
+def make_optimizers(model: TinyLM, settings: TrainSettings) -> list[tuple[Adam | Muon, float]]:
+    """Optimizers with their peak learning rates.
 
-    With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions, output layer, gains
-    and biases keep their size; with `decay: all` it falls on every parameter.
+    Adam or AdamW over all parameters; or Muon over the blocks' matrices and AdamW over the rest.
+    With `decay: matrices`, weight decay falls on the blocks' matrices only: embedding, positions,
+    output layer, gains and biases keep their size. With `decay: all` it falls on every parameter.
     """
     matrices = block_matrices(model)
-    others: list[Tensor] = [
-        p for name, p in model.named_parameters() if p.requires_grad and name not in matrices
-    ]
-    betas, rest = (
-        (settings.beta1, settings.beta2),
-        settings.weight_decay if settings.decay == "all" else 0.0,
-    )
+    others: list[Tensor] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and name not in matrices:
+            others.append(parameter)
+    betas = (settings.beta1, settings.beta2)
+    decay_of_others = settings.weight_decay if settings.decay == "all" else 0.0
     if settings.optimizer == "muon":
         low = torch.bfloat16 if settings.precision == "bf16" else torch.float32
         muon = Muon(list(matrices.values()), settings.muon_beta, settings.weight_decay, low)
-        adam = Adam([(others, rest)], betas, settings.eps, decoupled=True, native=native)
-        return [(muon, settings.muon_lr), (adam, settings.lr)]
-    decayed: list[Tensor] = [p for p, _ in matrices.values()]
-    groups = [(decayed, settings.weight_decay), (others, rest)]
-    return [(Adam(groups, betas, settings.eps, settings.optimizer == "adamw", native), settings.lr)]
+        adamw = Adam([(others, decay_of_others)], betas, settings.eps, decoupled=True)
+        return [(muon, settings.muon_lr), (adamw, settings.lr)]
+    decayed: list[Tensor] = [matrix for matrix, _ in matrices.values()]
+    groups = [(decayed, settings.weight_decay), (others, decay_of_others)]
+    adam = Adam(groups, betas, settings.eps, decoupled=settings.optimizer == "adamw")
+    return [(adam, settings.lr)]
 
 
 def accumulate_gradients(
     model: TinyLM, batches: Sequence[Batch], precision: str, total: int | None = None
 ) -> tuple[float, int]:
-    """Add the gradient of the mean loss over all tokens of all mini-batches; returns (sum of nats, tokens).
+    """Add the gradient of the mean loss over all tokens of all mini-batches.
 
-    Each mini-batch counts by its tokens, so the gradient is that of one batch with all of them. total: the number of
-    tokens for the mean, if these mini-batches have only a share of them.
+    Each mini-batch counts by its tokens, so the gradient is that of one batch with all of them.
+    total: the number of tokens for the mean, if these mini-batches have only a share of them.
+    Returns (sum of nats, tokens).
     """
     device = model.embedding.device
-    total = sum(batch.tokens for batch in batches) if total is None else total
+    if total is None:
+        total = sum(batch.tokens for batch in batches)
     nats = 0.0
     for batch in batches:
+        inputs, targets = batch.on(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            loss = model.loss(*batch.on(device))
+            loss = model.loss(inputs, targets)
         (loss / total).backward()
         nats += loss.item()
     return nats, total
@@ -72,7 +71,7 @@ def accumulate_gradients(
 class Trainer:
     """One run over a token budget; `train` drives it, the benches time its `update`.
 
-    In a group of several ranks each rank computes its share of an update, and all make the same step.
+    In a group of several ranks, each computes its share of an update and all make the same step.
     """
 
     def __init__(
@@ -82,81 +81,80 @@ class Trainer:
         settings: TrainSettings,
         group: Group | None = None,
     ) -> None:
-        settings = resolved(settings, model.embedding.device)
-        self.model, self.batches, self.settings = model, batches, settings
+        self.settings = resolved(settings, model.embedding.device)
+        self.model = model.train()
+        self.batches = batches
         self.group = group or Group()
         self.budget, self.end = settings.budget(batches.tokens_per_epoch)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        device, dtype = model.embedding.device, model.embedding.dtype
-        self.native = dtype == torch.float32 and not why_not_native(settings.precision, device)
-        self.optimizers = make_optimizers(model, settings, self.native)
-        self.updates = self.tokens = 0
-        keep_freed_memory()
-        # With deterministic kernels (seeding), torch fills each new tensor, but nothing here reads those values.
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        choose_products(settings.precision, device)
-        model.train()
-        self.workers = sharing(model, settings, accumulate_gradients)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors that decide the next update: weights, optimizer state, the random state of dropout."""
-        found = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        for number, (optimizer, _) in enumerate(self.optimizers):
-            found |= {
-                f"optimizer.{number}.{name}": tensor for name, tensor in optimizer.tensors().items()
-            }
-        found["random.cpu"] = torch.get_rng_state()
-        if self.model.embedding.is_cuda:
-            found["random.cuda"] = torch.cuda.get_rng_state(self.model.embedding.device)
-        return found
-
-    def refuse_not_finite(self, tensors: Mapping[str, Tensor]) -> None:
-        """TrainingFailed if one of the tensors has a value that is not finite: such a state is never kept."""
-        for name, tensor in tensors.items():
-            if tensor.is_floating_point() and not tensor.isfinite().all():
-                raise TrainingFailed(
-                    f"update {self.updates}: {name} holds a value that is not finite; lower train.lr"
-                )
-
-    @torch.no_grad()
-    def restore(self, tensors: Mapping[str, Tensor], updates: int, tokens: int) -> None:
-        """Continue from what `tensors` gave after this many updates and tokens. Raises KeyError if one is missing."""
-        torch.set_rng_state(tensors["random.cpu"])
-        if self.model.embedding.is_cuda and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.model.embedding.device)
-        for name, mine in self.tensors().items():
-            if not name.startswith("random."):
-                mine.copy_(tensors[name])
-        for optimizer, _ in self.optimizers:
-            optimizer.updates = updates
-        self.updates, self.tokens = updates, tokens
+        self.optimizers = make_optimizers(model, self.settings)
+        self.updates = 0
+        self.tokens = 0
 
     def next_batches(self) -> list[Batch]:
         """The mini-batches of the next update."""
-        first = self.updates * self.settings.accumulation
-        return [self.batches.batch(first + i) for i in range(self.settings.accumulation)]
+        count = self.settings.accumulation
+        first = self.updates * count
+        return [self.batches.batch(first + i) for i in range(count)]
 
     def update(self, batches: list[Batch]) -> tuple[float, float, float]:
-        """One update; returns (nats per token, learning rate, gradient norm). Raises TrainingFailed."""
-        s = self.settings
+        """One update; returns (nats per token, learning rate, gradient norm).
+
+        Raises TrainingFailed if the loss or the norm is not finite.
+        """
+        settings = self.settings
         for parameter in self.parameters:
             parameter.grad = None
         tokens = sum(batch.tokens for batch in batches)
-        self.group.seed_dropout(s.seed, self.updates)
-        nats = self.workers.gradients(self.group.share(batches), s.precision, tokens)
+        self.group.seed_dropout(settings.seed, self.updates)
+        share = self.group.share(batches)
+        nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
         self.group.sum_gradients(self.parameters)
         (nats,) = self.group.total(nats)
-        norm = clip_gradients(self.parameters, s.clip_norm, self.native)
-        progress = (self.tokens + tokens / 2) / self.budget  # the middle of the update
-        share = learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
+        norm = clip_gradients(self.parameters, settings.clip_norm)
+        rate = self._learning_rate_factor(tokens)
         if not (math.isfinite(nats) and math.isfinite(norm)):
             raise TrainingFailed(
-                f"update {self.updates + 1}: loss {nats / tokens:.4g}, gradient norm {norm:.4g} at learning rate "
-                f"{share * s.lr:.3g}: not finite; lower train.lr or set train.clip_norm"
+                f"update {self.updates + 1}: loss {nats / tokens:.4g}, gradient norm {norm:.4g} at "
+                f"learning rate {rate * settings.lr:.3g}: not finite; lower train.lr or set "
+                "train.clip_norm"
             )
-        self.workers.do(
-            [part for optimizer, peak in self.optimizers for part in optimizer.parts(share * peak)]
-        )
+        for optimizer, peak in self.optimizers:
+            optimizer.step(rate * peak)
         self.updates += 1
         self.tokens += tokens
-        return nats / tokens, share * s.lr, norm
+        return nats / tokens, rate * settings.lr, norm
+
+    def _learning_rate_factor(self, tokens: int) -> float:
+        """Share of the peak rate for an update of so many tokens: the schedule at its middle."""
+        s = self.settings
+        progress = (self.tokens + tokens / 2) / self.budget
+        return learning_rate(progress, 1.0, s.warmup, s.schedule, s.final_lr)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All tensors that decide the next update: weights, optimizer state, random state."""
+        state = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for number, (optimizer, _) in enumerate(self.optimizers):
+            for name, tensor in optimizer.state_dict().items():
+                state[f"optimizer.{number}.{name}"] = tensor
+        state["random.cpu"] = torch.get_rng_state()
+        if self.model.embedding.is_cuda:
+            state["random.cuda"] = torch.cuda.get_rng_state(self.model.embedding.device)
+        return state
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Tensor], updates: int, tokens: int) -> None:
+        """Continue from what `state_dict` gave after this many updates and tokens.
+
+        Raises KeyError if a tensor is missing.
+        """
+        torch.set_rng_state(state["random.cpu"])
+        if self.model.embedding.is_cuda and "random.cuda" in state:
+            torch.cuda.set_rng_state(state["random.cuda"], self.model.embedding.device)
+        for name, tensor in self.state_dict().items():
+            if not name.startswith("random."):
+                tensor.copy_(state[name])
+        for optimizer, _ in self.optimizers:
+            optimizer.updates = updates
+        self.updates = updates
+        self.tokens = tokens

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.kernels.library import CannotCompile
-from tinylm.kernels.train import adam, binding
+from tinylm.kernels.train import binding
 from tinylm.kernels.train.attention import NativeAttention, torch_attention
 from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.train.feed_forward import ACTIVATIONS, FeedForwardBF16
@@ -135,7 +135,6 @@ def why_no_kernels() -> str:
     """Why this machine has no native kernels, in words; empty if it has them. The first call compiles them."""
     try:
         binding.library()
-        adam.library()
     except CannotCompile as error:
         return str(error)
     return ""
@@ -150,7 +149,7 @@ def why_not_native(precision: str, device: torch.device) -> str:
 
 def kernels_sha256() -> str:
     """Part of the SHA-256 of the compiled kernels themselves: of sources, flags and compiler by what they made."""
-    return "+".join(made.sha256()[:8] for made in (binding.KERNELS, adam.ADAM))
+    return binding.KERNELS.sha256()[:16]
 
 
 def training_ops(

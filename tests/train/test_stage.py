@@ -1,0 +1,129 @@
+"""Stage train as a process of its own: killed, interrupted, started twice."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.stages import before_training, read, written
+from tinylm.host.processes import exclusive_lock
+
+# The action is executed before update number `at`; with a file's name, instead of renaming to it.
+PROGRAM = """
+import os, signal, sys
+sys.path.insert(0, os.getcwd())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
+at, action = sys.argv[1:]
+import stages.train
+from tinylm.host.command import guard
+from tinylm.train.trainer import Trainer
+update, replace = Trainer.update, os.replace
+def acting_update(self, batches):
+    if str(self.updates) == at:
+        exec(action)
+    return update(self, batches)
+def acting_replace(source, target):
+    if str(target).endswith(at):
+        exec(action)
+    replace(source, target)
+Trainer.update, os.replace = acting_update, acting_replace
+sys.argv = ["stages.train"]
+sys.exit(guard(stages.train.main))
+"""
+KILL = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def train(folder, at="", action=""):
+    """(exit code, output, lines of errors)"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-c", PROGRAM, str(at), action]
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, [line for line in done.stderr.splitlines() if line]
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A folder before its first training."""
+    folder = tmp_path_factory.mktemp("ready") / "with space, ünï"
+    before_training(folder, 0.001, tokens=2400, keep_epochs=[0.1])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ready, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "here"
+    shutil.copytree(ready, folder, symlinks=True)
+    assert train(folder)[0] == 0
+    assert not (folder / "runs/train").exists()
+    return written(folder)
+
+
+@pytest.fixture
+def folder(ready, tmp_path):
+    shutil.copytree(ready, tmp_path / "there", symlinks=True)
+    return tmp_path / "there"
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bytes(folder, undisturbed):
+    places = (3, 8, 19, "models/model.safetensors", "models/config.json", "metrics/train.json")
+    for at in places:
+        assert train(folder, at, KILL)[0] == -signal.SIGKILL
+    code, out, _ = train(folder)
+    assert (code, written(folder)) == (0, undisturbed)
+    assert "resumed after update" in out
+    timing = read(folder / "metrics/train_time.json")
+    assert timing["seconds"] > timing["train_s"] > 0
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_interrupted_it_goes_on_with_the_same_bytes(folder, undisturbed, number, code):
+    found, _, errors = train(folder, 11, f"signal.raise_signal(signal.{number})")
+    assert found == code
+    assert "update 12" in errors[-1]
+    assert not (folder / "models").exists()
+    code, out, _ = train(folder)
+    assert "resumed after update 12," in out
+    assert (code, written(folder)) == (0, undisturbed)
+
+
+def test_a_second_training_is_refused(folder):
+    with exclusive_lock(folder / "runs/train.lock", "a test"):
+        code, _, errors = train(folder)
+    assert (code, len(errors)) == (2, 1)
+    assert str(os.getpid()) in errors[0]
+
+
+def test_an_unfinished_run_with_other_settings_is_refused(folder):
+    assert train(folder, 8, KILL)[0] == -signal.SIGKILL
+    params = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(params.replace("batch_size: 4", "batch_size: 5"))
+    code, _, errors = train(folder)
+    assert (code, len(errors)) == (2, 1)
+    assert "train.batch_size 4 -> 5" in errors[0]
+    shutil.rmtree(folder / "runs/train")
+    assert train(folder)[0] == 0
+
+
+def test_in_two_processes_it_is_killed_and_resumed_with_the_same_bytes(folder):
+    params = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(params.replace("processes: 1", "processes: 2"))
+    assert train(folder)[0] == 0
+    whole = written(folder)
+    for name in ("models", "plots", "metrics/train.json"):
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", "stages.train"]
+    with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE) as running:
+        for line in running.stdout:
+            if b"update 10," in line:
+                running.send_signal(signal.SIGTERM)
+    assert running.returncode == 143
+    assert train(folder)[0] == 0
+    assert written(folder) == whole
