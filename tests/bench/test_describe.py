@@ -38,7 +38,7 @@ def full_batch(model: TinyLM) -> torch.Tensor:
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
 @pytest.mark.parametrize("on", ["none", "blocks", "blocks+loss", "sqrt"])
 def test_operations_are_those_that_torch_counts(new_model, settings, on):
-    ops = ManualGradOps(loss="twice" if on == "blocks+loss" else "chunked")
+    ops = ManualGradOps()
     layers = {"layers": 4} if on == "sqrt" else {}
     model = new_model(ops=ops, run_blocks=RunRecomputing(on), **layers | settings).train()
     ids = full_batch(model)

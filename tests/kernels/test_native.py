@@ -1,4 +1,4 @@
-"""What native kernels promise beside equality with the reference (test_ops.py): rounding, refusals, threads."""
+"""What else native kernels promise: rounding, refusals, any number of threads."""
 
 from functools import partial
 
@@ -11,9 +11,8 @@ from tests.support.small import needs_compiler, random_model
 from tinylm.kernels.train.attention import NativeAttention
 from tinylm.kernels.train.binding import checked_ptr
 from tinylm.kernels.train.dropout import NativeAddDropout
-from tinylm.kernels.train.feed_forward import gelu
-from tinylm.kernels.train.ops import ManualGradOps, Native
-from tinylm.kernels.train.output_loss import native_loss, output_loss
+from tinylm.kernels.train.ops import ManualGradOps, NativeOps
+from tinylm.kernels.train.output_loss import native_softmax_gradient, output_loss
 from tinylm.model.loss import token_loss
 from tinylm.model.transformer import causal_mask
 
@@ -59,22 +58,10 @@ def test_numbers_are_rounded_as_torch_rounds_them():
 
 
 @needs_compiler
-def test_gelu_and_its_slope_at_every_number():
-    x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(LOW)
-    x = x[x.isfinite() & (x.abs() < 1e4)].contiguous()
-    wide, slope = x.double().requires_grad_(), x.clone()
-    exact = F.gelu(wide)
-    (by,) = torch.autograd.grad(exact.sum(), wide)
-    for one, other in ((gelu(slope), exact.detach()), (slope, by)):
-        assert ((one.double() - other).abs() <= 1.01 * ROUNDING * other.abs() + 1e-6).all()
-    assert gelu(torch.tensor([float("nan"), float("inf")], dtype=LOW)).tolist()[1] == float("inf")
-
-
-@needs_compiler
 def test_powers_are_exact_to_a_millionth():
     for x in torch.linspace(-80, 0, 161).to(LOW):
         exact = x.double().exp().log1p().item()
-        nats, _ = native_loss(torch.stack([x, x * 0])[None], torch.tensor([1]))
+        nats, _ = native_softmax_gradient(torch.stack([x, x * 0])[None], torch.tensor([1]))
         assert nats.item() == pytest.approx(exact, 5e-7, 1e-7)
 
 
@@ -84,7 +71,7 @@ def test_softmax_and_its_loss(words):
     logits, targets = (torch.randn(B * T, words) * 4).to(LOW), torch.randint(words, (B * T,))
     exact = logits.double()
     by = torch.softmax(exact, -1) - F.one_hot(targets, words)
-    ours, shares = native_loss(logits, targets)
+    ours, shares = native_softmax_gradient(logits, targets)
     assert ours == pytest.approx(token_loss(exact, targets).sum().item(), rel=1e-6)
     assert ((logits.double() * shares - by).abs() <= 1.01 * ROUNDING * by.abs() + 1e-7).all()
 
@@ -93,10 +80,10 @@ def test_softmax_and_its_loss(words):
 def test_a_loss_of_what_is_no_number_is_none_and_a_word_that_is_none_is_refused():
     logits = torch.zeros(2, 5, dtype=LOW)
     for wrong in (-1, 5):
-        with pytest.raises(IndexError, match=f"{wrong}; allowed: 0 to 4|from {wrong} to"):
-            native_loss(logits, torch.tensor([0, wrong]))
+        with pytest.raises(IndexError, match="0 to 4"):
+            native_softmax_gradient(logits, torch.tensor([0, wrong]))
     logits[1, 3] = float("nan")
-    assert native_loss(logits, torch.tensor([0, 1]))[0].isnan()
+    assert native_softmax_gradient(logits, torch.tensor([0, 1]))[0].isnan()
 
 
 @needs_compiler
@@ -141,13 +128,13 @@ def test_a_model_learns_the_same_and_the_same_bytes_on_any_number_of_threads(set
     settings = {"layers": 3, **settings}
     ids = torch.randint(4, 31, (5, 14), generator=torch.Generator().manual_seed(3))
     passes = []
-    for ops in (ManualGradOps(), Native()):
+    for ops in (ManualGradOps(), NativeOps()):
         torch.manual_seed(1)
         passes.append(one_pass(random_model(31, 40, ops=ops, **settings).train(), ids))
     plain, native = passes
     assert abs(native[0] - plain[0]) < 0.005 * plain[0]
     assert 0 < (native[1] - plain[1]).norm() < 0.02 * plain[1].norm()
-    model = random_model(31, 40, ops=Native(), dropout=0.2, **settings).train()
+    model = random_model(31, 40, ops=NativeOps(), dropout=0.2, **settings).train()
     one = one_pass(model, ids)
     torch.set_num_threads(2)
     assert all(map(torch.equal, one, one_pass(model, ids)))

@@ -120,7 +120,7 @@ def test_logits_of_ten_thousand_do_not_overflow(grad):
 @pytest.mark.parametrize("frozen", [(), (1,), (2,), (1, 2)], ids=str)
 def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded, frozen):
     """Over several chunks, whatever is frozen, with a gradient from above that is not 1."""
-    monkeypatch.setattr(module, "BF16_CHUNK_ROWS", 500)
+    monkeypatch.setattr(module, "LOW_CHUNK_ROWS", 500)
     inputs = example(1400, torch.float32)
     if not padded:
         inputs[3].clamp_(min=0)
@@ -138,23 +138,6 @@ def test_bfloat16_stays_close_to_float32_and_sums_in_float32(monkeypatch, padded
         assert (one - other).norm() < 0.02 * other.norm()
 
 
-@pytest.mark.parametrize("with_bias", [True, False])
-def test_logits_computed_twice_change_no_bit(with_bias):
-    hidden, weight = (
-        torch.randn(600, 24, requires_grad=True),
-        torch.randn(2500, 24, requires_grad=True),
-    )
-    bias = torch.randn(2500, requires_grad=True) if with_bias else None
-    targets = torch.randint(-1, 2500, (600,))
-    inputs = [t for t in (hidden, weight, bias) if t is not None]
-    once, again = (output_loss(hidden, weight, bias, targets, twice) for twice in (False, True))
-    assert torch.equal(once, again)
-    for one, other in zip(
-        torch.autograd.grad(once, inputs), torch.autograd.grad(again, inputs), strict=True
-    ):
-        assert torch.equal(one, other)
-
-
 def test_a_second_backward_pass_is_refused():
     hidden, weight, _, targets = example(9)
     loss = output_loss(hidden, weight, None, targets)
@@ -164,9 +147,8 @@ def test_a_second_backward_pass_is_refused():
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("twice", [False, True])
-def test_one_chunk_of_logits_at_most_is_alive(precision, twice):
-    chunk = module.BF16_CHUNK_ROWS if precision == "bf16" else module.CHUNK_ROWS
+def test_one_chunk_of_logits_at_most_is_alive(precision):
+    chunk = module.LOW_CHUNK_ROWS if precision == "bf16" else module.CHUNK_ROWS
     rows, words = 4 * chunk, 9000
     hidden, weight = (
         torch.randn(rows, 64, requires_grad=True),
@@ -174,9 +156,10 @@ def test_one_chunk_of_logits_at_most_is_alive(precision, twice):
     )
     low = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
     with torch.autograd.profiler.profile(profile_memory=True) as profiler, low:
-        output_loss(hidden, weight, None, torch.randint(0, words, (rows,)), twice)
+        output_loss(hidden, weight, None, torch.randint(0, words, (rows,)))
     sizes = [
         event.nbytes() for event in profiler.kineto_results.events() if event.name() == "[memory]"
     ]
     one = chunk * words * (2 if precision == "bf16" else 4)
-    assert max(itertools.accumulate(sizes)) < (0.8 if twice and precision == "fp32" else 2.0) * one
+    most = 3.0 if precision == "bf16" else 2.0  # the softmax is in float32, a few rows at a time
+    assert max(itertools.accumulate(sizes)) < most * one

@@ -75,7 +75,7 @@ def test_attention_matches_torch(exact, width, heads, bias):
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     z = x.detach().clone().requires_grad_()
     maps: list[torch.Tensor] = []
-    y = ours(x, mask(), maps=maps)
+    y = ours(x, mask(), attention_weights_out=maps)
     reference, weights = theirs(z, z, z, attn_mask=mask()[0, 0], average_attn_weights=False)
     torch.testing.assert_close(y, reference, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(maps[0], weights, rtol=1e-12, atol=1e-12)
@@ -106,7 +106,10 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     maps: list[torch.Tensor] = []
     gradients = []
-    for call in (lambda: attention(x, mask(), maps=maps), lambda: head_by_head(attention, x)[0]):
+    for call in (
+        lambda: attention(x, mask(), attention_weights_out=maps),
+        lambda: head_by_head(attention, x)[0],
+    ):
         y = call()
         gradients.append((y, *torch.autograd.grad(y.square().sum(), [x, *attention.parameters()])))
     for one, other in zip(*gradients, strict=True):
@@ -117,7 +120,7 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
 def test_maps_are_kept_without_dropout_and_without_a_graph():
     attention = SelfAttention(6, 6, 2, dropout=0.9)
     maps: list[torch.Tensor] = []
-    attention(torch.randn(B, T, 6), mask().float(), maps=maps)
+    attention(torch.randn(B, T, 6), mask().float(), attention_weights_out=maps)
     assert not maps[0].requires_grad
     torch.testing.assert_close(maps[0].sum(-1), torch.ones(B, 2, T))
     assert maps[0].triu(1).eq(0).all()

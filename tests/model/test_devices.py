@@ -56,7 +56,7 @@ def test_silent_heads_and_maps_are_where_the_model_is(ids):
 def test_a_cache_is_where_the_model_is(ids):
     model = model_there()
     cache = model.new_cache(5, 7)
-    cache.reach(3)
+    cache.reserve(torch.tensor([3]))
     part = torch.zeros(5, 3, 4, 7, device="meta")
     keys, values = cache.store(1, part, part, ids[:, :4])
     assert (keys.device, keys.shape) == (values.device, values.shape) == (ids.device, (5, 3, 4, 7))

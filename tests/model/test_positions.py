@@ -28,10 +28,10 @@ def test_positions_far_out_keep_their_precision():
 
 
 def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
-    table = rotations(40, 8).double()[None]
+    table = rope_table(40, 8).double()[None]
     generator = torch.Generator().manual_seed(1)
     query, key, value = torch.randn(3, 2, 8, generator=generator, dtype=torch.float64)
-    everywhere = turned(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[
+    everywhere = apply_rotary(torch.stack([query, key, value]).expand(1, 40, 3, 2, 8), table)[
         0
     ]  # at each of 40 places
     scores = torch.einsum("thd,shd->hts", everywhere[:, 0], everywhere[:, 1])
@@ -44,9 +44,9 @@ def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
 
 
 def test_pairs_are_turned_by_the_papers_angles():
-    table = rotations(1001, 6)
+    table = rope_table(1001, 6)
     row = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0]).expand(1, 1, 3, 1, 6)
-    found = turned(row, table[None, 1000:])[0, 0, 0, 0]
+    found = apply_rotary(row, table[None, 1000:])[0, 0, 0, 0]
     angles = [1000 / 10000 ** (2 * pair / 6) for pair in range(3)]
     assert found.tolist() == pytest.approx(
         [*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.support.small import needs_compiler
-from tinylm.kernels.train.ops import ManualGradOps, Native
+from tinylm.kernels.train.ops import ManualGradOps, NativeOps
 from tinylm.model.recompute import RunRecomputing, recompute, recompute_counts
 
 VARIANTS = [
@@ -66,8 +66,7 @@ def one_step(model, ids, precision: str):
 def test_recomputation_changes_no_bit_of_loss_gradient_or_random_stream(
     new_model, ids, settings, precision, kept
 ):
-    loss = "twice" if kept == "blocks+loss" else "chunked"
-    ops = Native(loss=loss) if precision == "native bf16" else ManualGradOps(loss=loss)
+    ops = NativeOps() if precision == "native bf16" else ManualGradOps()
     steps = []
     for on in ("none", kept):
         torch.manual_seed(1)

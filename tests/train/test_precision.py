@@ -47,50 +47,6 @@ def test_what_was_chosen_stays(monkeypatch, new_settings, chosen):
     assert resolved(new_settings(precision=chosen), CPU).precision == chosen
 
 
-FEATURES = (
-    "sse4_1",
-    "avx",
-    "avx2",
-    "avx512_f",
-    "avx512_bw",
-    "avx512_vl",
-    "avx512_dq",
-    "avx512_vnni",
-    "avx512_bf16",
-)
-
-
-@pytest.mark.parametrize(
-    ("level", "limit", "expected"),
-    [
-        ("AVX512", {}, True),
-        ("DEFAULT", {}, False),  # ATEN_CPU_CAPABILITY=default
-        ("AVX2", {}, False),
-        ("AVX512", {"ONEDNN_MAX_CPU_ISA": "AVX2"}, False),
-        ("AVX512", {"DNNL_MAX_CPU_ISA": "avx512_core_vnni"}, False),
-        (
-            "AVX512",
-            {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "DNNL_MAX_CPU_ISA": "AVX"},
-            True,
-        ),  # the first counts
-        ("AVX512", {"ONEDNN_MAX_CPU_ISA": "DEFAULT"}, True),
-    ],
-)
-def test_auto_is_bf16_only_where_the_environment_leaves_its_instructions(
-    monkeypatch, new_settings, level, limit, expected
-):
-    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in limit.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(FEATURES, True))
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
-    assert resolved(new_settings(precision="auto"), CPU).precision == (
-        "bf16" if expected else "fp32"
-    )
-
-
 def test_auto_is_fp32_on_a_processor_without_the_instructions(monkeypatch, new_settings):
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: False)

@@ -1,7 +1,6 @@
 """Snapshots on the disk, and which of them a run continues from."""
 
 import json
-import os
 
 import pytest
 import torch
@@ -65,16 +64,6 @@ def test_tensors_without_their_note_do_not_exist(tmp_path):
     snapshots = saved(tmp_path, updates=(1,))
     next(tmp_path.glob("[0-9]*.json")).unlink()
     assert snapshots.latest() is None
-
-
-def test_files_that_a_killed_process_left_half_written_go(tmp_path):
-    saved(tmp_path)
-    dead = tmp_path / ".000000000003.4194304.tmp.safetensors"  # above the largest process id
-    alive = tmp_path / f".000000000003.{os.getpid()}.tmp.safetensors"
-    for path in (dead, alive):
-        path.write_bytes(b"half")
-    assert Snapshots(tmp_path, PARTS, 1.0).latest()[1] == {"updates": 2}
-    assert not dead.exists()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
 from tinylm.kernels.train.ops import training_ops
 from tinylm.model.checkpoint import new_model
+from tinylm.model.ops import REFERENCE
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM
@@ -98,8 +99,7 @@ def _prepared(task: Task) -> tuple[TinyLM, TrainBatches, Callable[..., float], A
     """(model, batches, forward and backward pass of a batch by default the first, device) of a setting."""
     device = pick_device(task.device)
     seed_everything(derive_seed(SEED, "ckpt_bench"), task.threads)
-    loss = "plain" if task.plain_loss else "twice" if task.recompute == "blocks+loss" else "chunked"
-    ops = training_ops(task.precision, device, loss=loss)
+    ops = REFERENCE if task.plain_loss else training_ops(task.precision, device)
     matrix = torch.from_numpy(load_matrix(task.embedding))
     model = new_model(task.model, matrix, ops, RunRecomputing(task.recompute)).to(device).train()
     store = TokenStore(task.tokens, "train")

@@ -165,7 +165,7 @@ class Session:
 
     def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         """Hidden states after each row's last token.  (B, 1), (B, 1) -> (B, D)"""
-        return self.model.hidden(last, positions, cache)[:, 0]
+        return self.model.hidden_states(last, positions, cache)[:, 0]
 
     def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
         """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
@@ -176,7 +176,7 @@ class Session:
         positions = torch.arange(int(sizes.max()), device=ids.device)[None]  # (1, T)
         slots = (starts[:, None] + positions).clamp(max=ids.shape[1] - 1)
         window = ids.gather(1, slots)  # (R, T)
-        hidden = self.model.hidden(window, positions, cache)
+        hidden = self.model.hidden_states(window, positions, cache)
         return hidden[torch.arange(len(sizes), device=ids.device), sizes - 1]
 
     @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""The trained model on disk: weights as safetensors, everything else as JSON; nothing is executable."""
+"""The trained model on disk: weights as safetensors, the rest as JSON; nothing is executable."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -29,11 +29,14 @@ CHECKPOINTS = "checkpoints"
 
 
 def save_model(folder: str | Path, model: TinyLM, **extra: Any) -> None:
-    """Write folder/model.safetensors, then folder/config.json with the settings, `extra` and the weights' SHA-256."""
+    """Write folder/model.safetensors, then folder/config.json.
+
+    The config has the settings, `extra` and the weights' SHA-256.
+    """
     weights = Path(folder) / WEIGHTS
-    tensors = {
-        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
-    }
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        tensors[name] = tensor.detach().cpu().contiguous()
     write_bytes(weights, save(tensors))
     config = {
         "model": dataclasses.asdict(model.settings),
@@ -51,7 +54,10 @@ def new_model(
     ops: Ops = REFERENCE,
     run_blocks: RunBlocks = in_order,
 ) -> TinyLM:
-    """A model with fresh weights over the (V, D) matrix. Raises InputError if settings and width do not fit."""
+    """A model with fresh weights over the (V, D) matrix.
+
+    Raises InputError if settings and width do not fit.
+    """
     problems = settings.problems_with_width(embedding.shape[1])
     if problems:
         raise InputError("\n".join(f"{PARAMS_FILE}: {problem}" for problem in problems))
@@ -59,48 +65,31 @@ def new_model(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Saved:
-    """What config.json says of the weights."""
+class _WeightsInfo:
+    """What config.json has about the weights."""
 
     vocab_size: int = setting(low=1)
     width: int = setting(low=1)
     sha256: str = setting()
 
 
-def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _Saved]:
+def _read_config(path: Path) -> tuple[dict[str, Any], ModelSettings, _WeightsInfo]:
     check_sums(path, "train")
     config = read_json(path, "train")
     if not isinstance(config, dict):
         raise InputError(f"{path}: not the config of a model; rm {path} and run dvc repro train")
     settings = read_section(config, "model", ModelSettings, str(path))
-    named = {
-        field.name: config[field.name]
-        for field in dataclasses.fields(_Saved)
-        if field.name in config
-    }
-    saved = read_section({"config": named}, "config", _Saved, str(path))
-    problems = settings.problems_with_width(saved.width)
+    names = [field.name for field in dataclasses.fields(_WeightsInfo)]
+    values = {name: config[name] for name in names if name in config}
+    info = read_section({"config": values}, "config", _WeightsInfo, str(path))
+    problems = settings.problems_with_width(info.width)
     if problems:
         raise InputError("\n".join(f"{path}: {problem}" for problem in problems))
-    return config, settings, saved
-
-
-def _misfit(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> str:
-    """What is wrong with the tensors of a file; empty if nothing is."""
-    odd = sorted(tensors.keys() ^ wanted.keys())
-    if odd:
-        return f"tensor {odd[0]} is {'missing' if odd[0] in wanted else 'unknown'}"
-    for name, tensor in tensors.items():
-        if tensor.shape != wanted[name].shape or tensor.dtype != torch.float32:
-            expected = tuple(wanted[name].shape)
-            return f"tensor {name} is {tuple(tensor.shape)} {tensor.dtype}; allowed: {expected} torch.float32"
-        if not tensor.isfinite().all():
-            return f"tensor {name} holds a value that is not finite"
-    return ""
+    return config, settings, info
 
 
 def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
-    """InputError if the model was trained with another tokenizer.json than this one: its ids mean other words."""
+    """InputError if the model was trained with another tokenizer.json: its ids mean other words."""
     config = read_json(Path(models) / CONFIG, "train")
     expected = config.get("tokenizer_sha256") if isinstance(config, dict) else None
     if expected is not None and expected != sha256(require(tokenizer, "vocab")):
@@ -112,49 +101,75 @@ def check_vocabulary(models: str | Path, tokenizer: str | Path) -> None:
 def load_model(
     folder: str | Path, device: torch.device | str = "cpu"
 ) -> tuple[TinyLM, dict[str, Any]]:
-    """Read what `save_model` wrote: the model in evaluation mode and the config. Raises InputError naming the file."""
-    path, weights = Path(folder) / CONFIG, Path(folder) / WEIGHTS
-    config, settings, saved = _read_config(path)
-    check_sha256(weights, saved.sha256, "train")
-    return _with_weights(weights, path, settings, saved).to(device).eval(), config
+    """Read what `save_model` wrote: the model in evaluation mode and the config.
+
+    Raises InputError naming the file.
+    """
+    path = Path(folder) / CONFIG
+    weights = Path(folder) / WEIGHTS
+    config, settings, info = _read_config(path)
+    check_sha256(weights, info.sha256, "train")
+    return _load_weights(weights, path, settings, info).to(device).eval(), config
 
 
 def load_checkpoints(
     folder: str | Path, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[float, TinyLM]]:
-    """The weights kept during training, folder/checkpoints/EPOCH.safetensors: (epoch, model in evaluation mode), in order.
+    """The weights kept during training, folder/checkpoints/EPOCH.safetensors.
 
-    Empty if none were kept. Raises InputError naming the file.
+    Yields (epoch, model in evaluation mode) in order; nothing if none were kept. Raises InputError
+    naming the file.
     """
     path = Path(folder) / CONFIG
-    _, settings, saved = _read_config(path)
-    kept = {}
+    _, settings, info = _read_config(path)
+    by_epoch = {}
     for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
         try:
-            kept[float(weights.stem)] = weights
+            by_epoch[float(weights.stem)] = weights
         except ValueError:
             raise InputError(
                 f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors"
             ) from None
-    for epoch, weights in sorted(kept.items()):
+    for epoch, weights in sorted(by_epoch.items()):
         check_sums(weights, "train")
-        yield epoch, _with_weights(weights, path, settings, saved).to(device).eval()
+        yield epoch, _load_weights(weights, path, settings, info).to(device).eval()
 
 
-def _with_weights(weights: Path, path: Path, settings: ModelSettings, saved: _Saved) -> TinyLM:
-    """The model that the config at `path` describes with the tensors of `weights`."""
+def _load_weights(weights: Path, path: Path, settings: ModelSettings, info: _WeightsInfo) -> TinyLM:
+    """The model that the config at `path` describes, with the tensors of the file `weights`."""
     try:
         tensors = load_file(weights)
     except SafetensorError as error:
         raise InputError(f"{weights}: not the weights of {path}: {str(error)[:160]}") from None
     embedding = tensors.get("embedding", torch.zeros(0, 0))
-    problem = f"embedding is {tuple(embedding.shape)}; allowed: ({saved.vocab_size}, {saved.width})"
-    if embedding.shape == (saved.vocab_size, saved.width):
+    if embedding.shape == (info.vocab_size, info.width):
         model = TinyLM(settings, embedding)
         problem = _misfit(tensors, model.state_dict())
+    else:
+        problem = (
+            f"embedding is {tuple(embedding.shape)}; allowed: ({info.vocab_size}, {info.width})"
+        )
     if problem:
         raise InputError(
-            f"{weights}: not the weights of {path}: {problem}; rm {weights} and run dvc repro -f -s train"
+            f"{weights}: not the weights of {path}: {problem}; rm {weights} and run "
+            "dvc repro -f -s train"
         )
     model.load_state_dict(tensors)
     return model
+
+
+def _misfit(tensors: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> str:
+    """What is wrong with the tensors of a file; empty if nothing is."""
+    odd = sorted(tensors.keys() ^ expected.keys())
+    if odd:
+        return f"tensor {odd[0]} is {'missing' if odd[0] in expected else 'unknown'}"
+    for name, tensor in tensors.items():
+        shape = tuple(expected[name].shape)
+        if tuple(tensor.shape) != shape or tensor.dtype != torch.float32:
+            return (
+                f"tensor {name} is {tuple(tensor.shape)} {tensor.dtype}; allowed: {shape} "
+                "torch.float32"
+            )
+        if not tensor.isfinite().all():
+            return f"tensor {name} holds a value that is not finite"
+    return ""

@@ -1,7 +1,8 @@
-"""The interface for speed: the operations that a model calls while training, and their plain reference.
+"""The interface for speed: the operations that a model calls while training.
 
-`tinylm.kernels.train` has implementations that compute the same values faster or with less memory. One is bound when
-the model is built (`TinyLM(settings, embedding, ops=...)`); in evaluation mode the reference is used.
+This file has their plain reference. `tinylm.kernels.train` computes the same values faster or with
+less memory. Operations are bound when the model is built (`TinyLM(settings, embedding, ops=...)`);
+in evaluation mode the reference is used.
 """
 
 from collections.abc import Callable
@@ -12,26 +13,35 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tinylm.model.loss import cross_entropy
-from tinylm.model.std_norm import inverse_std
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class Ops(Protocol):
-    """B rows of T tokens on width D; H heads of width Dh; F columns inside the feed-forward; V words.
+    """Operations on B rows of T tokens.
 
-    dropout is the probability with which a number becomes zero, 0 for none; kept ones are divided by 1 - dropout
+    Width D; H heads of width Dh; F columns inside the feed-forward; V words. dropout is the
+    probability with which a number becomes zero, 0 for none; the others are divided by 1 - dropout
     (Srivastava et al. 2014).
     """
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
-        """The table's rows.  (...), (V, D) -> (..., D). is_output: it is the output layer's weight, too."""
+        """The table's rows.  (...), (V, D) -> (..., D)
+
+        is_output: the table is the output layer's weight, too.
+        """
 
     def attention(
-        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+        self,
+        qkv: Tensor,
+        scale: Tensor,
+        mask: Tensor,
+        dropout: float,
+        rope_cache: Tensor | None = None,
     ) -> Tensor:
-        """dropout(softmax(scale Q K^T + mask)) V, heads joined; Q and K are `turned` first if `turns` are given.
+        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
 
+        With a rope_cache, `apply_rotary` comes first.
         (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
         """
 
@@ -42,9 +52,8 @@ class Ops(Protocol):
         bias: Tensor | None,
         eps: float,
         kind: str,
-        for_product: bool = False,
     ) -> Tensor:
-        """`Norm` over the last axis. for_product: the result only meets matrices and may be rounded as they are."""
+        """`Norm` over the last axis.  (..., D) -> (..., D)"""
 
     def feed_forward(
         self,
@@ -55,7 +64,10 @@ class Ops(Protocol):
         down_bias: Tensor | None,
         activation: str,
     ) -> Tensor:
-        """activation(x up^T + up_bias) down^T + down_bias.  (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)"""
+        """activation(x up^T + up_bias) down^T + down_bias.
+
+        (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)
+        """
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
         """x with numbers dropped."""
@@ -66,15 +78,19 @@ class Ops(Protocol):
     def output_loss(
         self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
     ) -> Tensor:
-        """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.  (N, D), (V, D), (V,), (N,) -> scalar"""
+        """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.
+
+        (N, D), (V, D), (V,), (N,) -> scalar
+        """
 
 
-def turned(qkv: Tensor, table: Tensor) -> Tensor:
-    """Columns i and i + Dh / 2 of queries and keys turned as a pair by their position's angle i.
+def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
+    """Rotate columns i and i + Dh / 2 of queries and keys, as a pair, by their position's angle i.
 
-    So a query's product with a key depends on their distance.  (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
+    So a query's product with a key depends on their distance (Su et al. 2021).
+    (B, T, 3, H, Dh), (B or 1, T, 2, Dh / 2) -> as the first
     """
-    cos, sin = table[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
+    cos, sin = rope_cache[:, :, :, None, None].unbind(2)  # (B or 1, T, 1, 1, Dh / 2)
     first, second = qkv[:, :, :2].chunk(2, -1)
     pair = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
     return torch.cat([pair.to(qkv.dtype), qkv[:, :, 2:]], 2)
@@ -86,9 +102,21 @@ def attention_weights(queries: Tensor, keys: Tensor, scale: Tensor, mask: Tensor
     return torch.softmax(scores + mask, dim=-1)
 
 
-def mix_values(weights: Tensor, values: Tensor) -> Tensor:
-    """Values summed by their weights, heads joined.  (B, H, T, S), (B, H, S, Dh) -> (B, T, H Dh)"""
+def apply_attention(weights: Tensor, values: Tensor) -> Tensor:
+    """Values summed by their weights, heads joined.
+
+    (B, H, T, S), (B, H, S, Dh) -> (B, T, H Dh)
+    """
     return (weights.to(values.dtype) @ values).transpose(1, 2).flatten(2)
+
+
+def inverse_std(centred: Tensor, eps: float) -> Tensor:
+    """1 / (s + eps) with the unbiased deviation s = sqrt(sum(c^2) / (D - 1)).
+
+    The divisor of the norm `std`.  (..., D) -> (..., 1)
+    """
+    variance = centred.square().sum(-1, keepdim=True).div(centred.shape[-1] - 1)
+    return (variance.sqrt() + eps).reciprocal()
 
 
 class Reference:
@@ -98,13 +126,18 @@ class Reference:
         return F.embedding(ids, table)
 
     def attention(
-        self, qkv: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None = None
+        self,
+        qkv: Tensor,
+        scale: Tensor,
+        mask: Tensor,
+        dropout: float,
+        rope_cache: Tensor | None = None,
     ) -> Tensor:
-        qkv = qkv if turns is None else turned(qkv, turns)
+        if rope_cache is not None:
+            qkv = apply_rotary(qkv, rope_cache)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
-        return mix_values(
-            self.dropout(attention_weights(queries, keys, scale, mask), dropout), values
-        )
+        weights = attention_weights(queries, keys, scale, mask)
+        return apply_attention(self.dropout(weights, dropout), values)
 
     def norm(
         self,
@@ -113,16 +146,15 @@ class Reference:
         bias: Tensor | None,
         eps: float,
         kind: str,
-        for_product: bool = False,
     ) -> Tensor:
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
-        mean_square = centred.square().mean(-1, keepdim=True)
-        inverse = inverse_std(centred, eps) if kind == "std" else (mean_square + eps).rsqrt()
-        return (
-            centred * inverse * gain
-            if bias is None
-            else torch.addcmul(bias, centred * inverse, gain)
-        )
+        if kind == "std":
+            inverse = inverse_std(centred, eps)
+        else:
+            inverse = (centred.square().mean(-1, keepdim=True) + eps).rsqrt()
+        if bias is None:
+            return centred * inverse * gain
+        return torch.addcmul(bias, centred * inverse, gain)
 
     def feed_forward(
         self,
@@ -133,7 +165,8 @@ class Reference:
         down_bias: Tensor | None,
         activation: str,
     ) -> Tensor:
-        return F.linear(ACTIVATIONS[activation](F.linear(x, up, up_bias)), down, down_bias)
+        inner = ACTIVATIONS[activation](F.linear(x, up, up_bias))
+        return F.linear(inner, down, down_bias)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
         return F.dropout(x, dropout) if dropout else x

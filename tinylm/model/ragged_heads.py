@@ -10,15 +10,16 @@ from tinylm.model.transformer import SelfAttention
 
 
 def head_widths(inner: int, heads: int) -> list[int]:
-    """Divide `inner` columns among the heads as evenly as possible; the wider ones come first."""
+    """`inner` columns divided among the heads as evenly as possible; the wider ones come first."""
     return [inner // heads + (head < inner % heads) for head in range(heads)]
 
 
 class RaggedSelfAttention(SelfAttention):
     """`SelfAttention` with head widths that differ by one.
 
-    The weights are laid out with a zero column after each narrower head, so that one product still serves all heads: a
-    zero column adds nothing to a score, its value is zero, and each head is scaled by its own width.
+    The weights are laid out with a zero column after each narrower head, so that one product serves
+    all heads. A zero column adds nothing to a score, its value is zero, and each head is scaled by
+    its own width.
     """
 
     slots: Tensor
@@ -39,15 +40,13 @@ class RaggedSelfAttention(SelfAttention):
 
     def project(self, x: Tensor) -> Tensor:
         weight = self._padded(self.qkv.weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
-        bias = (
-            None
-            if self.qkv.bias is None
-            else self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
-        )
+        bias = self.qkv.bias
+        if bias is not None:
+            bias = self._padded(bias.unflatten(0, (3, -1)), 1).flatten()
         return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
 
-    def join(self, mixed: Tensor) -> Tensor:
-        return F.linear(mixed, self._padded(self.out.weight, 1), self.out.bias)
+    def output_projection(self, joined: Tensor) -> Tensor:
+        return F.linear(joined, self._padded(self.out.weight, 1), self.out.bias)
 
     def columns(self, head: int) -> slice:
         widths = head_widths(self.inner, self.heads)

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: activations inside a block are discarded and computed again in the backward pass."""
+"""Gradient checkpointing: a block's activations are discarded and computed again in backward."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,25 +26,25 @@ class _Recompute(torch.autograd.Function):
         x, mask = ctx.saved_tensors
         x = x.detach().requires_grad_()
         devices = [] if ctx.device_state is None else [x.device]
-        with torch.random.fork_rng(
-            devices
-        ):  # the same dropout as in the forward pass; the stream stays unchanged
+        # the same dropout as in the forward pass; the generators' streams stay unchanged
+        with torch.random.fork_rng(devices):
             torch.set_rng_state(ctx.random_state)
             if ctx.device_state is not None:
                 torch.cuda.set_rng_state(ctx.device_state, x.device)
             enabled, dtype = ctx.autocast
             with torch.enable_grad(), torch.autocast(ctx.device, dtype=dtype, enabled=enabled):
                 y = ctx.block(x, mask)
-        torch.autograd.backward(y, grads[0])  # also adds to the gradients of the block's parameters
+        torch.autograd.backward(y, grads[0])  # adds to the gradients of the block's parameters, too
         return None, x.grad, None
 
 
 class RunRecomputing:
-    """`TinyLM`'s run_blocks: while gradients are wanted, activations inside blocks are computed a second time.
+    """`TinyLM`'s run_blocks that computes activations inside blocks a second time.
 
-    mode `blocks`: each block except the last from its input. The backward pass begins with the last block, so
-    discarding what it keeps would save memory only for the loss; `blocks+loss` does that as well. sqrt: of N blocks
-    only about sqrt(N) inputs are kept; a group computes its blocks' inputs again, then each block except its last.
+    none: nothing. blocks: each block except the last from its input; the backward pass begins with
+    the last, so discarding what it keeps would save memory only while the loss is computed.
+    blocks+loss: the last block as well. sqrt: of N blocks only about sqrt(N) inputs are kept; a
+    group computes its blocks' inputs again, then each block except its last.
     """
 
     def __init__(self, mode: str) -> None:
@@ -55,7 +55,7 @@ class RunRecomputing:
 
 
 def mode_of(model: Any) -> str:
-    """What a model's backward pass computes a second time: none | blocks | blocks+loss | sqrt."""
+    """What a model's backward pass computes a second time: none, blocks, blocks+loss or sqrt."""
     return model.run_blocks.mode if isinstance(model.run_blocks, RunRecomputing) else "none"
 
 
@@ -63,31 +63,36 @@ def _run(blocks: Sequence[Block], x: Tensor, mask: Tensor, mode: str) -> Tensor:
     group = math.isqrt(len(blocks)) if mode == "sqrt" else 1
     if group > 1:
         for start in range(0, len(blocks), group):
-            x = recompute(partial(_run, blocks[start : start + group], mode="blocks"), x, mask)
+            run_group = partial(_run, blocks[start : start + group], mode="blocks")
+            x = recompute(run_group, x, mask)
         return x
-    for block, again in zip(blocks, recompute_counts(len(blocks), mode), strict=True):
-        x = recompute(block, x, mask) if again else block(x, mask)
+    for block, count in zip(blocks, recompute_counts(len(blocks), mode), strict=True):
+        x = recompute(block, x, mask) if count else block(x, mask)
     return x
 
 
 def recompute_counts(layers: int, mode: str) -> list[int]:
     """How often the backward pass computes each block again."""
-    if mode in ("none", "blocks+loss"):
-        return [int(mode != "none")] * layers
+    if mode == "none":
+        return [0] * layers
+    if mode == "blocks+loss":
+        return [1] * layers
     group = math.isqrt(layers) if mode == "sqrt" else 1
     if group == 1:
         return [1] * (layers - 1) + [0]
-    return [1 if number % group == 0 or number == layers else 2 for number in range(1, layers + 1)]
+    counts = []
+    for number in range(1, layers + 1):
+        is_last = number % group == 0 or number == layers
+        counts.append(1 if is_last else 2)
+    return counts
 
 
 def recompute(block: Block, x: Tensor, mask: Tensor) -> Tensor:
-    """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, "sublinear memory cost").
+    """block(x, mask), keeping only x for the backward pass (Chen et al. 2016, sublinear memory).
 
-    Memory of the kept activations falls from all of a block's to its input; the price is one more forward pass.
-    Every gradient is bit-identical: the random state is restored, so dropout draws the same.
+    The price is one more forward pass. Every gradient is bit-identical: the random state is
+    restored, so dropout draws the same.
     """
-    if (
-        not x.requires_grad
-    ):  # a frozen embedding: without this no backward pass would reach the block's parameters
+    if not x.requires_grad:  # a frozen embedding: else no backward pass would reach the block
         x = x.detach().requires_grad_()
     return _Recompute.apply(block, x, mask)

@@ -1,18 +1,19 @@
 """The language model: embedding, positions, N blocks of attention and feed-forward, norm, logits.
 
-B rows of T tokens, width D, H heads of width Dh, V words. The model knows nothing about speed: what it computes while
-training goes through the operations of `ops`, bound when it is built.
+B rows of T tokens, width D, H heads of width Dh, V words. What the model computes while training
+goes through the operations of `ops`, bound when it is built.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinylm.model.kv_cache import KVCache, Storing
+from tinylm.model.kv_cache import KVCache, LayerCache
 from tinylm.model.loss import output_token_loss
-from tinylm.model.ops import REFERENCE, Ops, attention_weights, mix_values, turned
+from tinylm.model.ops import REFERENCE, Ops, apply_attention, apply_rotary, attention_weights
 from tinylm.model.settings import ModelSettings
 
 RunBlocks = Callable[[Sequence[nn.Module], Tensor, Tensor], Tensor]
@@ -30,91 +31,105 @@ def sinusoids(context: int, width: int) -> Tensor:
     return table[:, :width].float()
 
 
-def rotations(context: int, width: int) -> Tensor:
-    """Cosines and sines of the angles t / 10000^(2i / Dh) (Su et al. 2021, section 3.2.2).  -> (T, 2, Dh / 2)"""
-    t, even = (
-        torch.arange(context, dtype=torch.float64)[:, None],
-        torch.arange(0, width, 2, dtype=torch.float64),
-    )
+def rope_table(context: int, width: int) -> Tensor:
+    """Cosines and sines of the angles t / 10000^(2i / Dh) (Su et al. 2021, section 3.2.2).
+
+    -> (T, 2, Dh / 2) float32
+    """
+    t = torch.arange(context, dtype=torch.float64)[:, None]
+    even = torch.arange(0, width, 2, dtype=torch.float64)
     angle = t / 10000.0 ** (even / width)
     return torch.stack([angle.cos(), angle.sin()], 1).float()
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where a query may look, -inf at later positions.  positions (..., T), (S,) -> (..., 1, T, S)"""
+    """0 where a query may look, -inf at later positions.
+
+    positions (..., T), (S,) -> (..., 1, T, S)
+    """
     later = keys > queries[..., None]
-    mask = torch.zeros(later.shape, dtype=dtype, device=keys.device).masked_fill_(
-        later, float("-inf")
-    )
-    return mask.unsqueeze(-3)
+    mask = torch.zeros(later.shape, dtype=dtype, device=keys.device)
+    return mask.masked_fill_(later, float("-inf")).unsqueeze(-3)
 
 
-class Part(nn.Module):
-    """A part of the model. While training, its operations are those bound at construction, otherwise the reference."""
+class OpsModule(nn.Module):
+    """A module whose operations are those bound at construction while it trains.
+
+    In evaluation mode they are the reference.
+    """
 
     def __init__(self, ops: Ops) -> None:
         super().__init__()
-        self._bound = ops
+        self._bound_ops = ops
 
     @property
     def ops(self) -> Ops:
-        return self._bound if self.training else REFERENCE
+        return self._bound_ops if self.training else REFERENCE
 
 
-class Norm(Part):
-    """Normalisation over the last axis, computed in the parameters' precision.  (..., D) -> (..., D)
+class Norm(OpsModule):
+    """Normalisation over the last axis, in the parameters' precision.  (..., D) -> (..., D)
 
-    layer: (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, with the biased variance (Ba et al. 2016, eq. 3-4)
+    layer: (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, with the biased variance
+           (Ba et al. 2016, eq. 3-4)
     rms:   x / sqrt(mean(x^2) + eps) * gain (Zhang and Sennrich 2019, eq. 4)
-    std:   (x - mean(x)) / (std(x) + eps) * gain + bias, with the unbiased standard deviation (from two columns on)
+    std:   (x - mean(x)) / (std(x) + eps) * gain + bias, with the unbiased standard deviation
+           (two columns or more)
     """
 
     def __init__(
         self, width: int, kind: str = "layer", eps: float = 1e-5, ops: Ops = REFERENCE
     ) -> None:
         super().__init__(ops)
-        self.kind, self.eps = kind, eps
+        self.kind = kind
+        self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
 
-    def forward(self, x: Tensor, for_product: bool = False) -> Tensor:
-        return self.ops.norm(
-            x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind, for_product
-        )
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ops.norm(x.to(self.gain.dtype), self.gain, self.bias, self.eps, self.kind)
 
 
-class SelfAttention(Part):
+class SelfAttention(OpsModule):
     """Masked multi-head self-attention (Vaswani et al. 2017, section 3.2), all heads in one product.
 
-    softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads joined, then a linear output.  (B, T, D) -> (B, T, D)
+    softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads joined, then a linear output.
+    (B, T, D) -> (B, T, D)
+
+    rope_cache: `rope_table` of the context if positions are rotary, else None.
     """
 
     scale: Tensor
-    turns: Tensor | None
+    rope_cache: Tensor | None
 
     def __init__(
-        self, width: int, inner: int, heads: int, bias: bool = True, out_bias: bool = True, dropout: float = 0.0,
+        self,
+        width: int,
+        inner: int,
+        heads: int,
+        bias: bool = True,
+        out_bias: bool = True,
+        dropout: float = 0.0,
         ops: Ops = REFERENCE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(ops)
-        self.heads, self.inner, self.head_width = heads, inner, inner // heads
+        self.heads = heads
+        self.inner = inner
+        self.head_width = inner // heads
         self.qkv = nn.Linear(width, 3 * inner, bias=bias)
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.dropout = dropout
-        self.register_buffer(
-            "scale", torch.full((heads, 1, 1), self.head_width**-0.5), persistent=False
-        )
-        self.register_buffer(
-            "turns", None, persistent=False
-        )  # `rotations` of the context, if positions are rotary
+        scale = torch.full((heads, 1, 1), self.head_width**-0.5)
+        self.register_buffer("scale", scale, persistent=False)
+        self.register_buffer("rope_cache", None, persistent=False)
 
     def project(self, x: Tensor) -> Tensor:
         """Queries, keys and values.  (B, T, D) -> (B, T, 3, H, Dh)"""
         return self.qkv(x).unflatten(-1, (3, self.heads, self.head_width))
 
-    def join(self, mixed: Tensor) -> Tensor:
+    def output_projection(self, joined: Tensor) -> Tensor:
         """The linear output over all heads.  (B, T, H Dh) -> (B, T, D)"""
-        return self.out(mixed)
+        return self.out(joined)
 
     def columns(self, head: int) -> slice:
         """The columns where a head's values meet the output matrix `out.weight` (D, inner)."""
@@ -124,35 +139,34 @@ class SelfAttention(Part):
         self,
         x: Tensor,
         mask: Tensor,
-        store: Storing | None = None,
-        maps: list[Tensor] | None = None,
+        layer_cache: LayerCache | None = None,
+        attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
         """Attend over x (B, T, D) under an additive mask (B or 1, 1, T, S).
 
-        store: keeps the new keys and values in a cache and returns those of all its S slots. `maps` collects the
-        weights (B, H, T, S).
+        layer_cache: takes the new keys and values and returns those of all its S slots.
+        attention_weights_out: a list to which the weights (B, H, T, S) are added.
         """
-        qkv, turns = self.project(x), self.turns
-        if turns is not None:
-            turns = turns[None, : x.shape[1]] if store is None else turns[store.positions]
-        if store is None and maps is None:
-            return self.join(
-                self.ops.attention(
-                    qkv, self.scale, mask, self.dropout if self.training else 0.0, turns
-                )
-            )
-        if turns is not None:
-            qkv = turned(qkv, turns)
+        qkv = self.project(x)
+        rope = self.rope_cache
+        if rope is not None:
+            rope = rope[None, : x.shape[1]] if layer_cache is None else rope[layer_cache.positions]
+        if layer_cache is None and attention_weights_out is None:
+            dropout = self.dropout if self.training else 0.0
+            joined = self.ops.attention(qkv, self.scale, mask, dropout, rope)
+            return self.output_projection(joined)
+        if rope is not None:
+            qkv = apply_rotary(qkv, rope)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
-        if store is not None:
-            keys, values = store(keys, values)
+        if layer_cache is not None:
+            keys, values = layer_cache.store(keys, values)
         weights = attention_weights(queries, keys, self.scale, mask)
-        if maps is not None:
-            maps.append(weights.detach())
-        return self.join(mix_values(weights, values))
+        if attention_weights_out is not None:
+            attention_weights_out.append(weights.detach())
+        return self.output_projection(apply_attention(weights, values))
 
 
-class FeedForward(Part):
+class FeedForward(OpsModule):
     """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
 
     def __init__(
@@ -168,33 +182,37 @@ class FeedForward(Part):
         return self.ops.feed_forward(x, up.weight, up.bias, down.weight, down.bias, self.activation)
 
 
-class Block(Part):
-    """Attention and feed-forward, each with a residual connection and a norm before (pre) or after (post) it.
+class Block(OpsModule):
+    """Attention and feed-forward, each with a residual connection and a norm.
 
     pre-norm: x + f(norm(x)) (Xiong et al. 2020);  post-norm: norm(x + f(x)) (Vaswani et al. 2017).
     """
 
     def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
         super().__init__(ops)
-        self.pre, self.dropout = settings.norm == "pre", settings.dropout
-        self.norm1, self.norm2 = (
-            Norm(width, settings.norm_kind, settings.norm_eps, ops) for _ in range(2)
-        )
+        self.pre = settings.norm == "pre"
+        self.dropout = settings.dropout
+        self.norm1 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
+        self.norm2 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
         self.attention = _attention(width, settings, ops)
-        inner, bias = settings.feed_forward, settings.feed_forward_bias
-        self.feed_forward = FeedForward(width, inner, settings.activation, bias, ops)
+        self.feed_forward = FeedForward(
+            width, settings.feed_forward, settings.activation, settings.feed_forward_bias, ops
+        )
 
     def forward(
         self,
         x: Tensor,
         mask: Tensor,
-        store: Storing | None = None,
-        maps: list[Tensor] | None = None,
+        layer_cache: LayerCache | None = None,
+        attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
+        """(B, T, D) -> (B, T, D); the arguments are those of `SelfAttention.forward`."""
         if self.pre:
-            x = self._add(x, self.attention(self.norm1(x, for_product=True), mask, store, maps))
-            return self._add(x, self.feed_forward(self.norm2(x, for_product=True)))
-        x = self.norm1(self._add(x, self.attention(x, mask, store, maps)))
+            normed = self.norm1(x)
+            x = self._add(x, self.attention(normed, mask, layer_cache, attention_weights_out))
+            return self._add(x, self.feed_forward(self.norm2(x)))
+        attended = self.attention(x, mask, layer_cache, attention_weights_out)
+        x = self.norm1(self._add(x, attended))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -227,12 +245,13 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
     return x
 
 
-class TinyLM(Part):
+class TinyLM(OpsModule):
     """Decoder-only transformer over word ids.
 
-    embedding: (V, D) float32, the start of the input vectors; trained further or frozen. Input vectors are brought to
-    unit mean square by one fixed factor, so that vectors of any origin meet the positions at the same size.
-    run_blocks: how a whole window passes through the blocks: plainly, recomputing activations, or compiled.
+    embedding: (V, D) float32, the start of the input vectors; trained further or frozen. Input
+    vectors are brought to unit mean square by one fixed factor, so embeddings and positions have
+    comparable scale. run_blocks: how a whole window passes through the blocks: in order, or
+    recomputing activations.
     """
 
     positions: Tensor | None  # (T, D)
@@ -246,78 +265,89 @@ class TinyLM(Part):
         run_blocks: RunBlocks = in_order,
     ) -> None:
         super().__init__(ops)
-        vocab_size, width = embedding.shape
-        self.settings, self.vocab_size, self.width, self.run_blocks = (
-            settings,
-            vocab_size,
-            width,
-            run_blocks,
-        )
-        self.embedding = nn.Parameter(
-            embedding.clone().float(), requires_grad=settings.embedding == "tuned"
-        )
+        self.settings = settings
+        self.vocab_size, self.width = embedding.shape
+        self.run_blocks = run_blocks
+        is_tuned = settings.embedding == "tuned"
+        self.embedding = nn.Parameter(embedding.clone().float(), requires_grad=is_tuned)
         if settings.positions == "learned":
-            self.positions = nn.Parameter(torch.empty(settings.context, width))
+            self.positions = nn.Parameter(torch.empty(settings.context, self.width))
         else:
-            table = (
-                sinusoids(settings.context, width) if settings.positions == "sinusoids" else None
-            )
+            is_fixed = settings.positions == "sinusoids"
+            table = sinusoids(settings.context, self.width) if is_fixed else None
             self.register_buffer("positions", table, persistent=False)
-        self.blocks = nn.ModuleList(Block(width, settings, ops) for _ in range(settings.layers))
-        for part in self.modules() if settings.positions == "rotary" else ():
-            if isinstance(part, SelfAttention):
-                part.turns = rotations(settings.context, part.head_width)
-        norm = settings.norm_kind, settings.norm_eps
-        self.final_norm = Norm(width, *norm, ops) if settings.final_norm else nn.Identity()
-        tied, bias = settings.tied_output, settings.output_bias
-        self.output = None if tied else nn.Linear(width, vocab_size, bias=bias)
-        self.output_bias = nn.Parameter(torch.zeros(vocab_size)) if tied and bias else None
+        self.blocks = nn.ModuleList(
+            Block(self.width, settings, ops) for _ in range(settings.layers)
+        )
+        if settings.positions == "rotary":
+            for block in self.blocks:
+                attention = block.attention
+                attention.rope_cache = rope_table(settings.context, attention.head_width)
+        self.final_norm: nn.Module = nn.Identity()
+        if settings.final_norm:
+            self.final_norm = Norm(self.width, settings.norm_kind, settings.norm_eps, ops)
+        self.output: nn.Linear | None = None
+        self.output_bias: nn.Parameter | None = None
+        if not settings.tied_output:
+            self.output = nn.Linear(self.width, self.vocab_size, bias=settings.output_bias)
+        elif settings.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(self.vocab_size))
         scale = self.embedding.detach().square().mean().clamp(min=1e-12).rsqrt()
         self.register_buffer("embedding_scale", scale)
         initialise(self)
 
     def new_cache(self, rows: int, capacity: int | None = None) -> KVCache:
-        """An empty cache for `rows` sequences of at most `capacity` tokens (the context by default)."""
+        """An empty cache for `rows` sequences of at most `capacity` tokens (default: the context)."""
         settings = self.settings
-        widest = settings.head_width or -(-self.width // settings.heads)
-        capacity = capacity or settings.context
         return KVCache(
-            settings.layers, rows, settings.heads, capacity, widest, self.embedding.detach()
+            layers=settings.layers,
+            rows=rows,
+            heads=settings.heads,
+            capacity=capacity or settings.context,
+            head_width=settings.head_width or math.ceil(self.width / settings.heads),
+            like=self.embedding.detach(),
         )
 
-    def vectors(self, ids: Tensor) -> Tensor:
+    def embed_tokens(self, ids: Tensor) -> Tensor:
         """Input vectors of the tokens, before positions are added.  (...) -> (..., D)"""
         return self.ops.lookup(ids, self.embedding, self.output is None) * self.embedding_scale
 
-    def hidden(
-        self, ids: Tensor, positions: Tensor | None = None, cache: KVCache | None = None,
-        maps: list[Tensor] | None = None,
-    ) -> Tensor:  # fmt: skip
+    def hidden_states(
+        self,
+        ids: Tensor,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
+        attention_weights_out: list[Tensor] | None = None,
+    ) -> Tensor:
         """Hidden states after the last norm.  ids (B, T) -> (B, T, D)
 
-        With a cache, `positions` (B, T) says where each token is in its row (default 0..T-1, as without one).
-        `maps` collects the attention weights of each layer, (B, H, T, S). Raises ValueError if a position is
-        past the context.
+        With a cache, `positions` (B, T) says where each token is in its row. The default is 0..T-1,
+        as without a cache. attention_weights_out: a list to which the weights of each layer,
+        (B, H, T, S), are added. Raises ValueError if a position is past the context.
         """
         if cache is None or positions is None:
             positions = torch.arange(ids.shape[1], device=ids.device)[None]  # (1, T)
-        last = ids.shape[1] - 1 if cache is None else cache.admit(positions)
+        last = ids.shape[1] - 1 if cache is None else cache.reserve(positions)
         if last >= self.settings.context:
             raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")
-        x = self.vectors(ids)
+        x = self.embed_tokens(ids)
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions)
         x = self.ops.dropout(x, self.settings.dropout if self.training else 0.0)  # (B, T, D)
         slots = positions[0] if cache is None else torch.arange(cache.used, device=ids.device)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
-        if cache is None and maps is None:
+        if cache is None and attention_weights_out is None:
             return self.final_norm(self.run_blocks(list(self.blocks), x, mask))
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, None if cache is None else cache.storing(layer, positions), maps)
+            layer_cache = None if cache is None else LayerCache(cache, layer, positions)
+            x = block(x, mask, layer_cache, attention_weights_out)
         return self.final_norm(x)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None, float]:
-        """The (V, D) output weights, the bias and a factor on the hidden states (tied vectors have their own scale)."""
+        """The (V, D) output weights, the bias, and a factor on the hidden states.
+
+        The factor is 1 unless the weights are the embedding, whose scale is its own.
+        """
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
         return self.embedding, self.output_bias, float(self.embedding_scale) * self.width**-0.5
@@ -329,59 +359,65 @@ class TinyLM(Part):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of the next token at every position.  (B, T) -> (B, T, V)"""
-        return self.logits(self.hidden(ids))
+        return self.logits(self.hidden_states(ids))
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the loss in nats over the targets that are not negative.  (B, T), (B, T) -> scalar"""
+        """Sum of the loss in nats over the targets that are not negative.
+
+        (B, T), (B, T) -> scalar
+        """
         weight, bias, factor = self.output_layer()
-        return self.ops.output_loss(
-            self.hidden(inputs).flatten(0, 1) * factor, weight, bias, targets.flatten()
-        )
+        hidden = self.hidden_states(inputs).flatten(0, 1) * factor
+        return self.ops.output_loss(hidden, weight, bias, targets.flatten())
 
     @torch.no_grad()
     def token_loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each target in nats, 0 at negative ones, for scoring.  (B, T), (B, T) -> (B, T)"""
         weight, bias, factor = self.output_layer()
-        hidden = self.hidden(inputs).flatten(0, 1) * factor
+        hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         return output_token_loss(hidden, weight, bias, targets.flatten()).view(targets.shape)
 
 
 def initialise(model: TinyLM) -> None:
     """Fresh weights, by `model.init`; the word vectors stay as they were given.
 
-    scaled: normal of variance 1 / fan-in, over sqrt(2 N) at the end of a residual branch; biases zero; learned
-    positions of mean square 1/2, as sinusoids have.
-    xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16), query, key and value a matrix
-    each, learned positions too; biases zero.
-    torch: what PyTorch's layers start from: a linear one uniform within 1 / sqrt(fan-in), bias too, a table N(0, 1).
+    scaled: normal of variance 1 / fan-in, over sqrt(2 N) at the end of a residual branch; biases
+    zero; learned positions of mean square 1/2, as sinusoids have.
+    xavier: uniform within sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010, eq. 16). Query, key
+    and value are a matrix each; learned positions too; biases zero.
+    torch: what PyTorch's layers start from. A linear one is uniform within 1 / sqrt(fan-in), bias
+    too; a table is N(0, 1).
     """
-    kind, depth = model.settings.init, 2 * model.settings.layers
+    kind = model.settings.init
     for name, parameter in model.named_parameters():
-        matrix = parameter.dim() == 2 and name != "embedding"
         if kind == "torch":
             if name == "positions":
                 nn.init.normal_(parameter)
             elif name == "output_bias":
-                nn.init.uniform_(parameter, -(model.width**-0.5), model.width**-0.5)
+                bound = model.width**-0.5
+                nn.init.uniform_(parameter, -bound, bound)
         elif name.endswith("bias"):
             nn.init.zeros_(parameter)
-        elif matrix and kind == "xavier":
-            for part in parameter.chunk(3 if name.endswith("qkv.weight") else 1):
-                bound = (6 / sum(part.shape)) ** 0.5
-                nn.init.uniform_(part, -bound, bound)
+        elif name == "embedding" or parameter.dim() != 2:
+            continue
+        elif kind == "xavier":
+            for matrix in parameter.chunk(3 if name.endswith("qkv.weight") else 1):
+                bound = (6 / sum(matrix.shape)) ** 0.5
+                nn.init.uniform_(matrix, -bound, bound)
         elif name == "positions":
             nn.init.normal_(parameter, std=0.5**0.5)
-        elif matrix:
-            last = name.endswith(("attention.out.weight", "feed_forward.down.weight"))
-            nn.init.normal_(
-                parameter, std=parameter.shape[1] ** -0.5 / (depth**0.5 if last else 1.0)
-            )
+        else:
+            std = parameter.shape[1] ** -0.5
+            if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
+                std = std / (2 * model.settings.layers) ** 0.5
+            nn.init.normal_(parameter, std=std)
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:
-    """The matrices of a model's blocks that learn, by name, each with how many maps are stacked in it."""
-    return {
-        name: (parameter, 3 if ".qkv." in name else 1)  # queries, keys, values
-        for name, parameter in model.named_parameters()
-        if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2
-    }
+    """The matrices of a model's blocks that learn, by name, with how many maps each stacks."""
+    matrices = {}
+    for name, parameter in model.named_parameters():
+        if name.startswith("blocks.") and parameter.requires_grad and parameter.dim() == 2:
+            maps = 3 if ".qkv." in name else 1  # queries, keys, values
+            matrices[name] = (parameter, maps)
+    return matrices

@@ -47,7 +47,7 @@ class _Recorded:
         whole = cache.whole()  # a later selection of rows leaves this one unchanged
 
         def run() -> None:
-            self._hidden.copy_(model.hidden(self._ids, self._positions, whole)[:, 0])
+            self._hidden.copy_(model.hidden_states(self._ids, self._positions, whole)[:, 0])
 
         self._replay = record(run)
 

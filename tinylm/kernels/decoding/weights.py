@@ -98,7 +98,7 @@ class PackedModel:
             settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),
             ACTIVATIONS.index(settings.activation), settings.norm_eps, float(model.embedding_scale), factor,
             settings.final_norm, self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding),
-            self._keep(model.positions), self._keep(first.turns),
+            self._keep(model.positions), self._keep(first.rope_cache),
             blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(),
             self._linear(weight, bias, precision), self._keep(weight) if precision == "int8" else None,
         )  # fmt: skip

@@ -15,7 +15,8 @@ BF16 = torch.bfloat16
 class NativeAttention(torch.autograd.Function):
     """dropout(softmax(scale Q K^T + mask)) V of all heads, joined, in bfloat16.  (B, T, 3, H, Dh) -> (B, T, H Dh)
 
-    Q and K are turned by their positions' angles when the heads are split, their gradients back when these are joined.
+    Q and K are rotated by their positions' angles when the heads are split, and their gradients
+    back when these are joined.
     With P the weights, M the mask of kept ones and c their factor:
 
     dV = (P M)^T c dY;  dP = M (c dY V^T);  dS = P (dP - sum(dP P));  dQ = scale dS K;  dK = dS^T scale Q
@@ -26,11 +27,16 @@ class NativeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, joined: Tensor, scale: Tensor, mask: Tensor, dropout: float, turns: Tensor | None
+        ctx: Any,
+        joined: Tensor,
+        scale: Tensor,
+        mask: Tensor,
+        dropout: float,
+        rope_cache: Tensor | None,
     ) -> Tensor:
         rows, length, _, heads, width = joined.shape
-        packed = _split(joined.contiguous(), turns)
-        ctx.turns = turns
+        packed = _split_heads(joined.contiguous(), rope_cache)
+        ctx.rope_cache = rope_cache
         queries, keys, values = packed.flatten(1, 2)  # (B * H, T, Dh) each
         weights = torch.bmm(queries, keys.mT)  # (B * H, T, S)
         ctx.drops = dropout > 0
@@ -48,16 +54,18 @@ class NativeAttention(torch.autograd.Function):
         )
         mixed = torch.bmm(weights if kept is None else kept, values)
         ctx.save_for_backward(packed, weights, scale)
-        return _join(mixed.view(1, rows, heads, length, width)).view(rows, length, heads * width)
+        return _merge_heads(mixed.view(1, rows, heads, length, width)).view(
+            rows, length, heads * width
+        )
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         packed, weights, scale = ctx.saved_tensors
         _, rows, heads, length, width = packed.shape
         queries, keys, values = packed.flatten(1, 2)
-        grad_output = _split(grads[0].contiguous().view(rows, length, 1, heads, width))[0].flatten(
-            0, 1
-        )
+        grad_output = _split_heads(grads[0].contiguous().view(rows, length, 1, heads, width))[
+            0
+        ].flatten(0, 1)
         grad_scores = torch.bmm(
             grad_output, values.mT
         )  # (B * H, T, S); of the kept weights, then of Q K^T
@@ -76,30 +84,34 @@ class NativeAttention(torch.autograd.Function):
         torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
-        return _join(grads_packed, ctx.turns), None, None, None, None
+        return _merge_heads(grads_packed, ctx.rope_cache), None, None, None, None
 
 
-def _split(inside: Tensor, turns: Tensor | None = None) -> Tensor:
-    """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); the first two parts `turned` by (1, T, 2, Dh / 2), if given."""
+def _split_heads(inside: Tensor, rope_cache: Tensor | None = None) -> Tensor:
+    """(B, T, parts, H, Dh) -> (parts, B, H, T, Dh); `apply_rotary` to the first two parts with (1, T, 2, Dh / 2), if given."""
     rows, length, parts, heads, width = inside.shape
     apart = inside.new_empty(parts, rows, heads, length, width)
-    address, table = checked_ptr(inside, BF16, *inside.shape), _table(turns, inside)
+    address, table = checked_ptr(inside, BF16, *inside.shape), _table(rope_cache, inside)
     call("split_heads", address, apart.data_ptr(), table, *inside.shape)
     return apart
 
 
-def _join(apart: Tensor, turns: Tensor | None = None) -> Tensor:
+def _merge_heads(apart: Tensor, rope_cache: Tensor | None = None) -> Tensor:
     """`_split` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
-    address, table = checked_ptr(apart, BF16, *apart.shape), _table(turns, inside)
+    address, table = checked_ptr(apart, BF16, *apart.shape), _table(rope_cache, inside)
     call("join_heads", address, inside.data_ptr(), table, *inside.shape)
     return inside
 
 
-def _table(turns: Tensor | None, inside: Tensor) -> int | None:
+def _table(rope_cache: Tensor | None, inside: Tensor) -> int | None:
     _, length, _, _, width = inside.shape
-    return None if turns is None else checked_ptr(turns, torch.float32, 1, length, 2, width // 2)
+    return (
+        None
+        if rope_cache is None
+        else checked_ptr(rope_cache, torch.float32, 1, length, 2, width // 2)
+    )
 
 
 def torch_attention(qkv: Tensor, scale: Tensor, dropout: float) -> Tensor:

@@ -16,7 +16,7 @@ from tinylm.kernels.library import Library
 FOLDER = Path(__file__).parent
 KERNELS = Library(
     "training",
-    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss", "norms")),
+    units=tuple(FOLDER / f"{name}.cpp" for name in ("attention", "flat", "loss")),
     headers=(FOLDER / "numbers.h",),
     flags=("-fopenmp", "-fno-math-errno", "-fno-trapping-math"),
     tries=(("-mprefer-vector-width=512",), ()),
@@ -28,13 +28,10 @@ _ARGUMENTS = {
     "join_heads": "pppnnnnn",
     "softmax_dropout": "ppppnsnfnnnn",
     "grad_scores": "ppppsnfnnnn",
-    "normalise": "pppppppfnnnn",
-    "normalise_back": "ppppppppnnnn",
     "add_dropped": "pppsnfn",
     "add_dropped_back": "ppsnfn",
     "dropped": "ppsnfn",
-    "gelu": "ppn",
-    "sum_up": "ppnn",
+    "sum_up": "ppn",
     "nats": "ppppnn",
 }
 

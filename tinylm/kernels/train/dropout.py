@@ -5,9 +5,6 @@ is a function of seed + n alone (SplitMix64; Steele, Lea and Flood 2014), so thr
 each word gives four numbers of 16 bits.
 """
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,22 +21,9 @@ def keep_level(dropout: float) -> tuple[int, float]:
     return dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped)
 
 
-_OWN = threading.local()  # a Python thread's generator
-
-
 def new_seed() -> int:
-    """A seed, one number per tensor, from torch's generator or this Python thread's: it decides all that is dropped."""
-    return int(torch.randint(1 << 62, (), generator=getattr(_OWN, "generator", None)))
-
-
-@contextlib.contextmanager
-def drawing_from(seed: int) -> Iterator[None]:
-    """Inside, this Python thread draws its seeds from a generator of its own, so that no other one changes them."""
-    _OWN.generator = torch.Generator().manual_seed(seed)
-    try:
-        yield
-    finally:
-        _OWN.generator = None
+    """A seed from torch's generator, one number per tensor: it decides all that is dropped."""
+    return int(torch.randint(1 << 62, ()))
 
 
 class NativeDropout(torch.autograd.Function):

@@ -1,4 +1,4 @@
-// Loops over numbers one by one: dropout with or without a sum, GELU, and a sum of bfloat16 numbers.
+// Loops over numbers one by one: dropout with or without a sum, and a sum of bfloat16 numbers.
 #include "numbers.h"
 
 using namespace kernels;
@@ -35,21 +35,6 @@ void drop(const float* x, const From* y, To* z, uint64_t seed, int64_t level, fl
     });
 }
 
-struct Gelu {
-    float share, slope;  // the share of the normal distribution below x, and dGELU/dx = share + x * density(x)
-};
-
-// The share by erfc's form of Abramowitz and Stegun 1964, 7.1.26: within 1e-7.
-inline Gelu gelu(float x) {
-    float size = x < 0 ? -x : x;
-    float t = 1 / (1 + 0.3275911f * 0.70710678f * size);
-    float bell = exponential(-0.5f * x * x);
-    float tail = 0.5f * bell * t *
-                 (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    float share = x < 0 ? tail : 1 - tail;
-    return {share, share + x * 0.39894228f * bell};
-}
-
 }  // namespace
 
 extern "C" {
@@ -69,28 +54,11 @@ void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, floa
     drop(nullptr, x, y, seed, level, factor, size, threads);
 }
 
-// y = GELU(x); x <- dGELU/dx, so the backward pass only multiplies
-void tinylm_gelu(Low* x, Low* y, int64_t size, int64_t threads) {
+// total <- total + part
+void tinylm_sum_up(float* total, const Low* part, int64_t size, int64_t threads) {
     in_pieces(size, threads, [=](int64_t first, int64_t count) {
 #pragma omp simd
-        for (int64_t i = first; i < first + count; i++) {
-            Gelu found = gelu(wide(x[i]));
-            put(y[i], wide(x[i]) * found.share);
-            put(x[i], found.slope);
-        }
-    });
-}
-
-// total <- part, or total + part
-void tinylm_sum_up(float* total, const Low* part, int64_t is_first, int64_t size, int64_t threads) {
-    in_pieces(size, threads, [=](int64_t first, int64_t count) {
-        if (is_first) {
-#pragma omp simd
-            for (int64_t i = first; i < first + count; i++) total[i] = wide(part[i]);
-        } else {
-#pragma omp simd
-            for (int64_t i = first; i < first + count; i++) total[i] += wide(part[i]);
-        }
+        for (int64_t i = first; i < first + count; i++) total[i] += wide(part[i]);
     });
 }
 }

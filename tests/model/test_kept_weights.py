@@ -27,7 +27,7 @@ def kept(new_model, tmp_path):
     return tmp_path, embeddings
 
 
-def test_moments_come_in_the_order_of_their_epochs(kept):
+def test_checkpoints_come_in_the_order_of_their_epochs(kept):
     folder, embeddings = kept
     found = list(load_checkpoints(folder))
     assert [epoch for epoch, _ in found] == [0.5, 2.0, 10.0]
@@ -49,14 +49,14 @@ def test_odd_files_are_named(kept):
     folder, _ = kept
     last = folder / "checkpoints" / "10.safetensors"
     last.write_bytes(b"no weights")
-    with pytest.raises(InputError, match=r"moments/10\.safetensors: not the weights of"):
+    with pytest.raises(InputError, match=r"checkpoints/10\.safetensors: not the weights of"):
         list(load_checkpoints(folder))
     last.rename(folder / "checkpoints" / "last.safetensors")
     with pytest.raises(InputError, match=r"last\.safetensors: named last; allowed: an epoch"):
         list(load_checkpoints(folder))
 
 
-def test_moments_are_checked_against_their_folders_sums_and_come_to_the_device(kept):
+def test_checkpoints_are_checked_against_their_folders_sums_and_come_to_the_device(kept):
     folder, _ = kept
     write_sums(folder / "checkpoints")
     (folder / "checkpoints" / "notes.txt").touch()
