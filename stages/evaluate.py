@@ -19,7 +19,7 @@ from tinylm.evaluate.split_score import headline, score_split
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
-from tinylm.model.checkpoint import check_vocabulary, load_model, load_checkpoints
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import open_tokenizer

@@ -38,7 +38,9 @@ def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -
         while end < len(ids) and window_start(end, context, slide) == start:
             end += 1
         window = torch.tensor([ids[start : end - 1]], device=device)
-        hidden = model.hidden_states(window)[0, n - 1 - start :]  # the states that predict ids[n:end]
+        hidden = model.hidden_states(window)[
+            0, n - 1 - start :
+        ]  # the states that predict ids[n:end]
         log_probs = torch.log_softmax(model.logits(hidden).double(), dim=-1)
         targets = torch.tensor(ids[n:end], device=device)
         parts.append(log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy())

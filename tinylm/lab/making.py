@@ -9,7 +9,7 @@ from tinylm.base.files import discard, write_bytes
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import MATRICES, Checkpoint, build_page, rule_of, tensors_of
 from tinylm.lab.facts import facts
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_model, load_checkpoints
+from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_checkpoints, load_model
 from tinylm.report.current import LAB
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number

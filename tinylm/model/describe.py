@@ -114,10 +114,9 @@ def _norms(model: TinyLM, norms: list[nn.Module], number: int | None) -> Part:
 
 def _positions(model: TinyLM) -> Part:
     kind = model.settings.positions
-    is_learned = isinstance(model.positions, nn.Parameter)
+    size = model.positions.numel() if isinstance(model.positions, nn.Parameter) else 0
     shape = kind if model.positions is None else f"{model.settings.context} x {model.width}, {kind}"
-    size = model.positions.numel() if is_learned else 0
-    return Part("positions", None, "embedding", shape, size, is_learned, 0)
+    return Part("positions", None, "embedding", shape, size, size > 0, 0)
 
 
 def _output(model: TinyLM) -> Part:
@@ -170,7 +169,7 @@ def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
     optimizer_bytes = 2 * gradient_bytes
     if optimizer == "muon":
         optimizer_bytes -= sum(p.nbytes for p, _ in block_matrices(model).values())
-    attention: SelfAttention = model.blocks[0].attention
+    attention = next(m for m in model.modules() if isinstance(m, SelfAttention))
     slot = settings.layers * 2 * attention.heads * attention.head_width * model.embedding.itemsize
     by_kind = dict.fromkeys(("embedding", "blocks", "output", "norms"), 0)
     for part in parts:

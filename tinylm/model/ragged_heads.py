@@ -40,9 +40,9 @@ class RaggedSelfAttention(SelfAttention):
 
     def project(self, x: Tensor) -> Tensor:
         weight = self._padded(self.qkv.weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
-        bias = self.qkv.bias
-        if bias is not None:
-            bias = self._padded(bias.unflatten(0, (3, -1)), 1).flatten()
+        bias = None
+        if self.qkv.bias is not None:
+            bias = self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
         return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
 
     def output_projection(self, joined: Tensor) -> Tensor:

@@ -280,9 +280,9 @@ class TinyLM(OpsModule):
             Block(self.width, settings, ops) for _ in range(settings.layers)
         )
         if settings.positions == "rotary":
-            for block in self.blocks:
-                attention = block.attention
-                attention.rope_cache = rope_table(settings.context, attention.head_width)
+            for module in self.modules():
+                if isinstance(module, SelfAttention):
+                    module.rope_cache = rope_table(settings.context, module.head_width)
         self.final_norm: nn.Module = nn.Identity()
         if settings.final_norm:
             self.final_norm = Norm(self.width, settings.norm_kind, settings.norm_eps, ops)

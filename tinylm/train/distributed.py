@@ -11,7 +11,6 @@ import ctypes
 import dataclasses
 import datetime
 import itertools
-import json
 import logging
 import os
 import signal
@@ -26,6 +25,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import derive_seed
 from tinylm.host.command import (
@@ -286,8 +286,7 @@ def _leave_reason(error: BaseException, group: Group) -> None:
     text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
-        with open(path, "w", encoding="utf-8") as handle:
-            json.dump({"message": text, "timestamp": int(time.time())}, handle)
+        write_json(path, {"message": text, "timestamp": int(time.time())})
     is_interrupted = isinstance(error, Interrupted) and group.is_rank0
     if is_interrupted or (STARTED_HERE not in os.environ and group.local_rank == 0):
         print(text, file=sys.stderr, flush=True)
