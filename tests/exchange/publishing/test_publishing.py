@@ -3,7 +3,7 @@
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.exchange.hub import check_repo, files_of, foreign, outdated
+from tinylm.exchange.hub import check_repo, files_of
 from tinylm.exchange.publication import Origin, Publication, data_licence
 from tinylm.exchange.publishing import build
 from tinylm.report.sources import Run
@@ -155,17 +155,3 @@ ODD_NAMES = [
 def test_what_is_no_name_of_a_repository(repo):
     with pytest.raises(InputError, match="OWNER/NAME"):
         check_repo(repo)
-
-
-def test_every_place_of_an_export_may_be_cleared():
-    from tinylm.exchange.export import FOLDER, NAMES
-
-    names = [f"{name}/x" if name == FOLDER else name for name in sorted(NAMES)]
-    assert outdated([*names, "LICENSE", "other.txt"], []) == names
-    assert outdated(names, names) == []
-
-
-def test_whose_a_repository_is():
-    assert foreign([".gitattributes", "README.md"]) == []
-    assert foreign(["config.json", "pipeline/params.yaml"]) == []
-    assert foreign(["config.json", "README.md", "a.bin"]) == ["a.bin", "config.json"]
