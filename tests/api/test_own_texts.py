@@ -10,9 +10,8 @@ from tests.support.report import report_settings
 from tinylm.api.language_model import load
 from tinylm.api.own_texts import with_own_texts
 from tinylm.base.files import write_sums
-from tinylm.report.attention_sections import own_sentences
-from tinylm.report.blocks import Fold, Heading, Table
-from tinylm.report.quality_sections import own_texts
+from tinylm.report.document import write_document
+from tinylm.report.pictures import attention_pictures
 from tinylm.report.sources import Run
 
 PROMPTS = ("the cat", "the zebra said", "the cat")
@@ -44,11 +43,10 @@ def test_prompts_are_continued_as_tinylm_generate_does(folder):
         tokenizer.decode(text.new_ids) for text in expected
     ]
     assert [row["unknown"] for row in rows] == [[], ["zebra"], []]
-    paragraph, table = own_texts(run)
-    assert "at most 9 new tokens" in paragraph.text
-    assert "seen as <unk>: zebra." in paragraph.text
-    assert isinstance(table, Table)
-    assert [row[0] for row in table.rows] == list(PROMPTS)
+    markdown = write_document(run, report_settings(), {})
+    assert "at most 9 new tokens" in markdown
+    assert "| the zebra said |" in markdown
+    assert "| zebra |" in markdown
 
 
 def test_sentences_have_the_maps_of_tinylm_attention(folder):
@@ -73,20 +71,13 @@ def test_their_evolution_where_epochs_were_kept(folder):
     ((last, moments),) = run.own_sentences()
     assert [moment.epochs for moment in moments] == [0.1, 0.5]
     np.testing.assert_array_equal(moments[0].maps, last.maps)
-    drawn = own_sentences(run)
-    assert isinstance(drawn[0], Heading)
-    (whole,) = [block for block in drawn if isinstance(block, Fold)]
-    assert whole.summary.startswith("<sos> the dog sat down → next:")
-    layers = [block for block in whole.blocks if isinstance(block, Fold)]
-    assert [fold.summary.partition(",")[0] for fold in layers] == [
-        f"Layer {n} over training" for n in range(1, len(last.maps) + 1)
-    ]
-    assert [fold.on_paper for fold in layers] == [True] + [False] * (len(layers) - 1)
+    names = [f"own_sentence_1_training_{n}" for n in range(1, len(last.maps) + 1)]
+    assert sorted(attention_pictures(run)) == ["own_sentence_1", *names]
 
 
 def test_nothing_is_made_that_is_not_asked_for(folder):
     assert _run(folder).found == {}
-    assert own_texts(Run({}, {}, {})) == own_sentences(Run({}, {}, {})) == []
+    assert attention_pictures(Run({}, {}, {})) == {}
 
 
 def test_a_missing_model_is_named_and_stops_no_report(folder):

@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from stages.report import TIMED
 from tests.support.reruns import RERUNS, STAGES
 from tests.support.stage_deps import load_defaults, written
 from tinylm.base import paths
 from tinylm.base.config import load_params
-from tinylm.report.current import MODEL
 from tinylm.report.sources import FILES
 
 ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 # outputs that come out the same, whatever a section says of what else their stage does
 SCORES = ("data/seeds/train.json", "data/seeds/2.json")
-UNTRACKED = [*(path for paths in TIMED.values() for path in paths), "report", "plots/pictures"]
+UNTRACKED = [paths.plot(name) for name in ("beam_bench_time", "kv_bench_time", "ckpt_memory_time")]
+MODEL = ("models/config.json", "models/model.safetensors", "data/vocab/tokenizer.json")
 SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
 
 
@@ -188,13 +187,12 @@ def test_what_differs_between_equal_runs_is_no_stages_output(pipeline):
         assert [
             path for path in outputs(stage) if "_time" in path or covers(UNTRACKED, path)
         ] == [], name
-    assert pipeline["stages"]["report"]["always_changed"]
     shown = {
         path
         for entry in pipeline["plots"]
         for path in ([entry] if isinstance(entry, str) else entry)
     }
-    assert shown - {"loss against updates"} == set(UNTRACKED) - {"report"}
+    assert shown - {"loss against updates", "plots/pictures"} == set(UNTRACKED)
 
 
 def test_git_ignores_exactly_what_dvc_caches(pipeline):
@@ -227,9 +225,7 @@ def test_the_graph_says_the_same_as_the_table_of_reruns(pipeline):
         first = {
             name
             for name, stage in pipeline["stages"].items()
-            if section in stage["params"]
-            or f"${{{section}." in str(stage.get("matrix"))
-            or "always_changed" in stage
+            if section in stage["params"] or f"${{{section}." in str(stage.get("matrix"))
         }
         assert below(pipeline, first, SAME_BYTES.get(section, ())) == set(stages.split()), edited
 

@@ -19,7 +19,7 @@ from tinylm.kernels.decoding.decoder import decoder_of
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Moment, Run, Sentence
+from tinylm.report.sources import Checkpoint, Run, Sentence
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 
@@ -29,7 +29,7 @@ def with_own_texts(
     """The run with `own_texts` and `own_sentences`, from the model below `folder`, as far as they are asked for.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most evaluate.new_tokens
-    tokens. own_sentences: (Sentence, its Moments) of each, where weights of epochs were kept. What
+    tokens. own_sentences: (Sentence, its Checkpoints) of each, where weights of epochs were kept. What
     cannot be made is named in the run's problems.
     """
     root, found, problems = Path(folder), dict(run.found), dict(run.problems)
@@ -88,7 +88,7 @@ def _continued(
 
 def _looked(
     model: TinyLM, kept: list[tuple[float, TinyLM]], tokens: list[str], ids: list[int]
-) -> tuple[Sentence, list[Moment]]:
+) -> tuple[Sentence, list[Checkpoint]]:
     """Attention over one row of ids: of the trained model, and after each kept epoch."""
     words = [tokens[token] for token in ids]
 
@@ -96,4 +96,4 @@ def _looked(
         found = attention(by, np.array(ids))
         return words, found.maps, tokens[found.next_id], found.next_prob
 
-    return Sentence(*seen(model)), [Moment(*seen(by), epochs=epochs) for epochs, by in kept]
+    return Sentence(*seen(model)), [Checkpoint(*seen(by), epochs=epochs) for epochs, by in kept]

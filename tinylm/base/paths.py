@@ -21,7 +21,9 @@ EVALUATE, ACCUM, SEEDS, FIGURES = "data/evaluate", "data/accum", "data/seeds", "
 BEAM_BENCH, BEAM_TEXTS = "data/beam_bench", "data/beam_bench/outputs.csv"
 MODEL_CONFIG = "models/config.json"
 TRAIN_RUN, TRAIN_LOCK = "runs/train", "runs/train.lock"
-REPORT_PAGE, REPORT_PDF = "report/index.html", "report/report.pdf"
+REPORT_PAGE, REPORT_PDF, REPORT_TEXT = "report/index.html", "report/report.pdf", "report/report.md"
+REPORT_LAB = "report/lab.html"  # the model in a page
+OWN_TEXTS = "report/own_texts.json"  # what the model made of report.prompts
 PICTURES, TIMES = "plots/pictures", "runs/times"
 
 

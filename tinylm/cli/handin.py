@@ -36,8 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
     """(the run, everything that is missing of it or not of these parameters and this code)."""
-    from tinylm.compare.provenance import changed_code, without_stale
-    from tinylm.report.current import is_current
+    from tinylm.compare.provenance import changed_code, is_current, without_stale
     from tinylm.report.sources import FILES, read_run
 
     run, missing = without_stale(read_run(".", params), ".")
@@ -52,7 +51,7 @@ def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
     missing += changed_code(".", {stage for _, stage in FILES.values()})
     if not Path(paths.REPORT_PDF).exists():
         missing.append(f"{paths.REPORT_PDF} is missing")
-    elif not missing and not is_current(".", params):
+    elif not missing and not is_current(".", params, "report"):
         missing.append(f"{paths.REPORT_PDF} does not show this run")
     return run, missing
 

@@ -44,8 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run() -> tuple[Any, list[str], bool]:
     """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
-    from tinylm.compare.provenance import without_stale
-    from tinylm.report.current import is_current
+    from tinylm.compare.provenance import is_current, without_stale
     from tinylm.report.sources import read_run
 
     params = load_params()
@@ -55,7 +54,7 @@ def _run() -> tuple[Any, list[str], bool]:
             "; ".join(["no trained model of these parameters: run dvc repro train", *left_out])
         )
     left_out += [line for name, line in run.problems.items() if name == "evaluate"]
-    report = is_current(".", params)
+    report = is_current(".", params, "report")
     return (
         run,
         left_out + ([] if report else ["report: it does not show this run; run dvc repro report"]),

@@ -29,10 +29,10 @@ from tinylm.report.wording import (
     MINUS,
     big,
     count,
-    figure,
     interval,
     loss,
     many,
+    number,
     share,
     share_with_interval,
 )
@@ -52,7 +52,7 @@ _MANY_DIGITS = 1e15  # from here on a size is written as a power of ten
 
 
 def _four_digits(value: Any) -> str:
-    return figure(value, 4)
+    return number(value, 4)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,14 +94,14 @@ METRICS = (
     Metric("perplexity", "evaluate", ("perplexity",), _four_digits, ("perplexity_interval",)),
     Metric("bits per byte, raw text", "evaluate", ("raw_bits_per_byte",), _four_digits),
     Metric("bits per byte, normalised text", "evaluate", ("bits_per_byte",), _four_digits),
-    Metric("BLEU of four words", "evaluate", ("samples", "bleu4"), figure),
+    Metric("BLEU of four words", "evaluate", ("samples", "bleu4"), number),
     Metric(
         "Kneser-Ney's perplexity",
         "evaluate",
         ("baselines", "kneser_ney", "perplexity"),
         _four_digits,
     ),
-    Metric("words per error", "evaluate", ("sense", "methods", "decode", "words"), figure),
+    Metric("words per error", "evaluate", ("sense", "methods", "decode", "words"), number),
     Metric(LABELS[MINIMAL_PAIRS], "evaluate", ("pairs", "all", "model"), share),
     Metric("held-out loss", "train", ("held_out_loss_best",), loss),
     Metric("train loss", "train", ("train_loss",), loss),
@@ -131,7 +131,7 @@ def to_markdown(
     sweep = _sweep(comparison, fits) if fits is not None else None
     return render.render(
         TEMPLATE,
-        {"number": figure, "signed": signed},
+        {"number": number, "signed": signed},
         title=f"{others} compared with {first}",
         comparison=comparison,
         first=first,
@@ -215,7 +215,7 @@ def _phenomena(runs: list[Run]) -> pd.DataFrame:
 
 def signed(value: float) -> str:
     """A difference with its sign: +0.12, −3.40."""
-    text = figure(value)
+    text = number(value)
     return text if text.startswith(MINUS) or value == 0 else f"+{text}"
 
 
@@ -263,8 +263,8 @@ def _law_table(fits: Scaling) -> Markup:
             pictures.AXIS_NAMES[axis],
             f"{len(sizes)} of {fits.points[axis].notna().sum()}",
             f"{_size(sizes.min())} to {_size(sizes.max())}",
-            f"{figure(law.exponent)} ({_span(law.exponent_interval)})",
-            f"{figure(law.floor)} ({_span(law.floor_interval)})" if law.has_floor else ABSENT,
+            f"{number(law.exponent)} ({_span(law.exponent_interval)})",
+            f"{number(law.floor)} ({_span(law.floor_interval)})" if law.has_floor else ABSENT,
         ]
         rows.append(row)
     heads = [
@@ -278,7 +278,7 @@ def _law_table(fits: Scaling) -> Markup:
 
 
 def _span(ends: tuple[float, float]) -> str:
-    return f"{figure(ends[0])} to {figure(ends[1])}"
+    return f"{number(ends[0])} to {number(ends[1])}"
 
 
 def _size(value: float) -> str:

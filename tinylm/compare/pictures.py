@@ -14,7 +14,7 @@ from tinylm.compare.runs import SEED_KEY, Run, settings_of
 from tinylm.compare.scaling import NATS, Scaling
 from tinylm.report.charts import draw_curves
 from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
-from tinylm.report.wording import figure, short
+from tinylm.report.wording import number, short
 
 SWEEP = "sweep"
 AXIS_NAMES = {"parameters": "parameters", "tokens": "training tokens", "compute": "training FLOP"}
@@ -36,7 +36,7 @@ def difference_pictures(comparison: Comparison, labels: Mapping[str, str]) -> di
     for metric, row in rows.items():
         if any(finding.kind != EQUAL for _, finding in row):
             drawing = draw_differences(metric, row, first, labels[metric])
-            values = [f"{name} {figure(finding.difference.value)}" for name, finding in row]
+            values = [f"{name} {number(finding.difference.value)}" for name, finding in row]
             alt = f"{labels[metric]}, difference from {first}: {'; '.join(values)}."
             name = difference_name(metric)
             svgs[name] = to_svg(drawing, name, alt)
@@ -143,7 +143,7 @@ def sweep_picture(sweep: SweepLines) -> str:
     words = []
     for name, line in sweep.lines.items():
         means = line["mean"]
-        words.append(f"{name} from {figure(means.iloc[0])} to {figure(means.iloc[-1])}")
+        words.append(f"{name} from {number(means.iloc[0])} to {number(means.iloc[-1])}")
     return to_svg(draw_sweep(sweep), SWEEP, f"Loss against {sweep.key}: {'; '.join(words)}.")
 
 
@@ -153,8 +153,8 @@ def scaling_pictures(scaling: Scaling) -> dict[str, str]:
     for axis, law in scaling.laws.items():
         losses = law.points["loss"]
         alt = (
-            f"Loss against {AXIS_NAMES[axis]}: from {figure(losses.iloc[0])} to "
-            f"{figure(losses.iloc[-1])}; exponent {figure(law.exponent)}."
+            f"Loss against {AXIS_NAMES[axis]}: from {number(losses.iloc[0])} to "
+            f"{number(losses.iloc[-1])}; exponent {number(law.exponent)}."
         )
         name = scaling_name(axis)
         svgs[name] = to_svg(draw_law(scaling, axis), name, alt)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tinylm.report.sources import Run
 
 LOCK = "dvc.lock"
+CODE = ("stages/", "tinylm/")
 Stages = dict[str, Any]
 
 
@@ -133,6 +134,20 @@ def _why_stale(
     return ""
 
 
+def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
+    """Whether what a stage wrote is there, and made with these parameters, inputs and code."""
+    entry = _read_lock(folder).get(stage)
+    if entry is None:
+        return False
+    for section, values in (entry.get("params", {}).get(PARAMS_FILE) or {}).items():
+        if params.get(section) != values:
+            return False
+    for path, md5 in (stage_paths(entry, "deps") | stage_paths(entry, "outs")).items():
+        if not path.startswith(CODE) and _md5(Path(folder) / path) != md5:
+            return False
+    return not changed_code(folder, {stage})
+
+
 def output_md5(folder: str | Path, stage: str, out: str) -> str:
     """MD5 of a stage's output. Raises InputError if it is missing or has other bytes."""
     md5 = stage_paths(_read_lock(folder).get(stage), "outs").get(out)
@@ -172,7 +187,7 @@ def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:
         if not files or name.partition("@")[0] not in names:
             continue
         for dep, md5 in stage_paths(stage, "deps").items():
-            if not dep.startswith(("stages/", "tinylm/")):
+            if not dep.startswith(CODE):
                 continue
             inside = [file for file in files if file.is_relative_to(root / dep)]
             if _md5(root / dep, inside) != md5:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.base.files import atomic_write, read_json
+from tinylm.base.files import atomic_write
 from tinylm.exchange.publication import Publication
 from tinylm.exchange.publishing import EXPORTS, build
-from tinylm.report.current import LAB, MADE, OWN_TEXTS
-from tinylm.report.page import TO_THE_LAB
 from tinylm.report.sources import FILES, Run
-from tinylm.report.wording import figure
+from tinylm.report.wording import number
 
 SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrote, in sources.FILES
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TO_THE_LAB = re.compile(rb'<a href="lab\.html">[^<]*</a>')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # on Windows
 _TIME = (
     1980,
@@ -65,12 +64,9 @@ def write_hand_in(
     files |= {
         f"report/{Path(name).name}": root / name for name in (paths.REPORT_PDF, paths.REPORT_PAGE)
     }
-    if hand_in.weights and (root / LAB).is_file():  # it holds the weights
-        files[LAB] = root / LAB
-    files |= {
-        f"plots/{name}.png": root / paths.PICTURES / f"{name}.png"
-        for name in read_json(root / MADE)["pictures"]
-    }
+    if hand_in.weights and (root / paths.REPORT_LAB).is_file():  # it holds the weights
+        files[paths.REPORT_LAB] = root / paths.REPORT_LAB
+    files |= {f"plots/{picture.name}": picture for picture in (root / paths.PICTURES).glob("*.png")}
     found = {name: FILES[name][0] for name in run.found if name in FILES}
     files |= {path: root / path for path in found.values() if path.startswith(f"{paths.PLOTS}/")}
     files |= {
@@ -78,8 +74,8 @@ def write_hand_in(
         for name in SAMPLES
         if name in found
     }
-    if (root / OWN_TEXTS).is_file():
-        files["samples/own_texts.json"] = root / OWN_TEXTS
+    if (root / paths.OWN_TEXTS).is_file():
+        files["samples/own_texts.json"] = root / paths.OWN_TEXTS
     files["settings.yaml"] = root / PARAMS_FILE
     target = root / EXPORTS / f"{hand_in.entry}.zip"
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,10 +85,9 @@ def write_hand_in(
         }
         with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
             held = {"README.md": readme(hand_in, run, publication, sorted(files)).encode()}
-            if LAB not in files:  # then the page's link to it would lead nowhere
-                held[paths.REPORT_PAGE] = (
-                    files[paths.REPORT_PAGE].read_bytes().replace(TO_THE_LAB.encode(), b"")
-                )
+            if paths.REPORT_LAB not in files:  # then the page's link to it would lead nowhere
+                page = files[paths.REPORT_PAGE].read_bytes()
+                held[paths.REPORT_PAGE] = _TO_THE_LAB.sub(b"", page)
             for name in sorted({*files, *held}):
                 info = zipfile.ZipInfo(f"{hand_in.entry}/{name}", _TIME)
                 info.create_system, info.external_attr = (
@@ -129,7 +124,7 @@ def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]
         f"# {hand_in.entry}",
         *([f"Author: {hand_in.author}"] if hand_in.author else []),
         *([f"The model on the Hugging Face hub: {hub}"] if hub else []),
-        f"Perplexity on the evaluation split: {figure(perplexity)}",
+        f"Perplexity on the evaluation split: {number(perplexity)}",
         f"Commit: {commit}, where a + says that the code was edited since"
         if commit
         else "Commit: none",

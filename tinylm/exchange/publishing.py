@@ -5,18 +5,17 @@ from pathlib import Path
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.base.files import atomic_folder, atomic_write, copy_file
-from tinylm.base.paths import FIGURES, REPORT_PAGE, REPORT_PDF
+from tinylm.base.paths import FIGURES, REPORT_LAB, REPORT_PAGE, REPORT_PDF
 from tinylm.exchange.card import write_card
 from tinylm.exchange.hub import MARK, files_of
 from tinylm.exchange.publication import Publication
-from tinylm.report.current import LAB
 from tinylm.report.drawing import to_png
 from tinylm.report.pictures import draw_pictures
 from tinylm.report.sources import FILES, Run
 
 EXPORTS = Path("exports")
-REPORT = (REPORT_PAGE, REPORT_PDF, LAB)
-CURVE = "loss_tokens"  # the training curve, in reporting.pictures
+REPORT = (REPORT_PAGE, REPORT_PDF, REPORT_LAB)
+CURVE = "loss_tokens"  # the training curve, in report.pictures
 
 
 def _figures(run: Run) -> list[str]:
@@ -48,7 +47,7 @@ def build(
         for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
             copy_file(root / name, new / "pipeline" / name)
         for name in REPORT if publication.report else ():
-            if name != LAB or (root / name).is_file():  # a model can be too large for a page
+            if name != REPORT_LAB or (root / name).is_file():  # a model can be too large for a page
                 copy_file(root / name, new / name)
         with atomic_write(new / "README.md") as card:
             card.write(write_card(run, publication, pictures))

@@ -21,7 +21,7 @@ from tinylm.decoding.texts import banned_ids
 from tinylm.lab.package import pack
 from tinylm.lab.page.bundle import PAGE, bundle
 from tinylm.model.transformer import TinyLM
-from tinylm.report.page import STYLE_SHEET
+from tinylm.report.html_page import STYLE_SHEET
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import WordTokenizer
 

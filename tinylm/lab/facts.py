@@ -6,7 +6,7 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
 from tinylm.report.heads import Head, heads
 from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import count, figure, many
+from tinylm.report.wording import count, many, number
 from tinylm.vocab.tokenizer import Tokenizer
 
 NEW_TOKENS = 120  # that a story goes on for, unless the reader says otherwise
@@ -62,13 +62,13 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
     perplexity = as_number(run.get("evaluate", "perplexity")) if run else None
     if run is None or perplexity is None:
         return text
-    text += f" On the evaluation stories its perplexity is {figure(perplexity)}"
+    text += f" On the evaluation stories its perplexity is {number(perplexity)}"
     ours = as_number(run.scored_once().get("perplexity"))
     counted = as_number(run.get("evaluate", "baselines", "kneser_ney", "perplexity"))
     if counted is None or ours is None:
         return f"{text}."
     verdict = "; it has learnt less than these, so expect little" if ours >= counted else ""
-    return f"{text}, that of n-grams (Kneser-Ney) {figure(counted)}{verdict}."
+    return f"{text}, that of n-grams (Kneser-Ney) {number(counted)}{verdict}."
 
 
 def _measured(head: Head) -> dict[str, Any]:

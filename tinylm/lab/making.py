@@ -10,7 +10,6 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.build import MATRICES, Checkpoint, build_page, rule_of, tensors_of
 from tinylm.lab.facts import facts
 from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_checkpoints, load_model
-from tinylm.report.current import LAB
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import share
@@ -25,10 +24,10 @@ def write_lab(run: Run, params: dict[str, Any], folder: str | Path) -> bool:
     root = Path(folder)
     try:
         page = make_page(root / paths.MODELS, root / paths.TOKENIZER, params, run)
-        write_bytes(root / LAB, page)
+        write_bytes(root / paths.REPORT_LAB, page)
     except InputError as error:
-        print(f"no {LAB}: {error}")
-        discard(root / LAB)
+        print(f"no {paths.REPORT_LAB}: {error}")
+        discard(root / paths.REPORT_LAB)
         return False
     return True
 

@@ -25,6 +25,8 @@ _VARIABLES = {INK: "--ink", SOFT: "--soft", RULE: "--rule", HEAT: "--heat"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)
 }
 
+_WIDE = 7.0  # inches: a wider figure is scrolled on a phone, not shrunk
+
 STYLE: dict[Any, Any] = {
     "svg.hashsalt": "tinylm",
     "svg.fonttype": "none",
@@ -146,9 +148,9 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
         "xlink:href", "href"
     )
     text = re.sub(r"\n\s*", " ", text)
-    return text.replace(
-        "<svg", f'<svg class="chart" role="img" aria-label="{escape(alt)}"', 1
-    ).strip()
+    kind = "chart wide" if drawing.get_figwidth() > _WIDE else "chart"
+    tag = f'<svg class="{kind}" role="img" aria-label="{escape(alt)}"'
+    return text.replace("<svg", tag, 1).strip()
 
 
 @dataclasses.dataclass(frozen=True)

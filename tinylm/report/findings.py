@@ -1,229 +1,418 @@
-"""What the numbers of a run say and do not say: every sentence follows from figures by a rule in this file.
+"""What the numbers of a run show and what they do not show: each claim follows from metrics by a rule.
 
-A rule looks at a run and returns sentences; if its figures are absent it returns none. Two intervals that
-overlap never support a claim.
+A rule looks at a run and returns findings; if its metrics are absent it returns none. Two intervals that overlap
+never support a claim.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any, Literal
 
-from tinylm.report.cost_findings import COST_RULES
-from tinylm.report.head_training import TRAINING_RULES
-from tinylm.report.heads import HEAD_RULES
-from tinylm.report.pair_sections import PAIR_RULES
-from tinylm.report.sense_sections import SENSE_RULES
-from tinylm.report.sources import Run, as_number
-from tinylm.report.text_findings import TEXT_RULES
-from tinylm.report.wording import Finding, count, figure, interval, loss, not_said, said, share
+from tinylm.report.sources import Run, Tree, as_number
+from tinylm.report.wording import (
+    count,
+    interval,
+    loss,
+    number,
+    share,
+    with_interval,
+)
 
-NEAR_FLOOR, GAP, RISE = (
-    0.10,
-    0.10,
-    0.02,
-)  # nats per token: below these, "close", "no gap", "no rise"
+NEAR_FLOOR, GAP, RISE = 0.10, 0.10, 0.02  # nats per token: below these "close", "no gap", "no rise"
+FEW_SAMPLES = 200  # continuations: below this BLEU-4 moves with the draw
+RARE = 0.01  # share of unknown words that hardly matters
+CHANCE = 0.5  # of finding the right one of two sentences
+
+Relation = Literal["above", "below", "unclear"]
 
 
-def compare_with_baselines(run: Run) -> list[Finding]:
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A claim as a sentence, the numbers that it rests on, and the verdict whether they show it."""
+
+    claim: str
+    evidence: str
+    is_shown: bool
+
+
+def shown(claim: str, evidence: str = "") -> Finding:
+    """The numbers show it."""
+    return Finding(claim, evidence, True)
+
+
+def not_shown(claim: str, evidence: str = "") -> Finding:
+    """The numbers do not show it: a question that stays open."""
+    return Finding(claim, evidence, False)
+
+
+def relation(one: Any, other: Any) -> Relation:
+    """How one value lies to another, each a number or an interval: [low, high] or {"value", "low", "high"}."""
+    low, high = interval(one) or (as_number(one), as_number(one))
+    other_low, other_high = interval(other) or (as_number(other), as_number(other))
+    if low is None or high is None or other_low is None or other_high is None:
+        return "unclear"
+    if low > other_high:
+        return "above"
+    return "below" if high < other_low else "unclear"
+
+
+def by_relation(
+    one: Any, other: Any, *, above: str, below: str, unclear: str, evidence: str
+) -> Finding:
+    """The claim that fits how two values lie; where they overlap, the open question."""
+    how = relation(one, other)
+    if how == "unclear":
+        return not_shown(unclear, f"The intervals overlap: {evidence}")
+    return shown(above if how == "above" else below, evidence)
+
+
+# ---------------------------------------------------------------- what the model predicts
+
+
+def compare_with_ngrams(run: Run) -> list[Finding]:
     """Does the model predict better than counting words does, and by which factor?"""
-    figures = run.scored_once()
-    model = as_number(figures.get("perplexity"))
-    other = as_number(run.get("evaluate", "baselines", "kneser_ney", "perplexity"))
-    order = run.get("evaluate", "baselines", "kneser_ney", "order")
-    ends = interval(figures.get("perplexity_interval"))
-    if model is None or other is None or model <= 0 or other <= 0:
+    metrics = run.scored_once()
+    ngrams = run.tree("evaluate").baselines.kneser_ney
+    model = as_number(metrics.perplexity)
+    other = as_number(ngrams.perplexity)
+    if not model or not other:
         return []
-    name = f"the Kneser-Ney {count(order)}-gram model"
-    protocol = _protocol(run)
-    if ends and ends[0] <= other <= ends[1]:
-        return [
-            not_said(
-                f"Whether the model beats {name} is open: the baseline's perplexity {figure(other)} lies "
-                f"inside the model's interval of {figure(ends[0])} to {figure(ends[1])}{protocol}."
-            )
-        ]
-    if model < other:
-        return [
-            said(
-                f"The model beats {name}: perplexity {figure(model)} against {figure(other)}, lower by the "
-                f"factor {figure(other / model)}{protocol}. It has learnt more than short word sequences."
-            )
-        ]
-    return [
-        said(
-            f"The model does not beat {name}: perplexity {figure(model)} against {figure(other)}, higher by the "
-            f"factor {figure(model / other)}{protocol}. Counting short word sequences predicts this text better."
+    name = f"the Kneser-Ney {count(ngrams.order)}-gram model"
+    factor = number(max(model, other) / min(model, other))
+    span = interval(metrics.perplexity_interval)
+    ends = f" (95 % interval {number(span[0])} to {number(span[1])})" if span else ""
+    evidence = f"Perplexity {number(model)}{ends} against {number(other)}, a factor of {factor}."
+    if run.mapping("evaluate", "once"):
+        evidence += (
+            " Each target is scored once; the perplexity over every window of stride 1, "
+            f"{number(run.tree('evaluate').perplexity)}, is another protocol."
         )
-    ]
-
-
-def _protocol(run: Run) -> str:
-    if not run.mapping("evaluate", "once"):
-        return ""
-    every = figure(run.get("evaluate", "perplexity"))
-    return (
-        f" (each target scored once; the {every} over every window of stride 1 is another protocol)"
+    finding = by_relation(
+        metrics.perplexity_interval or model,
+        other,
+        above=f"The model does not beat {name}: counting short word sequences predicts better.",
+        below=f"The model beats {name}: it has learnt more than short word sequences.",
+        unclear=f"Whether the model beats {name}.",
+        evidence=evidence,
     )
+    return [finding]
 
 
 def compare_with_floor(run: Run) -> list[Finding]:
     """How far is the model from the generator that wrote the text?"""
-    model = as_number(run.scored_once().get("nats_per_token"))
-    floor = as_number(run.get("evaluate", "baselines", "floor", "nats_per_token"))
+    model = as_number(run.scored_once().nats_per_token)
+    floor = as_number(run.tree("evaluate").baselines.floor.nats_per_token)
     if model is None:
         return []
     if floor is None:
-        return [not_said("How much better a model could get: this text has no known floor.")]
+        return [not_shown("How much better a model could get: this text has no known floor.")]
     gap = model - floor
+    evidence = f"{loss(model)} against {loss(floor)} nats per token, {loss(abs(gap))} apart."
     if gap < 0:
-        return [
-            said(
-                f"The loss lies {loss(-gap)} nats per token below the generator's own floor, which nothing honest "
-                "can do: the evaluation text leaks into training, or a measurement is wrong."
-            )
-        ]
-    where = "close to" if gap < NEAR_FLOOR else "well above"
-    return [
-        said(
-            f"The model is {where} the generator's floor: {loss(gap)} nats per token above it "
-            f"({loss(model)} against {loss(floor)})."
+        claim = (
+            "The loss lies below the generator's own floor, which is implausible without leakage: evaluation "
+            "text is in training, or a measurement is wrong."
         )
-    ]
+    elif gap < NEAR_FLOOR:
+        claim = "The model is close to the generator's floor."
+    else:
+        claim = "The model is well above the generator's floor."
+    return [shown(claim, evidence)]
 
 
 def judge_fit(run: Run) -> list[Finding]:
     """Over- or underfitting, from the gap between train and held-out and from where the best loss was."""
-    train, last = (
-        as_number(run.get("train", "train_loss")),
-        as_number(run.get("train", "held_out_loss_last")),
-    )
-    best, at = (
-        as_number(run.get("train", "held_out_loss_best")),
-        as_number(run.get("train", "best_update")),
-    )
-    updates = as_number(run.get("train", "updates"))
-    if train is None or last is None:
+    train = run.tree("train")
+    train_loss, last = as_number(train.train_loss), as_number(train.held_out_loss_last)
+    best, best_update = as_number(train.held_out_loss_best), as_number(train.best_update)
+    if train_loss is None or last is None:
         return []
-    figures = f"train {loss(train)}, held-out {loss(last)} nats per token at the end"
-    gap = last - train
-    rose = best is not None and last - best > RISE
-    if rose:
-        return [
-            said(
-                f"The model overfits: the held-out loss was lowest ({loss(best)}) at update {count(at)} and has "
-                f"risen since ({figures})."
-            )
-        ]
-    found = []
+    gap = last - train_loss
+    evidence = f"Train {loss(train_loss)}, held-out {loss(last)} nats per token at the end, a gap of {loss(gap)}."
+    if best is not None and last - best > RISE:
+        lowest = f"The held-out loss was lowest, {loss(best)}, at update {count(best_update)}."
+        return [shown("The model overfits.", f"{lowest} {evidence}")]
     if gap > GAP:
-        found.append(
-            said(
-                f"The model knows the training text better than unseen text ({figures}, a gap of {loss(gap)}): "
-                "it begins to overfit."
-            )
-        )
+        findings = [
+            shown("The model begins to overfit: it knows the training text better.", evidence)
+        ]
     else:
-        once = (as_number(run.get("train", "epochs")) or 2.0) <= 1
-        seen = (
-            " No story was read twice, so that the train loss is one of unseen text as well."
-            if once
-            else ""
-        )
-        found.append(
-            said(f"There is no sign of overfitting: {figures}, a gap of {loss(gap)}.{seen}")
-        )
-    if at is not None and updates is not None and at >= updates:
-        found.append(
-            said(
-                "The last held-out loss is the lowest of the run: it had not begun to rise when the run ended."
-            )
-        )
-    return found
+        read_once = (as_number(train.epochs) or 2.0) <= 1
+        if read_once and run.param("train", "layout") != "windows":
+            evidence += " No story was read twice: the train loss is one of unseen text as well."
+        findings = [shown("There is no sign of overfitting.", evidence)]
+    if best_update is not None and best_update >= (as_number(train.updates) or math.inf):
+        claim = "The held-out loss had not begun to rise when the run ended."
+        findings.append(shown(claim, "Its last value is the lowest of the run."))
+    return findings
 
 
 def judge_unknown(run: Run) -> list[Finding]:
     """Is the perplexity made easier by unknown words?"""
-    unknown = as_number(run.get("evaluate", "unknown_share"))
+    unknown = as_number(run.tree("evaluate").unknown_share)
     if unknown is None or run.token() != "word":
         return []
-    if unknown > 0.01:
-        return [
-            not_said(
-                f"How well rare words are predicted: {share(unknown)} of the evaluation words are <unk>, "
-                "which is easier to predict than the words it stands for."
+    evidence = f"{share(unknown)} of the evaluation words are <unk>"
+    if unknown > RARE:
+        why = f"{evidence}, which is easier to predict than the words it stands for."
+        return [not_shown("How well rare words are predicted.", why)]
+    return [shown("Unknown words hardly flatter the perplexity.", f"{evidence}.")]
+
+
+# ---------------------------------------------------------------- what the model writes
+
+
+def compare_samples(run: Run) -> list[Finding]:
+    """Are sampled continuations more predictable or more repetitive than the stories?"""
+    samples = run.tree("evaluate").samples
+    own, true = samples.continuation_perplexity, samples.reference_perplexity
+    findings = []
+    if interval(own) and interval(true):
+        findings.append(
+            by_relation(
+                own,
+                true,
+                above="The model finds its own continuations less predictable than the true ones: sampling strays "
+                "from what it considers likely.",
+                below="The model finds its own continuations more predictable than the true ones: it writes safer "
+                "text than it was trained on.",
+                unclear="Whether the model finds its own continuations easier than the true ones.",
+                evidence=f"Perplexity {with_interval(own)} against {with_interval(true)}.",
             )
-        ]
-    return [
-        said(
-            f"Unknown words hardly flatter the perplexity: {share(unknown)} of the evaluation words are <unk>."
+        )
+    if interval(samples.repeated_4grams_interval):
+        findings.append(
+            by_relation(
+                samples.repeated_4grams_interval,
+                samples.reference_repeated_4grams_interval,
+                above="Sampled text repeats itself more often than the stories.",
+                below="Sampled text repeats itself less often than the stories.",
+                unclear="Whether sampled text repeats itself more than the stories.",
+                evidence=f"{share(samples.repeated_4grams)} of its 4-grams occurred before in the same text, against "
+                f"{share(samples.reference_repeated_4grams)}.",
+            )
+        )
+    return findings
+
+
+def judge_memorised(run: Run) -> list[Finding]:
+    """Does the model copy longer runs from train than the stories' own continuations share with train?"""
+    memorised = run.tree("evaluate").memorised
+    own, true = memorised.continuations, memorised.references
+    if not interval(own.longest_run) or not interval(true.longest_run):
+        return []
+    evidence = (
+        f"The longest run has {with_interval(own.longest_run)} words on average, against "
+        f"{with_interval(true.longest_run)}; {share(own.new['4'].value)} of the 4-grams are new, against "
+        f"{share(true.new['4'].value)}."
+    )
+    findings = [
+        by_relation(
+            own.longest_run,
+            true.longest_run,
+            above="The model's text shares longer runs with train than the stories' own continuations do: it takes "
+            "to wordings that it has seen.",
+            below="The model's text shares shorter runs with train than the stories' own continuations do.",
+            unclear="Whether the model copies more from train than stories share by themselves.",
+            evidence=evidence,
         )
     ]
+    if as_number(own.whole):
+        claim = f"{count(own.whole)} of {count(own['count'])} continuations occur word for word in train."
+        findings.append(shown(claim))
+    return findings
+
+
+def judge_bleu(run: Run) -> list[Finding]:
+    """What BLEU can show with this many samples."""
+    samples = run.tree("evaluate").samples
+    texts = as_number(samples["count"])
+    if texts is None:
+        return []
+    findings = [
+        not_shown(
+            "Whether the continuations are good stories.",
+            "BLEU compares with the one way in which a story went on; a different good ending scores low.",
+        )
+    ]
+    if texts < FEW_SAMPLES:
+        evidence = (
+            f"There are {count(texts)} continuations; BLEU-4 is {with_interval(samples.bleu4)}."
+        )
+        findings.append(not_shown("What small differences in BLEU mean.", evidence))
+    return findings
+
+
+def judge_beams(run: Run) -> list[Finding]:
+    """Does a wider beam find more probable text than greedy decoding does?"""
+    findings = []
+    for name, method in run.table("beam_bench", "methods").items():
+        compared = method.against_greedy
+        difference = compared.difference
+        if not name.startswith("beam ") or name == "beam 1" or not interval(difference):
+            continue
+        width = f"Beam search of width {name.removeprefix('beam ')}"
+        low, high = interval(difference) or (0.0, 0.0)
+        evidence = (
+            f"The log-probability of a text is {loss(difference.value)} nats ({loss(low)} to {loss(high)}) above that "
+            f"of greedy decoding on average; it is higher for {count(compared.higher)} and lower for "
+            f"{count(compared.lower)} of {count(compared.prompts)} prompts."
+        )
+        how = relation(difference, 0)
+        if how == "unclear":
+            claim = f"Whether {width[0].lower()}{width[1:]} finds more probable text."
+            findings.append(not_shown(claim, evidence))
+        else:
+            more = "more" if how == "above" else "less"
+            findings.append(
+                shown(f"{width} finds {more} probable text than greedy decoding.", evidence)
+            )
+    return findings
+
+
+def judge_sense(run: Run) -> list[Finding]:
+    """Do the stories make sense, more than those of n-grams, and by which method most?"""
+    sense = run.tree("evaluate").sense
+    own, ngrams = sense.methods.decode, sense.methods.kneser_ney
+    if not own.texts:
+        return []
+    possible = (as_number(own.possible.value) or 0.0) * own.texts
+    claim = f"{count(possible)} of {count(own.texts)} continuations could have been written by the generator."
+    evidence = ""
+    if own.words:
+        most = max(own.kinds.values())
+        kinds = [f"“{kind}”" for kind, texts in own.kinds.items() if texts == most]
+        evidence = f"{with_interval(own.words)} words are read per error; the most frequent kind is {', '.join(kinds)}."
+    findings = [shown(claim, evidence)]
+    drawn = sense.methods["temperature 1"]
+    if drawn.words and ngrams.words:
+        findings.append(
+            by_relation(
+                drawn.words,
+                ngrams.words,
+                above="The model makes sense for longer than n-grams do.",
+                below="The model makes sense for less long than n-grams do.",
+                unclear="Whether the model makes sense for longer than n-grams do.",
+                evidence=f"{with_interval(drawn.words)} words per error against {with_interval(ngrams.words)}, each "
+                "drawn from its own distribution.",
+            )
+        )
+    return findings + _sense_of_beams(run)
+
+
+def _sense_of_beams(run: Run) -> list[Finding]:
+    methods = run.table("beam_bench", "methods")
+    greedy = methods.get("greedy", Tree()).sense.words
+    findings = []
+    for name, method in methods.items():
+        words = method.sense.words
+        if not name.startswith("beam ") or name == "beam 1" or not words or not greedy:
+            continue
+        width = f"eam search of width {name.removeprefix('beam ')}"
+        findings.append(
+            by_relation(
+                words,
+                greedy,
+                above=f"B{width} makes sense for longer than greedy decoding.",
+                below=f"B{width} makes sense for less long than greedy decoding.",
+                unclear=f"Whether b{width} makes sense for longer than greedy decoding.",
+                evidence=f"{with_interval(words)} words per error against {with_interval(greedy)}.",
+            )
+        )
+    return findings
+
+
+def judge_pairs(run: Run) -> list[Finding]:
+    """What the model knows better than chance and an untrained model, what not, and where n-grams know less.
+
+    An untrained model's preferences are accidents; pairs share words, so that an interval is a little too narrow.
+    To be above both guards against it.
+    """
+    pairs = run.tree("evaluate").pairs
+    phenomena = {name: row for name, row in pairs.phenomena.items() if row.model}
+    if not phenomena:
+        return []
+    by_verdict: dict[str, list[str]] = {"above": [], "below": [], "unclear": []}
+    against_ngrams: dict[str, list[str]] = {"above": [], "below": [], "unclear": []}
+    for name, row in phenomena.items():
+        verdicts = {relation(row.model, CHANCE), relation(row.model, row.untrained or CHANCE)}
+        verdict = verdicts.pop() if len(verdicts) == 1 else "unclear"
+        by_verdict[verdict].append(f"{name} ({share(row.model.value)})")
+        against_ngrams[relation(row.model, row.kneser_ney or CHANCE)].append(name)
+    means = pairs.all
+    caution = "Each interval is one at 95 %: of 20 about one misses by chance."
+    findings = [
+        shown(
+            f"The model finds the right one of two sentences likelier in {share(means.model)} of the minimal pairs.",
+            f"Mean over {count(len(phenomena))} phenomena; n-grams {share(means.kneser_ney)}, an untrained model "
+            f"{share(means.untrained)}. In {count(len(by_verdict['above']))} phenomena the interval lies above both "
+            f"50 % and that of an untrained model. {caution}",
+        )
+    ]
+    lists = (
+        (shown, "It prefers the wrong sentence in some phenomena.", by_verdict["below"]),
+        (not_shown, "Whether it has learnt anything of other phenomena.", by_verdict["unclear"]),
+        (shown, "It is right more often than n-grams in some phenomena.", against_ngrams["above"]),
+        (shown, "N-grams are right more often than it in some phenomena.", against_ngrams["below"]),
+    )
+    findings += [verdict(claim, f"{', '.join(names)}.") for verdict, claim, names in lists if names]
+    return findings
+
+
+# ---------------------------------------------------------------- what one run cannot show
 
 
 def limits(run: Run) -> list[Finding]:
-    """What one run can never say."""
-    found = [_seeds(run)]
+    """What one run can never show."""
+    findings = [_seeds(run)]
     if run.param("data", "source") == "storybook":
-        found.append(
-            not_said(
-                "How the model would do on natural stories: it has read and was evaluated on generated ones alone."
-            )
+        why = "It has read and was evaluated on generated stories alone."
+        findings.append(not_shown("How the model would do on natural stories.", why))
+    perplexity = as_number(run.tree("evaluate").perplexity)
+    if perplexity is None:
+        return findings
+    why = (
+        "Perplexity depends on the vocabulary; only bits per byte compare across tokenizers, and only on the same "
+        "text."
+    )
+    findings.append(not_shown("How the model compares with published ones.", why))
+    held_out = as_number(run.tree("train").held_out_perplexity)
+    if held_out and abs(math.log(perplexity / held_out)) > GAP:
+        why = (
+            f"{loss(math.log(held_out))} nats per token on held-out, {loss(math.log(perplexity))} on evaluation, by "
+            "the same weights."
         )
-    perplexity = as_number(run.get("evaluate", "perplexity"))
-    if perplexity is not None:
-        found.append(
-            not_said(
-                "How the model compares with published ones: perplexity depends on the vocabulary; only bits "
-                "per byte compare across tokenizers, and only on the same text."
-            )
-        )
-        held_out = as_number(run.get("train", "held_out_loss_best"))
-        if held_out is not None and abs(math.log(perplexity) - held_out) > GAP:
-            same = run.evaluates_held_out()
-            why = (
-                "they are the same text, scored differently"
-                if same
-                else "they are different stories"
-            )
-            found.append(
-                not_said(
-                    f"Why held-out ({loss(held_out)}) and evaluation ({loss(math.log(perplexity))} nats per "
-                    f"token) differ: {why}."
-                )
-            )
-    return found
+        findings.append(not_shown("Why the losses on held-out and on evaluation differ.", why))
+    return findings
 
 
 def _seeds(run: Run) -> Finding:
     """What another seed would have changed."""
-    difference = as_number(run.get("seeds", "perplexity", "difference"))
+    seeds = run.tree("seeds")
+    difference = as_number(seeds.perplexity.difference)
     if difference is None:
-        return not_said(
-            "Whether a small difference to another run is real: this is one run with one seed, and other "
-            "seeds give other figures. The intervals cover the choice of stories only."
+        why = (
+            "This is one run with one seed. The intervals cover the choice of evaluation text only."
         )
-    mean, spread = run.get("seeds", "perplexity", "mean"), run.get("seeds", "perplexity", "sd")
-    return said(
-        f"Over {count(run.get('seeds', 'n'))} seeds the perplexity is {figure(mean)} ± {figure(spread)} (standard "
-        f"deviation): two single runs whose perplexities differ by less than {figure(difference)} may differ by their "
-        "seeds alone."
+        return not_shown("Whether a small difference to another run is real.", why)
+    return shown(
+        f"Two runs whose perplexities differ by less than {number(difference)} may differ by their seeds alone.",
+        f"Over {count(seeds.n)} seeds the perplexity is {number(seeds.perplexity.mean)} ± {number(seeds.perplexity.sd)} "
+        "(standard deviation).",
     )
 
 
 RULES: tuple[Callable[[Run], list[Finding]], ...] = (
-    compare_with_baselines,
+    compare_with_ngrams,
     compare_with_floor,
     judge_fit,
     judge_unknown,
-    *TEXT_RULES,
-    *SENSE_RULES,
-    *PAIR_RULES,
-    *HEAD_RULES,
-    *TRAINING_RULES,
-    *COST_RULES,
-    limits,
+    compare_samples,
+    judge_sense,
+    judge_bleu,
+    judge_beams,
+    judge_memorised,
+    judge_pairs,
+    limits,  # last on the page, after those of heads.py and cost_findings.py
 )
-
-
-def findings(run: Run) -> list[Finding]:
-    """All sentences that this run supports, in the order of the page."""
-    return [finding for rule in RULES for finding in rule(run)]

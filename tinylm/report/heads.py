@@ -1,22 +1,19 @@
-"""What the attention heads do: their strongest roles, their tendencies by layer, and the sentences that follow."""
+"""What the attention heads do: their roles, what the model loses without them, and the findings that follow."""
 
 import dataclasses
+import math
+from typing import Any
 
-import numpy as np
+from tinylm.report.findings import Finding, not_shown, relation, shown
+from tinylm.report.sources import Run, Tree, as_number
+from tinylm.report.wording import count, interval, loss, many, number, share, with_interval
 
-from tinylm.report.sources import Run, as_number
-from tinylm.report.wording import Finding, count, figure, loss, many, not_said, said, share
-
-STANDS_OUT = 0.10  # weight above even attention, as in the table of heads
-_NO_TENDENCY = {
-    "spread evenly",
-    "tokens of no measured kind",
-}  # interpretations of scoring/head_tendencies.py
+Lines = dict[str, tuple[list[float], list[float]]]  # curves by name: x and y values
 
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """How well one head fits one description, beside its baseline's score; claimed: it stands out.
+    """How well one head fits one description, compared with its baseline; claimed: it stands out.
 
     The baseline is what position alone would score; for "previous token", what even attention would.
     """
@@ -76,17 +73,13 @@ def roles(run: Run) -> list[Role]:
     """Every head's fit to every description."""
     found = []
     for row in run.rows("roles"):
-        layer, head, score, baseline = (
-            as_number(row.get(key)) for key in ("layer", "head", "score", "baseline")
-        )
+        layer, head = as_number(row.get("layer")), as_number(row.get("head"))
+        score, baseline = as_number(row.get("score")), as_number(row.get("baseline"))
         if layer and head and score is not None and baseline is not None:
-            positions = as_number(row.get("positions"))
             claimed = str(row.get("claimed")) == "True"
-            found.append(
-                Role(
-                    str(row.get("role")), int(layer), int(head), score, baseline, positions, claimed
-                )
-            )
+            positions = as_number(row.get("positions"))
+            name = str(row.get("role"))
+            found.append(Role(name, int(layer), int(head), score, baseline, positions, claimed))
     return found
 
 
@@ -100,159 +93,166 @@ def best_by_role(run: Run) -> dict[str, Role]:
 
 def heads(run: Run) -> list[Head]:
     """Every head that either file names, in order."""
-    known: dict[tuple[int, int], list[Role]] = {}
+    by_head: dict[tuple[int, int], list[Role]] = {}
     for role in sorted(roles(run), key=_rank, reverse=True):
-        known.setdefault((role.layer, role.head), []).append(role)
+        by_head.setdefault((role.layer, role.head), []).append(role)
     losses = {}
     for row in run.rows("ablation"):
         layer, head = as_number(row.get("layer")), as_number(row.get("head"))
         if layer and head:
-            losses[int(layer), int(head)] = tuple(
-                as_number(row.get(key)) for key in ("loss_increase", "low", "high")
-            )
+            increase = [as_number(row.get(key)) for key in ("loss_increase", "low", "high")]
+            losses[int(layer), int(head)] = increase
     return [
-        Head(*place, tuple(known.get(place, ())), *losses.get(place, (None, None, None)))
-        for place in sorted(known.keys() | losses)
+        Head(*position, tuple(by_head.get(position, ())), *losses.get(position, ()))
+        for position in sorted(by_head.keys() | losses)
     ]
 
 
-NAMES = {  # column: (words, whether it is a weight between 0 and 1)
-    "previous": ("previous token", True),
-    "first": ("first token, <sos> and <eos>", True),
-    "self": ("token itself", True),
-    "same_word": ("same token earlier", True),
-    "punctuation": ("earlier punctuation", True),
-    "within_word": ("earlier pieces of the word", True),
-    "entropy_nats": ("entropy (nats)", False),
-    "distance_tokens": ("distance (tokens)", False),
-}
+def _by_epoch(run: Run) -> dict[float, list[dict[str, str]]]:
+    """The rows of every head at each checkpoint, by epochs; empty with a single one."""
+    rows: dict[float, list[dict[str, str]]] = {}
+    for row in run.rows("heads_training"):
+        epochs = run.epochs_of(row.get("epochs"))
+        if epochs is not None:
+            rows.setdefault(epochs, []).append(row)
+    return rows if len(rows) > 1 else {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Tendency:
-    """One figure of every head: values (layers, heads), NaN where absent, and its mean under even attention."""
-
-    words: str
-    is_weight: bool
-    values: np.ndarray
-    even: float | None
-
-    def highest(self) -> tuple[int, int, float]:
-        """Layer, head (from 1) and value of the head with the highest value."""
-        layer, head = np.unravel_index(np.nanargmax(self.values), self.values.shape)
-        return int(layer) + 1, int(head) + 1, float(self.values[layer, head])
+def roles_by_epoch(run: Run) -> Lines:
+    """For each role the largest score above its baseline of any head, against epochs."""
+    lines: Lines = {}
+    for role in best_by_role(run):
+        for epochs, rows in _by_epoch(run).items():
+            scores = [value for row in rows if (value := as_number(row.get(role))) is not None]
+            if scores:
+                xs, ys = lines.setdefault(role, ([], []))
+                xs.append(epochs)
+                ys.append(max(scores))
+    return lines
 
 
-def tendencies(run: Run) -> dict[str, Tendency]:
-    """Each figure of the table that has a value, by column."""
-    rows = [
-        (int(layer), int(head), row)
-        for row in run.rows("heads")
-        if (layer := as_number(row.get("layer"))) and (head := as_number(row.get("head")))
-    ]
-    found = {}
-    for column, (words, is_weight) in NAMES.items():
-        if not any(as_number(row.get(column)) is not None for _, _, row in rows):
-            continue
-        values = np.full(
-            (max(layer for layer, _, _ in rows), max(head for _, head, _ in rows)), np.nan
-        )
-        for layer, head, row in rows:
-            number = as_number(row.get(column))
-            values[layer - 1, head - 1] = np.nan if number is None else number
-        found[column] = Tendency(
-            words, is_weight, values, as_number(rows[0][2].get(f"{column}_even"))
-        )
-    return found
-
-
-def judge_heads(run: Run) -> list[Finding]:
-    """Which tendencies stand out, and how many heads show none."""
-    found = []
-    for tendency in tendencies(run).values():
-        if not tendency.is_weight or tendency.even is None:
-            continue
-        layer, head, value = tendency.highest()
-        if value - tendency.even >= STANDS_OUT:
-            found.append(
-                f"{tendency.words} (layer {layer}, head {head}: {share(value)} of the weight, "
-                f"{share(tendency.even)} if spread evenly)"
-            )
-    rows = run.rows("heads")
-    if not rows:
-        return []
-    named = [str(row.get("interpretation")).partition(":")[0] for row in rows]
-    kinds = set(named) - _NO_TENDENCY
-    without = sum(name in _NO_TENDENCY for name in named)
-    strongest = f"The strongest by their weight: {'; '.join(found)}." if found else ""
-    if not kinds:
-        first = "No head has a measured tendency that stands out from even attention."
-    elif len(kinds) == 1:
-        first = f"Heads do not specialise: all that stand out from even attention do the same. {strongest}"
-    else:
-        first = (
-            f"Heads specialise: {count(len(kinds))} kinds of head stand out from even attention "
-        )
-        first += f"({'; '.join(sorted(kinds))}). {strongest}"
-    return [
-        said(
-            f"{first.rstrip()} {count(without)} of {count(len(rows))} heads show no measured tendency."
-        ),
-        not_said(
-            "What a head is for: a weight shows where a head looks, not what the model does with what it finds."
-        ),
-    ]
+def widths_by_epoch(run: Run) -> Lines:
+    """The tokens that a head looks at, exp(entropy), as the mean over the heads of each layer, against epochs."""
+    lines: Lines = {}
+    for epochs, rows in _by_epoch(run).items():
+        widths: dict[str, list[float]] = {}
+        for row in rows:
+            entropy = as_number(row.get("entropy_nats"))
+            if entropy is not None:
+                widths.setdefault(f"layer {row.get('layer')}", []).append(math.exp(entropy))
+        for layer, values in sorted(widths.items()):
+            xs, ys = lines.setdefault(layer, ([], []))
+            xs.append(epochs)
+            ys.append(sum(values) / len(values))
+    return lines
 
 
 def judge_roles(run: Run) -> list[Finding]:
-    """Which of the described roles some head fits better than its baseline, position alone or even attention."""
+    """Which of the described roles some head fits clearly better than its baseline."""
     best = best_by_role(run)
-    if not best:
-        return []
-    found = [role for role in best.values() if role.claimed]
+    claimed = [role for role in best.values() if role.claimed]
     absent = [role.name for role in best.values() if not role.claimed]
+    margin = number(run.tree("evaluate").heads.margin, 2)
     findings = []
-    if found:
-        named = "; ".join(
-            f"{role.name} (layer {role.layer}, head {role.head}: {figure(role.score, 2)} against "
-            f"a baseline of {figure(role.baseline, 2)})"
-            for role in found
+    if claimed:
+        evidence = "; ".join(
+            f"{role.name} (layer {role.layer}, head {role.head}: {number(role.score, 2)} against "
+            f"{number(role.baseline, 2)})"
+            for role in claimed
         )
         findings.append(
-            said(
-                "Roles that a head fits better than position alone explains (previous token: than even attention): "
-                f"{named}."
+            shown(
+                "Some heads have a role that position alone does not explain (previous token: that even attention "
+                "does not explain).",
+                f"{evidence}.",
             )
         )
     if absent:
-        findings.append(
-            said(f"No head fits these roles better than that baseline: {', '.join(absent)}.")
-        )
+        why = f"No head scores {margin} above its baseline: {', '.join(absent)}."
+        findings.append(not_shown("Whether any head has one of the other roles.", why))
     return findings
 
 
 def judge_ablation(run: Run) -> list[Finding]:
     """Which head the model needs most, and how many it does not need."""
-    known = [head for head in heads(run) if head.increase is not None]
-    if not known:
+    measured = [head for head in heads(run) if head.increase is not None]
+    if not measured:
         return []
-    most = max(known, key=lambda head: head.increase or 0)
-    idle = sum(head.idle for head in known)
-    text = (
-        f"{count(idle)} of {many(len(known), 'head')} can be ablated without a measurable change."
+    most = max(measured, key=lambda head: head.increase or 0)
+    idle = sum(head.idle for head in measured)
+    caution = "Each interval is one at 95 %, not corrected for their number."
+    claim = f"{count(idle)} of {many(len(measured), 'head')} can be ablated without a measurable change."
+    findings = [shown(claim, caution)]
+    if not most.idle and (most.increase or 0) > 0:
+        claim = f"The model needs layer {most.layer}, head {most.head} most."
+        evidence = f"Without it the loss rises by {loss(most.increase)} nats per token ({loss(most.low)} to {loss(most.high)})."
+        findings.insert(0, shown(claim, evidence))
+    why = "They were ablated one at a time, and where two do the same work each looks idle."
+    return [*findings, not_shown("What heads are worth together.", why)]
+
+
+def judge_copying(run: Run) -> list[Finding]:
+    """Does it predict repeated random words better the second time?"""
+    induction = run.tree("evaluate").heads.induction
+    if not interval(induction.saved):
+        return []
+    evidence = (
+        f"{loss(induction.nats_first)} nats per word the first time, {loss(induction.nats_second)} the second; "
+        f"{with_interval(induction.saved)} saved."
     )
-    if not most.idle and most.increase is not None and most.increase > 0:
-        text = (
-            f"The model needs layer {most.layer}, head {most.head} most: without it the loss rises by "
-            f"{loss(most.increase)} nats per token ({loss(most.low)} to {loss(most.high)}). {text}"
-        )
-    return [
-        said(text),
-        not_said(
-            "What heads are worth together: they were ablated one at a time, and where two do the same work "
-            "each looks idle."
-        ),
+    how = relation(induction.saved, 0)
+    if how == "unclear":
+        return [not_shown("Whether the model predicts repeated random words better.", evidence)]
+    better = "better" if how == "above" else "worse"
+    findings = [
+        shown(f"The model predicts random words {better} when they are repeated.", evidence)
     ]
+    best, even = inductive_head(run), as_number(induction.even)
+    if how == "above" and best and even is not None and best.score <= even:
+        why = (
+            "No head looks at what followed the word's first occurrence more than even attention would "
+            f"({share(best.score)} of the weight at most, against {share(even)})."
+        )
+        findings.append(not_shown("That the model copies repeated words.", why))
+    return findings
 
 
-HEAD_RULES = (judge_heads, judge_roles, judge_ablation)
+def inductive_head(run: Run) -> Tree:
+    """The head that looks most at what followed the first occurrence of a repeated word; empty without any."""
+    rows: list[Any] = run.tree("evaluate").heads.induction.heads or []
+    measured = [row for row in rows if as_number(row.get("score")) is not None]
+    return max(measured, key=lambda row: row["score"], default=Tree())
+
+
+def judge_roles_in_training(run: Run) -> list[Finding]:
+    """From when each role of the end is there to stay."""
+    margin = as_number(run.tree("evaluate").heads.margin)
+    if margin is None:
+        return []
+    best = best_by_role(run)
+    since: dict[float, list[str]] = {}
+    for role, (xs, ys) in roles_by_epoch(run).items():
+        first = len(ys)
+        while first and ys[first - 1] >= margin:
+            first -= 1
+        if first < len(ys) and best[role].claimed:
+            since.setdefault(xs[first], []).append(role)
+    if not since:
+        return []
+    evidence = "; ".join(
+        f"{', '.join(names)} after {number(epochs, 2)} epochs"
+        for epochs, names in sorted(since.items())
+    )
+    claim = "From some checkpoint of training on, roles have a head and keep it."
+    return [shown(claim, f"{evidence}.")]
+
+
+def judge_purpose(run: Run) -> list[Finding]:
+    """What weights cannot show."""
+    if not run.rows("heads") and not run.rows("roles"):
+        return []
+    why = "A weight shows where a head looks, not what the model does with what it finds."
+    return [not_shown("What a head is for.", why)]
+
+
+HEAD_RULES = (judge_roles, judge_ablation, judge_roles_in_training, judge_copying, judge_purpose)

@@ -1,145 +1,98 @@
-"""Heat maps: what each attention head attends to in one sentence, and what it tends to attend to in many.
+"""Heat maps: what each attention head attends to in one sentence, and one number of every head.
 
 Colour is one hue whose opacity is the square root of the weight: small weights stay visible, and the same picture
 serves a light and a dark page.
 """
 
-import base64
-import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
+from matplotlib.patches import Rectangle
 
-from tinylm.report.drawing import HEAT, INK, SOFT
-from tinylm.report.wording import ABSENT, MINUS, escape, short
+from tinylm.report.drawing import HEAT, INK, RULE, SOFT
+from tinylm.report.wording import short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [(*to_rgba(HEAT)[:3], 0.0), to_rgba(HEAT)])
 NORM = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-_CELL, _LETTER = 12, 5.6  # in units of a head's drawing
-_LINE, _LARGEST = 0.13, 8.5  # inches: of a word at the axis, and of a head's map
+# inches: of a word at the axis, the largest map, between two maps, of a map's title
+_LINE, _LARGEST, _GAP, _TITLE = 0.13, 8.5, 0.12, 0.25
 
 
-def head_svg(weights: np.ndarray, words: Sequence[str], title: str) -> str:
-    """One head's map (T, T) as a small inline SVG: queries downwards, keys to the right, words at both axes."""
-    labels = [escape(short(word)) for word in words]
-    margin = round(8 + _LETTER * max((len(short(word)) for word in words), default=0))
-    side = _CELL * len(words)
-    target = io.BytesIO()
-    imsave(target, SCALE(NORM(weights)), format="png", metadata={"Software": None})  # type: ignore[dict-item]
-    data = base64.b64encode(target.getvalue()).decode("ascii")
-    rows = "".join(
-        f'<text x="{margin - 4}" y="{margin + _CELL * (i + 0.75):g}" text-anchor="end">{label}</text>'
-        for i, label in enumerate(labels)
-    )
-    columns = "".join(
-        f'<text transform="translate({margin + _CELL * (i + 0.75):g} {margin - 4}) rotate(-90)">{label}</text>'
-        for i, label in enumerate(labels)
-    )
-    return (
-        f'<svg class="head" role="img" aria-label="{escape(title)}" width="{margin + side + 2}" '
-        f'viewBox="0 0 {margin + side + 2} {margin + side + 2}">{rows}{columns}'
-        f'<rect x="{margin}" y="{margin}" width="{side}" height="{side}"/>'
-        f'<image x="{margin}" y="{margin}" width="{side}" height="{side}" preserveAspectRatio="none" '
-        f'href="data:image/png;base64,{data}"/></svg>'
-    )
+def draw_sentence(
+    words: Sequence[str],
+    maps: np.ndarray,
+    after: str = "",
+    titles: Sequence[Sequence[str]] | None = None,
+) -> Figure:
+    """Maps (rows, columns, T, T) over the same words, which stand at the outer axes.
 
-
-def draw_sentence(words: Sequence[str], maps: np.ndarray, after: str = "") -> Figure:
-    """All heads of all layers for one sentence, maps (layers, heads, T, T): one row per layer, words at the outer axes.
-
-    `after`: what the model expects next, as the title. The picture grows with the text up to `_LARGEST`; of a longer
-    text only every second, third ... word is written.
+    By default a row is a layer and a column a head. `after`: the title of the whole, such as what the model expects
+    next. The picture grows with the text; of a very long one only every second, third ... word is written.
     """
-    layers, heads = maps.shape[:2]
-    side = min(max(1.5, _LINE * len(words)), _LARGEST)
-    places = range(0, len(words), max(math.ceil(_LINE * len(words) / side), 1))
-    names = [short(words[place]) for place in places]
+    rows, columns, tokens = maps.shape[:3]
+    side = min(max(1.5, _LINE * tokens), _LARGEST)
+    positions = np.arange(0, tokens, max(math.ceil(_LINE * tokens / side), 1))
+    names = [short(words[position]) for position in positions]
     edge = 0.35 + 0.065 * max(map(len, names), default=0)
-    gap, head_room = 0.12, 0.28 + (0.3 if after else 0)
-    width = edge + heads * (side + gap) + 0.1
-    height = edge + layers * (side + 0.25) + head_room
-    drawing = Figure(figsize=(width, height))
-    drawing.set_layout_engine(
-        "none"
-    )  # placed by hand: a layout engine takes seconds for so many panels
-    for layer, head in np.ndindex(layers, heads):
-        left, bottom = edge + head * (side + gap), edge + (layers - 1 - layer) * (side + 0.25)
-        axes = drawing.add_axes((left / width, bottom / height, side / width, side / height))
+    width = columns * (side + _GAP)
+    height = rows * (side + _TITLE)
+    head_room = 0.35 if after else 0.05
+    drawing = Figure(figsize=(edge + width, edge + height + head_room))
+    drawing.set_layout_engine("none")
+    whole_width, whole_height = drawing.get_size_inches()
+    box = edge / whole_width, edge / whole_height, width / whole_width, height / whole_height
+    axes = drawing.add_axes(box)
+    # All maps share one coordinate system of tokens: an axes for each would take seconds.
+    right = (side + _GAP) / side * tokens
+    down = (side + _TITLE) / side * tokens
+    for row, column in np.ndindex(rows, columns):
+        left, top = column * right, row * down
+        extent = (left, left + tokens, top + tokens, top)
         axes.imshow(
-            maps[layer, head], cmap=SCALE, norm=NORM, interpolation="nearest", aspect="auto"
+            maps[row, column], cmap=SCALE, norm=NORM, interpolation="nearest", extent=extent
         )
-        axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8, pad=3)
-        axes.grid(False)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        if layer == layers - 1:
-            axes.set_xticks(places, names, rotation=90, fontsize=7)
-        if head == 0:
-            axes.set_yticks(places, names, fontsize=7)
+        axes.add_patch(
+            Rectangle((left, top), tokens, tokens, fill=False, color=RULE, linewidth=0.6)
+        )
+        title = titles[row][column] if titles else f"layer {row + 1}, head {column + 1}"
+        middle = left + tokens / 2
+        axes.text(middle, top - 0.1 * down / side, title, ha="center", va="bottom", fontsize=8)
+    axes.set_xlim(0, columns * right)
+    axes.set_ylim((rows - 1) * down + tokens, tokens - down)
+    axes.set_aspect("auto")
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    starts = positions + 0.5
+    across = np.concatenate([column * right + starts for column in range(columns)])
+    axes.set_xticks(across, names * columns, rotation=90, fontsize=7)
+    below = np.concatenate([row * down + starts for row in range(rows)])
+    axes.set_yticks(below, names * rows, fontsize=7)
+    axes.tick_params(length=0)
     if after:
-        drawing.suptitle(after, fontsize=9, y=1 - 0.08 / height, va="top")
-    drawing.supxlabel("attends to", color=SOFT, fontsize=9, y=0.05 / height, va="bottom")
-    drawing.supylabel("token", color=SOFT, fontsize=9, x=0.05 / width, ha="left")
+        drawing.suptitle(after, fontsize=9, y=1 - 0.08 / whole_height, va="top")
+    drawing.supxlabel("attends to", color=SOFT, fontsize=9, y=0.05 / whole_height, va="bottom")
+    drawing.supylabel("token", color=SOFT, fontsize=9, x=0.05 / whole_width, ha="left")
     return drawing
 
 
-def draw_matrix(values: np.ndarray, title: str, *, weight: bool) -> Figure:
-    """A figure of every head (layers, heads), each cell with its value, weights in percent.
-
-    Weights are coloured from 0 to 1, other figures from 0 to the largest.
-    """
-    layers, heads = values.shape
-    drawing = Figure(figsize=(max(5.0, 0.47 * heads + 0.8), 0.34 * layers + 1.0))
-    axes = drawing.add_subplot()
-    known = np.nan_to_num(values)
-    axes.imshow(
-        known / (1 if weight else max(known.max(), 1e-9)), cmap=SCALE, norm=NORM, aspect="auto"
-    )
-    axes.set_title(title)
-    axes.set_xlabel("head")
-    axes.set_ylabel("layer")
-    _number_cells(axes, layers, heads)
-    for layer, head in np.ndindex(layers, heads):
-        value = values[layer, head]
-        text = ABSENT if np.isnan(value) else f"{100 * value:.0f}" if weight else f"{value:.1f}"
-        axes.text(head, layer, text, ha="center", va="center", fontsize=8, color=INK)
-    return drawing
-
-
-def draw_named(values: np.ndarray, names: np.ndarray, title: str) -> Figure:
-    """A figure of every head (layers, heads) as colour from 0 to the largest, each cell with its name and value."""
+def draw_matrix(values: np.ndarray, texts: np.ndarray, title: str) -> Figure:
+    """A number of every head (layers, heads) as colour from 0 to the largest, each cell with its text."""
     layers, heads = values.shape
     drawing = Figure(figsize=(max(5.0, 1.05 * heads + 0.6), 0.52 * layers + 1.0))
     axes = drawing.add_subplot()
-    known = np.nan_to_num(values)
-    axes.imshow(known / max(known.max(), 1e-9), cmap=SCALE, norm=NORM, aspect="auto")
+    numbers = np.nan_to_num(values)
+    axes.imshow(numbers / max(numbers.max(), 1e-9), cmap=SCALE, norm=NORM, aspect="auto")
     axes.set_title(title)
     axes.set_xlabel("head")
     axes.set_ylabel("layer")
-    _number_cells(axes, layers, heads)
-    for layer, head in np.ndindex(layers, heads):
-        value = values[layer, head]
-        lines = [
-            str(names[layer, head]),
-            "" if np.isnan(value) else f"{value:+.3f}".replace("-", MINUS),
-        ]
-        axes.text(
-            head,
-            layer,
-            "\n".join(line for line in lines if line),
-            ha="center",
-            va="center",
-            fontsize=7.5,
-        )
-    return drawing
-
-
-def _number_cells(axes: Axes, layers: int, heads: int) -> None:
     axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
     axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])
     axes.grid(False)
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "color": INK}
+    for layer, head in np.ndindex(layers, heads):
+        axes.text(head, layer, str(texts[layer, head]), **centred)
+    return drawing

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
     images = pictures or {}
     body = "\n".join(
         _typst_of_block(block, caption, images)
-        for block, caption in tree.with_captions(tree.parse(markdown))
+        for block, caption in tree.with_captions(_without_folds(tree.parse(markdown)))
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -44,6 +44,19 @@ def to_pdf(markdown: str, pictures: Mapping[str, bytes] | None = None) -> bytes:
             timestamp=0,
             pdf_tags=False,
         )
+
+
+def _without_folds(blocks: Sequence[SyntaxTreeNode]) -> list[SyntaxTreeNode]:
+    """The blocks but for folds, which only the page has."""
+    printed = []
+    in_fold = False
+    for block in blocks:
+        level = tree.level(block)
+        if level is not None and level <= tree.FOLD:
+            in_fold = level == tree.FOLD
+        if not in_fold:
+            printed.append(block)
+    return printed
 
 
 def _typst_of_block(

@@ -4,7 +4,8 @@ Conventions of the Markdown:
 
 - `#` the title, followed by lines for the head of the page. A second `#` starts an appendix, folded on the page.
 - `##` a section with its link in the page's contents; `###` and `#####` headings inside it.
-- `####` a fold: on the page a line that opens what follows, up to the next heading of this or a higher level.
+- `####` a fold: on the page a line that opens what follows, up to the next heading of this or a higher level; the PDF
+  leaves it out.
 - `*Text*` alone before a table is the table's caption; elsewhere a paragraph of this kind is a note.
 - `**Not shown:**` starts a warning.
 - `![alt text](folder/NAME.png "caption")` is the picture NAME; pictures in one paragraph stand side by side.
@@ -30,9 +31,11 @@ from tinylm.report.wording import ABSENT
 
 __all__ = ["escape", "render", "to_html", "to_pdf", "to_terminal"]
 
-# Characters that CommonMark would read as markup, wherever they stand and at the beginning of a line.
-_ANYWHERE = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)|<(?=[A-Za-z/!?])|&(?=#?\w+;)")
-_AT_THE_START = re.compile(r"^(\d{0,9})([#+\-=>]|(?<=\d)[.)](?=\s|$))")
+# Characters that Markdown would read as markup, wherever they stand and at the beginning of a line. Entities are used
+# where some renderers see a tag or an entity after a backslash.
+_ANYWHERE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")
+_ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?])"), "&lt;"))
+_AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
 
 
 def escape(value: Any) -> Markup:
@@ -41,7 +44,9 @@ def escape(value: Any) -> Markup:
         return Markup(ABSENT)
     line = " ".join(visible(value).split())
     line = _ANYWHERE.sub(r"\\\g<0>", line)
-    return Markup(_AT_THE_START.sub(r"\1\\\2", line))
+    for character, entity in _ENTITIES:
+        line = character.sub(entity, line)
+    return Markup(_AT_THE_START.sub(r"\\", line))
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Markup:
@@ -58,14 +63,21 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = ""
     lines.append([_alignment(column, cells) for column in columns])
     lines += [[str(row[column]) for column in columns] for row in cells]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return Markup(f"*{escape(caption)}*\n\n{text}" if caption else text)
+    return _block(f"*{escape(caption)}*\n\n{text}" if caption else text)
+
+
+def _block(markdown: str) -> Markup:
+    """Markdown between blank lines, whatever stands around it in the template."""
+    return Markup(f"\n\n{markdown}\n\n")
+
+
+_NUMBER = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$|yes$|no$")
 
 
 def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
-    is_number = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$|yes$|no$")
-    if column > 0 and all(is_number.match(row[column]) for row in cells):
-        return "---:"
-    return ":---"
+    """Right for a column in which most cells are numbers."""
+    numbers = sum(bool(_NUMBER.match(row[column])) for row in cells)
+    return "---:" if column > 0 and 2 * numbers > len(cells) else ":---"
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
@@ -76,13 +88,13 @@ def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
 
 def bullets(items: Iterable[Any]) -> Markup:
     """A list with one line for each text."""
-    return Markup("\n".join(f"- {escape(item)}" for item in items))
+    return _block("\n".join(f"- {escape(item)}" for item in items))
 
 
 def quote(text: Any) -> Markup:
     """A text as a block quote that keeps its line breaks."""
     lines = [escape(line) for line in visible(text).strip().split("\n")]
-    return Markup("> " + "  \n> ".join(lines))
+    return _block("> " + "  \n> ".join(lines))
 
 
 def image(path: str, alt: str, caption: str = "") -> Markup:
@@ -106,7 +118,7 @@ def render(
     """The Markdown that a template makes of these values.
 
     Args:
-        template: the file; it may include others of its folder.
+        template: the file; it may include others of its folder and those of the report.
         filters: more functions for `{{ value | name }}`, such as the formats of wording.py.
         values: what the template may name, besides FUNCTIONS.
 
@@ -114,7 +126,7 @@ def render(
         jinja2.UndefinedError: the template names a value that is not given.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template.parent),
+        loader=jinja2.FileSystemLoader([template.parent, Path(__file__).parent]),
         undefined=jinja2.StrictUndefined,
         autoescape=True,  # so that macros and FUNCTIONS return Markup, which `escape` is not applied to
         finalize=lambda value: value if isinstance(value, Markup) else escape(value),

@@ -27,7 +27,6 @@ class ReportSettings:
     title: str = setting()
     author: str | None = setting()
     hub_path: str | None = setting()
-    compare: str = setting(choices=("none", "assignment", "A", "B", "D", "E"))
     samples: int = setting(low=0, high=1000)
     prompts: tuple[str, ...] = setting()
     sentences: tuple[str, ...] = setting()

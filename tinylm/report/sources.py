@@ -50,13 +50,32 @@ FILES = {  # name: (path, the stage that writes it)
     "accum_tokens": (paths.plot("accum_tokens"), "accum_sweep"),
     "seed_curves": (paths.plot("seeds"), "seeds"),
 }
-
-Rows = list[dict[str, str]]
-SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
-_ASKED = {
+_MADE_IF = {  # the parameter that has a file made
     "moments": ("train", "keep_epochs"),
     "greedy": ("evaluate", "greedy"),
-}  # made if this parameter asks for it
+}
+SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
+
+Rows = list[dict[str, str]]
+
+
+class Tree(dict[str, Any]):
+    """A JSON object for templates and rules: `tree.a.b` is the value, an empty Tree if it is missing."""
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):
+            raise AttributeError(key)
+        return self[key]
+
+    def __missing__(self, key: str) -> "Tree":
+        return Tree()
+
+
+def as_tree(value: Any) -> Any:
+    """JSON types with a Tree for each object."""
+    if isinstance(value, dict):
+        return Tree({key: as_tree(inner) for key, inner in value.items()})
+    return [as_tree(inner) for inner in value] if isinstance(value, list) else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +89,7 @@ class Sentence:
 
 
 @dataclasses.dataclass(frozen=True)
-class Moment(Sentence):
+class Checkpoint(Sentence):
     """The same sentence after a number of epochs of training."""
 
     epochs: float = 0.0
@@ -84,6 +103,11 @@ class Run:
     found: dict[str, Any]
     problems: dict[str, str]
 
+    def tree(self, name: str) -> Tree:
+        """A JSON file; empty if it is missing."""
+        value = self.found.get(name)
+        return as_tree(value) if isinstance(value, dict) else Tree()
+
     def get(self, name: str, *keys: str) -> Any:
         """A value inside a JSON file, None if file or key is missing."""
         value = self.found.get(name)
@@ -91,10 +115,10 @@ class Run:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
-    def mapping(self, name: str, *keys: str) -> dict[str, Any]:
+    def mapping(self, name: str, *keys: str) -> Tree:
         """An object inside a JSON file; empty if it is missing or something else is there."""
         value = self.get(name, *keys)
-        return value if isinstance(value, dict) else {}
+        return as_tree(value) if isinstance(value, dict) else Tree()
 
     def param(self, section: str, key: str) -> Any:
         """A parameter, None if it is missing."""
@@ -106,24 +130,27 @@ class Run:
         value = self.found.get(name)
         return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
-    def records(self, name: str, key: str) -> list[dict[str, Any]]:
+    def records(self, name: str, key: str) -> list[Tree]:
         """The list of objects under `key` of a JSON file; empty if it is missing."""
         value = self.get(name, key)
-        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+        if not isinstance(value, list):
+            return []
+        return [as_tree(row) for row in value if isinstance(row, dict)]
 
-    def table(self, name: str, key: str) -> dict[str, dict[str, Any]]:
+    def table(self, name: str, key: str) -> dict[str, Tree]:
         """The objects by name under `key` of a JSON file; empty if it is missing."""
-        return {name: row for name, row in self.mapping(name, key).items() if isinstance(row, dict)}
+        rows = self.mapping(name, key).items()
+        return {name: row for name, row in rows if isinstance(row, Tree)}
 
     def sentences(self) -> list[Sentence]:
         """Attention over each drawn sentence."""
         return self.found.get("attention", [])
 
-    def moments(self) -> list[Moment]:
-        """Attention over one sentence at several epoch checkpoints."""
+    def checkpoints(self) -> list[Checkpoint]:
+        """Attention over one sentence at several epochs."""
         return self.found.get("moments", [])
 
-    def own_sentences(self) -> list[tuple[Sentence, list[Moment]]]:
+    def own_sentences(self) -> list[tuple[Sentence, list[Checkpoint]]]:
         """For each sentence of section `report` its attention now, and after each kept epoch."""
         return self.found.get("own_sentences", [])
 
@@ -131,8 +158,8 @@ class Run:
         """What one token of this run is called: word or token."""
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
 
-    def scored_once(self) -> dict[str, Any]:
-        """The model's figures on the baselines' targets, each once: those of evaluate except in layout windows."""
+    def scored_once(self) -> Tree:
+        """The model's metrics on the baselines' targets, each once: those of evaluate except in layout windows."""
         return self.mapping("evaluate", "once") or self.mapping("evaluate")
 
     def evaluates_held_out(self) -> bool:
@@ -140,22 +167,20 @@ class Run:
         notes = self.get("vocab", "split", "notes")
         return isinstance(notes, list) and SAME_AS_HELD_OUT in notes
 
-    def epochs_of(self, moment: Any) -> float | None:
-        """Epochs of a moment of training; None or nothing stands for the end of the run."""
-        return as_number(self.get("train", "epochs") if moment in (None, "") else moment)
+    def epochs_of(self, cell: Any) -> float | None:
+        """Epochs of a row of a table over training; None or nothing stands for the end of the run."""
+        return as_number(self.get("train", "epochs") if cell in (None, "") else cell)
 
-    def asks_for(self, name: str) -> bool:
-        """Whether the parameters ask for this file; most files are always made."""
-        if name == "sense":  # which the storybook's generator alone can tell
-            return (
-                self.param("data", "source") == "storybook"
-                and self.param("evaluate", "prompts") == "starts"
-            )
-        return name not in _ASKED or self.param(*_ASKED[name]) not in (0, [])
+    def is_expected(self, name: str) -> bool:
+        """Whether the parameters have this file made; most files are always made."""
+        if name == "sense":  # which needs the storybook's generator
+            from_storybook = self.param("data", "source") == "storybook"
+            return from_storybook and self.param("evaluate", "prompts") == "starts"
+        return name not in _MADE_IF or self.param(*_MADE_IF[name]) not in (0, [])
 
 
 def as_number(value: Any) -> float | None:
-    """A finite float, None for everything else (a CSV cell is text, a JSON figure may be null)."""
+    """A finite float, None for everything else (a CSV cell is text, a JSON value may be null)."""
     if isinstance(value, bool):
         return None
     try:
@@ -169,17 +194,18 @@ def long_series(rows: Rows, x: str) -> dict[str, tuple[list[float], list[float]]
     """Curves of a long CSV by the column `series`: {series: (x values, y values)}; cells without a number left out."""
     curves: dict[str, tuple[list[float], list[float]]] = {}
     for row in rows:
-        place, value = as_number(row.get(x)), as_number(row.get("value"))
-        if place is not None and value is not None:
+        position = as_number(row.get(x))
+        value = as_number(row.get("value"))
+        if position is not None and value is not None:
             xs, ys = curves.setdefault(row.get("series", ""), ([], []))
-            xs.append(place)
+            xs.append(position)
             ys.append(value)
     return curves
 
 
-def _checked(words: np.ndarray, maps: np.ndarray, what: str) -> tuple[list[str], np.ndarray]:
+def _checked(words: np.ndarray, maps: np.ndarray) -> tuple[list[str], np.ndarray]:
     if maps.ndim != 4 or maps.shape[2:] != (len(words), len(words)):
-        raise ValueError(f"{what} has shape {maps.shape} for {len(words)} words")
+        raise ValueError(f"maps of shape {maps.shape} for {len(words)} words")
     return [str(word) for word in words], maps
 
 
@@ -191,30 +217,28 @@ def _prediction(next_token: Any, probability: Any) -> tuple[str | None, float | 
 def _read_sentences(arrays: Mapping[str, np.ndarray]) -> list[Sentence]:
     sentences = []
     for number in sorted(int(name[6:]) for name in arrays if name.startswith("words_")):
-        words, maps = _checked(
-            arrays[f"words_{number}"], arrays[f"maps_{number}"], f"maps_{number}"
-        )
-        known = arrays.get(f"next_{number}"), arrays.get(f"next_prob_{number}")
-        sentences.append(Sentence(words, maps, *_prediction(*known)))
+        words, maps = _checked(arrays[f"words_{number}"], arrays[f"maps_{number}"])
+        predicted = _prediction(arrays.get(f"next_{number}"), arrays.get(f"next_prob_{number}"))
+        sentences.append(Sentence(words, maps, *predicted))
     return sentences
 
 
-def _read_moments(arrays: Mapping[str, np.ndarray]) -> list[Moment]:
-    moments, all_maps = [], arrays["maps"]  # (M, layers, heads, T, T)
+def _read_checkpoints(arrays: Mapping[str, np.ndarray]) -> list[Checkpoint]:
+    checkpoints = []
     for number, epochs in enumerate(arrays["epochs"]):
-        words, maps = _checked(arrays["words"], all_maps[number], "maps")
-        known = _prediction(arrays["next"][number], arrays["next_prob"][number])
-        moments.append(Moment(words, maps, *known, epochs=float(epochs)))
-    return moments
+        words, maps = _checked(arrays["words"], arrays["maps"][number])
+        predicted = _prediction(arrays["next"][number], arrays["next_prob"][number])
+        checkpoints.append(Checkpoint(words, maps, *predicted, epochs=float(epochs)))
+    return checkpoints
 
 
 def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
-    found = read_times(stage, stage, paths.figures(stage), folder)
-    if found is None:
+    times = read_times(stage, stage, paths.figures(stage), folder)
+    if times is None:
         raise InputError(
             f"{path}: this result was not measured in this folder; dvc repro -f -s {stage} measures it"
         )
-    return found
+    return times
 
 
 def _read(path: Path) -> Any:
@@ -226,8 +250,8 @@ def _read(path: Path) -> Any:
         return value
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as arrays:
-            return (_read_moments if path.stem == "moments" else _read_sentences)(arrays)
-    import pandas as pd  # slow, and few who ask for the names of files need it
+            return (_read_checkpoints if path.stem == "moments" else _read_sentences)(arrays)
+    import pandas as pd  # slow, and few who import this module read a table
 
     if path.read_bytes() == b"\n":  # a table of no rows has no columns either
         return []
@@ -237,28 +261,21 @@ def _read(path: Path) -> Any:
 def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`, never raised."""
     run = Run(params, {}, {})
+    damaged = OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile
     for name, (path, stage) in FILES.items():
         try:
             if name.endswith("_time"):
                 run.found[name] = _read_times(folder, path, stage)
             elif (Path(folder) / path).exists():
-                found = _read(Path(folder) / path)
+                content = _read(Path(folder) / path)
                 check_sums(Path(folder) / path, stage)
-                run.found[name] = found
-            elif run.asks_for(name):
+                run.found[name] = content
+            elif run.is_expected(name):
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            EOFError,
-            RecursionError,
-            zipfile.BadZipFile,
-        ) as error:
+        except damaged as error:
             line = (str(error).splitlines() or [type(error).__name__])[0]
-            run.problems[name] = (
-                f"{path} cannot be read ({line}); rm {path} and run dvc repro {stage}"
-            )
+            repair = f"rm {path} and run dvc repro {stage}"
+            run.problems[name] = f"{path} cannot be read ({line}); {repair}"
     return run

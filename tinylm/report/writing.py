@@ -1,48 +1,40 @@
-"""Write the report: the page, the paper and the pictures as files."""
+"""Write the report: report.md, the page and the PDF made from it, and the pictures."""
 
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.files import atomic_write, discard, write_json
-from tinylm.report.current import OWN_TEXTS
-from tinylm.report.drawing import to_png
-from tinylm.report.page import build_page
-from tinylm.report.paper import build_paper
-from tinylm.report.pictures import draw_pictures, page_svgs, sentence_pictures
-from tinylm.report.run_sections import byline, subtitle
-from tinylm.report.sections import write_parts
+from tinylm.report.document import write_document
+from tinylm.report.drawing import to_png, to_svg
+from tinylm.report.pictures import draw_pictures
+from tinylm.report.render import to_html, to_pdf
 from tinylm.report.settings import ReportSettings
-from tinylm.report.short_paper import build_short_paper
 from tinylm.report.sources import Run
-
-PAGE, PAPER, PICTURES = Path(paths.REPORT_PAGE), Path(paths.REPORT_PDF), Path(paths.PICTURES)
 
 
 def write_report(
     run: Run, settings: ReportSettings, folder: str | Path, lab: bool = False
 ) -> list[str]:
-    """Write report/index.html, report/report.pdf and plots/pictures/*.png below `folder`; returns the names.
+    """Write report/ without lab.html and plots/pictures/ below `folder`; returns the pictures' names.
 
-    lab: whether lab.html stands beside the page, which then links to it.
+    lab: whether lab.html stands in report/, which the page then links to.
     """
-    pictures, parts = draw_pictures(run), write_parts(run, settings)
-    with atomic_write(Path(folder) / PAGE) as page:
-        page.write(
-            build_page(parts, settings.title, page_svgs(pictures), byline=byline(settings), lab=lab)
-        )
-    pngs = {
-        name: to_png(picture.figure)
-        for name, picture in (pictures | sentence_pictures(run)).items()
+    root = Path(folder)
+    pictures = draw_pictures(run)
+    markdown = write_document(run, settings, pictures, lab)
+    svgs = {name: to_svg(picture.figure, name, picture.alt) for name, picture in pictures.items()}
+    pngs = {name: to_png(picture.figure) for name, picture in pictures.items()}
+    files = {
+        paths.REPORT_TEXT: markdown.encode(),
+        paths.REPORT_PAGE: to_html(markdown, svgs).encode(),
+        paths.REPORT_PDF: to_pdf(markdown, pngs),
     }
-    for name, png in pngs.items():
-        with atomic_write(Path(folder) / PICTURES / f"{name}.png", "wb") as target:
-            target.write(png)
-    with atomic_write(Path(folder) / PAPER, "wb") as paper:
-        build = build_short_paper if settings.compare == "none" else build_paper
-        paper.write(build(parts, settings.title, subtitle(run), pngs, byline=byline(settings)))
-    own = Path(folder) / OWN_TEXTS
+    files |= {f"{paths.PICTURES}/{name}.png": png for name, png in pngs.items()}
+    for path, content in files.items():
+        with atomic_write(root / path, "wb") as target:
+            target.write(content)
     if rows := run.rows("own_texts"):
-        write_json(own, rows)
+        write_json(root / paths.OWN_TEXTS, rows)
     else:
-        discard(own)
-    return list(pngs)
+        discard(root / paths.OWN_TEXTS)
+    return list(pictures)

@@ -122,8 +122,8 @@ def test_sections_that_a_reader_looks_for(run, publication):
         "Parameters",
     }
     assert wanted <= set(text)
-    assert "![Loss from 8 to 1](pictures/loss.png)" in text["Training"]
-    assert "mit (tinylm's own licence)" in text["Data"]
+    assert "![Loss from 8 to 1](pictures/loss.png" in text["Training"]
+    assert "mit (tinylm's own licence)" in text["Licence of the data"]
 
 
 @pytest.mark.parametrize(("form", "trusting"), [("transformers", 0), ("tinylm", 1)])

@@ -12,7 +12,6 @@ from tests.support.small import model_settings
 from tinylm.cli import main
 from tinylm.model.checkpoint import save_model
 from tinylm.model.transformer import TinyLM
-from tinylm.report.current import mark_current
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.words import build_tokenizer, count_words
 
@@ -40,6 +39,7 @@ def _lock(folder, params):
     stages = {
         "train": (["model", "train"], [], ["models", "data/figures/train.json", "plots/loss.csv"]),
         "evaluate": (["evaluate"], ["models"], ["data/figures/evaluate.json"]),
+        "report": (["report", "evaluate"], ["models"], ["report"]),
     }
     held = {
         name: {
@@ -77,7 +77,6 @@ def here(tmp_path, monkeypatch, params):
     _write(tmp_path, "report/index.html", "<p>the report")
     _write(tmp_path, "report/report.pdf", "%PDF")
     _lock(tmp_path, params)
-    mark_current(tmp_path, params, [])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     return tmp_path

@@ -9,14 +9,12 @@ import zipfile
 import pytest
 import yaml
 
-from tests.report.conftest import times_of_any_result, write_run
-from tests.support.random_run import make_run
+from tinylm.base import paths
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.report import pictures
-from tinylm.report.current import OWN_TEXTS, mark_current
-from tinylm.report.page import TO_THE_LAB
 from tinylm.report.sources import FILES, STAGES
+from tinylm.report.wording import number
 
 ENTRY = "2026-12345"
 CODE = {
@@ -40,8 +38,9 @@ def _md5(path):
     return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
 
 
-def _lock(folder, params):
+def _lock(folder):
     """dvc.lock, as after `dvc repro` of every stage."""
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     held = {}
     for stage in STAGES:
         outs = {path for path, maker in FILES.values() if maker == stage and "_time" not in path}
@@ -56,29 +55,26 @@ def _lock(folder, params):
             "deps": [{"path": path, "md5": _md5(folder / path)} for path in deps],
             "outs": [{"path": path, "md5": _md5(folder / path)} for path in sorted(outs)],
         }
+    held["report"] = {
+        "params": {"params.yaml": {"report": params["report"]}},
+        "deps": [{"path": "data/figures", "md5": _md5(folder / "data/figures")}],
+        "outs": [{"path": "report", "md5": _md5(folder / "report")}],
+    }
     _write(folder, "dvc.lock", yaml.safe_dump({"schema": "2.0", "stages": held}))
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(finished_run, tmp_path_factory):
     """A whole run with its report, its code under git."""
     folder = tmp_path_factory.mktemp("made") / "run"
-    write_run(folder, updates=100, layers=2, heads=2, sentences=["the fox ran home"])
-    make_run(folder, "drop")
-    drawn = (
-        "report/index.html",
-        "report/report.pdf",
-        OWN_TEXTS,
-        "plots/pictures/loss.png",
-        "plots/pictures/old.png",
-    )
-    ignored = {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n"}
-    for name, text in (CODE | ignored | {name: name for name in drawn}).items():
+    links = shutil.ignore_patterns("stages", "tinylm", "docs", "runs")
+    shutil.copytree(finished_run, folder, ignore=links)
+    ignored = {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"}
+    for name, text in (CODE | ignored | {paths.OWN_TEXTS: "[]"}).items():
         _write(folder, name, text)
-    _lock(folder, yaml.safe_load((folder / "params.yaml").read_text("utf-8")))
+    _lock(folder)
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
-    _mark(folder)
     return folder
 
 
@@ -87,20 +83,15 @@ def here(made, tmp_path, monkeypatch):
     """A copy of it; the working folder. The card shows one picture: no others are drawn."""
     monkeypatch.chdir(shutil.copytree(made, tmp_path / "run"))
     monkeypatch.setattr(pictures, "PICTURES", {"loss_tokens": pictures.PICTURES["loss_tokens"]})
-    with times_of_any_result():
-        yield tmp_path / "run"
-
-
-def _mark(folder):
-    mark_current(folder, yaml.safe_load((folder / "params.yaml").read_text("utf-8")), ["loss"])
+    return tmp_path / "run"
 
 
 def _report(folder, **values):
-    """Section report edited, and the report drawn again."""
+    """Section report edited, and the report made again."""
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
     params["report"] |= values
     _write(folder, "params.yaml", yaml.safe_dump(params))
-    _mark(folder)
+    _lock(folder)
 
 
 def _zip(folder, entry=ENTRY):
@@ -116,22 +107,24 @@ def test_the_zip_holds_all_that_is_asked_for(here, capsys):
     for name, text in CODE.items():
         assert held[f"code/{name}"] == text.encode()
     copies = {
-        "report/report.pdf": "report/report.pdf", "report/index.html": "report/index.html",
-        "plots/loss.png": "plots/pictures/loss.png", "plots/loss.csv": "plots/loss.csv",
+        "report/report.pdf": "report/report.pdf",
+        "plots/loss_tokens.png": "plots/pictures/loss_tokens.png", "plots/loss.csv": "plots/loss.csv",
         "samples/samples.csv": "data/evaluate/samples.csv", "samples/stories.csv": "data/evaluate/training_samples.csv",
-        "samples/own_texts.json": OWN_TEXTS, "settings.yaml": "params.yaml", "model/pipeline/dvc.lock": "dvc.lock"
+        "samples/own_texts.json": paths.OWN_TEXTS, "settings.yaml": "params.yaml", "model/pipeline/dvc.lock": "dvc.lock"
     }  # fmt: skip
     for name, source in copies.items():
         assert held[name] == (here / source).read_bytes(), name
-    assert "plots/old.png" not in held  # of another report
     assert not [
         name for name in held if name.endswith(".safetensors") or name.startswith("code/data")
     ]
     card, readme = (held[name].decode() for name in ("model/README.md", "README.md"))
-    assert "7.10" in card
+    perplexity = json.loads((here / "data/figures/evaluate.json").read_text())["perplexity"]
+    assert number(perplexity) in card
     assert "byte by byte" not in card  # what it says of weights that are not there
     assert "from_pretrained" not in card
-    assert readme.startswith(f"# {ENTRY}\n\nPerplexity on the evaluation split: 7.10\n")
+    assert readme.startswith(
+        f"# {ENTRY}\n\nPerplexity on the evaluation split: {number(perplexity)}\n"
+    )
     assert "| `code/` |" in readme
     assert "the weights" not in readme
 
@@ -157,12 +150,13 @@ def test_weights_are_there_on_request(here):
 
 def test_the_lab_is_there_with_the_weights_that_it_holds_and_is_linked_to_only_then(here):
     _write(here, "report/lab.html", "the model")
-    _write(here, "report/index.html", f"<h1>mine</h1>{TO_THE_LAB}<p>text</p>")
-    _mark(here)
+    page = (here / "report/index.html").read_text("utf-8")
+    assert '<a href="lab.html">' in page
+    _lock(here)
     assert main(["handin", ENTRY]) == 0
     held = _zip(here)
     assert "report/lab.html" not in held
-    assert held["report/index.html"] == b"<h1>mine</h1><p>text</p>"
+    assert b"lab.html" not in held["report/index.html"]
     assert main(["handin", ENTRY, "--weights"]) == 0
     held = _zip(here)
     assert held["report/lab.html"] == b"the model"
@@ -203,6 +197,10 @@ MISSING = {
     ),
     "an old paper": (
         lambda f: _edit(f, "report", "title", "x"),
+        "report/report.pdf does not show this run",
+    ),
+    "a paper of older results": (
+        lambda f: _write(f, "data/figures/more.json", "{}"),
         "report/report.pdf does not show this run",
     ),
     "another paper": (

@@ -69,7 +69,7 @@ def test_everything_is_there(tmp_path, root, run, publication):
     assert (folder / "pictures/loss.png").read_bytes().startswith(b"\x89PNG")
     for name in ("params.yaml", "dvc.lock", "data/figures/train.json", "plots/loss.csv"):
         assert (folder / "pipeline" / name).read_bytes() == (root / name).read_bytes()
-    assert "](pictures/loss.png)" in (folder / "README.md").read_text("utf-8")
+    assert "](pictures/loss.png" in (folder / "README.md").read_text("utf-8")
 
 
 def test_twice_the_same_bytes(tmp_path, root, run, publication):

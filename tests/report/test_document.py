@@ -1,0 +1,138 @@
+"""report.md of a finished run: everything that was measured is in it, and what is missing is named."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tinylm.report.document import write_document
+from tinylm.report.pictures import PICTURES, draw_pictures
+from tinylm.report.render import to_html
+from tinylm.report.sources import FILES, read_run
+from tinylm.report.wording import loss, number, setting
+
+OUTLINE = Path(__file__).with_name("outline.md")
+EVIL = '<img src=x onerror="alert(1)"> ![a](http://e/b.png) [x](javascript:y) *z* | w \u202e'
+
+
+def outline(markdown: str) -> str:
+    """Headings, captions, heads of tables and names of pictures, with every number as 0."""
+    picked = [
+        line
+        for line, following in zip(markdown.split("\n"), [*markdown.split("\n")[1:], ""])
+        if line.startswith("#") or (line.startswith("|") and following.startswith("| :-"))
+    ]
+    picked += re.findall(r"\]\(\.\./plots/pictures/(\w+)\.png", markdown)
+    kept = [line for line in picked if line.strip("| ") and not line.endswith("…")]  # … a prompt
+    return re.sub(r"[\d,.]*\d", "0", "\n".join(kept)) + "\n"
+
+
+def test_the_outline_is_the_recorded_one(finished_run):
+    """After a change that is wanted: write the outline that the message shows to outline.md."""
+    markdown = (finished_run / "report/report.md").read_text(encoding="utf-8")
+    assert outline(markdown) == OUTLINE.read_text(encoding="utf-8")
+
+
+def test_the_numbers_are_those_of_the_files(run, settings):
+    markdown = write_document(run, settings, {})
+    evaluate, train = run.tree("evaluate"), run.tree("train")
+    for text in (
+        f"its perplexity is {number(evaluate.perplexity)}",
+        f"| unigram | {number(evaluate.baselines.unigram.perplexity)} |",
+        f"| bits per byte, normalised text | {loss(evaluate.bits_per_byte)} |",
+        f"| held-out loss, best | {loss(train.held_out_loss_best)} |",
+        f"| trained parameters | {train.parameters_trainable:,} |",
+    ):
+        assert text in markdown
+    for row in run.rows("samples"):
+        assert row["reference"][:40] in markdown
+    for value in run.params["model"].values():
+        assert f" | {setting(value)} |" in markdown
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_one_line_with_its_repair(name, run, settings):
+    path, stage = FILES[name]
+    problem = f"{path} is missing; dvc repro {stage} makes it"
+    found = {key: value for key, value in run.found.items() if key != name}
+    without = dataclasses.replace(run, found=found, problems={name: problem})
+    assert f"**Not shown:** {problem}" in write_document(without, settings, {}).replace("\\", "")
+
+
+def test_a_folder_without_results_has_a_report_still(run, settings, tmp_path):
+    empty = read_run(tmp_path, run.params)
+    assert len(empty.problems) >= len(FILES) - 2
+    markdown = write_document(empty, settings, draw_pictures(empty))
+    assert to_html(markdown).count('class="missing"') >= len(empty.problems)
+
+
+def test_a_damaged_file_is_named_with_its_repair(finished_run, run, tmp_path):
+    for name, content in (("loss.csv", ""), ("grad_norm.csv", "a,b\n1")):
+        (tmp_path / "plots").mkdir(exist_ok=True)
+        (tmp_path / "plots" / name).write_text(content)
+    (tmp_path / "data/figures").mkdir(parents=True)
+    (tmp_path / "data/figures/train.json").write_text("{")
+    problems = read_run(tmp_path, run.params).problems
+    for name in ("loss", "train"):
+        assert FILES[name][0] in problems[name]
+        assert "dvc repro" in problems[name]
+
+
+def test_a_time_of_another_result_is_not_shown(finished_run, run, tmp_path):
+    for path in ("data/figures/train.json", "metrics/train_time.json", "params.yaml"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes((finished_run / path).read_bytes())
+    problems = read_run(tmp_path, run.params).problems
+    assert "metrics/train_time.json" in problems["train_time"]
+    assert "dvc repro" in problems["train_time"]
+
+
+def test_text_of_models_and_users_is_never_markup(run, settings):
+    for name in ("samples", "beams", "greedy", "stories", "memorised", "pairs"):
+        for row in run.found[name]:
+            row |= {
+                key: EVIL for key, value in row.items() if isinstance(value, str) and " " in value
+            }
+    run.found["own_texts"] = [
+        {
+            "prompt": EVIL,
+            "continuation": EVIL,
+            "perplexity": 3,
+            "finished": True,
+            "unknown": [EVIL],
+            "how": EVIL,
+        }
+    ]
+    titled = dataclasses.replace(settings, title=EVIL)
+    page = to_html(write_document(run, titled, {}))
+    body = page[page.index("<body>") :]
+    assert not re.search(r"<(img|script|a href=\"(?!#))", body)
+    assert "\u202e" not in page
+    assert body.count("onerror=&quot;alert(1)&quot;&gt;") > 10
+
+
+def test_every_picture_is_on_the_page_with_an_alt_text(finished_run):
+    page = (finished_run / "report/index.html").read_text(encoding="utf-8")
+    drawn = {path.stem for path in (finished_run / "plots/pictures").glob("*.png")}
+    svgs = re.findall(r"<svg[^>]*>", page)
+    assert len(svgs) == len(drawn)
+    assert all(re.search(r'role="img" aria-label="[^"]{10,}"', svg) for svg in svgs)
+    assert drawn >= set(PICTURES) - {"sense_methods", "sense_training", "pairs", "pairs_training"}
+
+
+def test_the_page_is_whole_follows_dark_mode_and_loads_nothing(finished_run):
+    page = (finished_run / "report/index.html").read_text(encoding="utf-8")
+    assert not re.search(r"(?:src|href)=\"(?!#|data:|lab\.html)", page)
+    assert not re.search(r"url\((?!#)|@import|<script|<link rel=\"stylesheet", page)
+    assert "prefers-color-scheme: dark" in page
+    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        colours = set(re.findall(r"#[0-9a-f]{6}\b", svg))
+        assert colours <= {"#000000", "#ffffff"}
+    anchors = re.findall(r'href="#([\w-]+)">', page.split("<main>")[0])
+    assert anchors
+    assert all(f'<section id="{anchor}"' in page for anchor in anchors)
+
+
+def test_the_pdf_is_one(finished_run):
+    assert (finished_run / "report/report.pdf").read_bytes().startswith(b"%PDF")

@@ -1,0 +1,47 @@
+"""Numbers as people read them."""
+
+import math
+
+import pytest
+
+from tinylm.report import wording
+
+CASES = [
+    (wording.number, 9.996, "10.0"),
+    (wording.number, 9.81, "9.81"),
+    (wording.number, 5102.4, "5,102"),
+    (wording.number, 2.1e-7, "2.10e\N{MINUS SIGN}07"),
+    (wording.number, -3.4, "\N{MINUS SIGN}3.40"),
+    (wording.number, 0, "0"),
+    (wording.number, math.nan, wording.ABSENT),
+    (wording.loss, -0.0001, "0.000"),
+    (wording.share, 0.1234, "12.3 %"),
+    (wording.percent, 0.001, "<1"),
+    (wording.seconds, 0.52, "0.52 s"),
+    (wording.seconds, 200, "3 min 20 s"),
+    (wording.seconds, 7500, "2 h 5 min"),
+    (wording.mebibytes, 8192, "8.00 GiB"),
+    (wording.big, 3.1e6, "3.10 million"),
+    (wording.flag, "True", "yes"),
+    (wording.exact, 3e-05, "3e\N{MINUS SIGN}05"),
+    (wording.setting, [1, 2], "1, 2"),
+    (wording.with_interval, {"value": 9.81, "low": 9.6, "high": 10.0}, "9.81 (9.60 to 10.0)"),
+]
+
+
+@pytest.mark.parametrize(("written", "value", "expected"), CASES)
+def test_formats(written, value, expected):
+    assert written(value) == expected
+
+
+def test_many_has_a_plural():
+    assert wording.many(1, "layer") == "1 layer"
+    assert wording.many(2, "batch") == "2 batches"
+
+
+def test_trials_are_shown_if_there_were_several():
+    assert (
+        wording.with_trials({"step_s": 1.0, "low_step_s": 0.9, "high_step_s": 1.1}, "step_s")
+        == "1.0 s (0.90 s to 1.1 s)"
+    )
+    assert wording.with_trials({"step_s": 1.0}, "step_s") == "1.0 s"
