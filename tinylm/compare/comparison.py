@@ -265,7 +265,7 @@ def judge(
     if difference.first == difference.second and difference.low == difference.high == 0:
         return EQUAL, "the same"
     if differs == "seeds":
-        return SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ, so this is what seeds alone give"
+        return SEEDS_ONLY, f"{NO_CLAIM}: only seeds differ"
     if differs == "":
         return NOTHING_DIFFERS, f"{NO_CLAIM}: nothing that decides a result differs"
     if not math.isfinite(difference.value):
@@ -279,7 +279,7 @@ def judge(
         return (kind if p <= ALPHA else UNCLEAR), sentence
     if difference.holds_zero:
         return UNCLEAR, f"{NO_CLAIM}: the interval contains 0"
-    return ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but another seed might do as much"
+    return ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but with one seed each"
 
 
 def _repeated_seeds(setting: Setting) -> list[str]:
