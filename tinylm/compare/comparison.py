@@ -106,16 +106,20 @@ def compare(runs: Sequence[Run]) -> Comparison:
 
 def differing_inputs(first: Run, second: Run) -> list[str]:
     """Files of code and data that the stages of both read and whose bytes differ."""
-    shared = [path for path in first.inputs if path in second.inputs]
-    return [path for path in shared if first.inputs[path] != second.inputs[path]]
+    shared = first.inputs.keys() & second.inputs.keys()
+    return sorted(path for path in shared if first.inputs[path] != second.inputs[path])
 
 
 def what_differs(first: Run, second: Run) -> str:
     """What decides results: "settings" (parameters, code or data), "seeds" (nothing else), or ""."""
     one = first.result_params
     other = second.result_params
-    keys = [key for key in one | other if one.get(key, ABSENT) != other.get(key, ABSENT)]
-    if differing_inputs(first, second) or not all(key.endswith(".seed") for key in keys):
+    keys = []
+    for key in one | other:
+        if one.get(key, ABSENT) != other.get(key, ABSENT):
+            keys.append(key)
+    only_seeds = all(key.endswith(".seed") for key in keys)
+    if differing_inputs(first, second) or not only_seeds:
         return "settings"
     return "seeds" if keys else ""
 
@@ -135,7 +139,10 @@ class _Sides:
             BLEU: self._bleu(),
             MINIMAL_PAIRS: self._minimal_pairs(),
         }
-        self.differences = {name: value for name, value in by_metric.items() if value is not None}
+        self.differences: dict[str, Difference] = {}
+        for metric, difference in by_metric.items():
+            if difference is not None:
+                self.differences[metric] = difference
 
     def _tables(self, columns: list[str]) -> tuple[Tables, Tables]:
         """For each side {seed: two columns of the shared stories (S, 2)}, or of all if none is."""

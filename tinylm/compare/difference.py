@@ -58,7 +58,9 @@ class SeedError:
         """Probability of a difference at least as large as `value` by seeds alone."""
         if not value:
             return 1.0
-        return student_tail(value / self.error if self.error else math.inf, self.freedom)
+        if not self.error:
+            return 0.0
+        return student_tail(value / self.error, self.freedom)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +116,9 @@ class Difference:
         if seeds is None:
             return self
         half = critical_value(ALPHA, seeds, self.error, self.count)
-        return dataclasses.replace(self, low=self.value - half, high=self.value + half, seeds=seeds)
+        low = self.value - half
+        high = self.value + half
+        return dataclasses.replace(self, low=low, high=high, seeds=seeds)
 
 
 def text_freedom(texts: float) -> int:
@@ -154,7 +158,9 @@ def text_difference(
 def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
     """The smaller side's seeds, if they are two or more and the other has them all; else none."""
     shared = sorted(first.keys() & second.keys())
-    return shared if len(shared) == min(len(first), len(second)) > 1 else []
+    if len(shared) < 2 or len(shared) < min(len(first), len(second)):
+        return []
+    return shared
 
 
 def seed_error(
@@ -170,13 +176,15 @@ def seed_error(
         return None
     if shared := shared_seeds(first, second):
         deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
-        return SeedError(deviation / math.sqrt(len(shared)), len(shared) - 1, paired=True)
+        error = deviation / math.sqrt(len(shared))
+        return SeedError(error, len(shared) - 1, paired=True)
     several = [side for side in (first, second) if len(side) > 1]
     if not several:
         return known
     variances = [statistics.variance(side.values()) for side in several]
-    error = math.sqrt(variances[0] / len(first) + variances[-1] / len(second))
-    return SeedError(error, min(map(len, several)) - 1, paired=False)
+    variance = variances[0] / len(first) + variances[-1] / len(second)
+    freedom = min(map(len, several)) - 1
+    return SeedError(math.sqrt(variance), freedom, paired=False)
 
 
 def difference(
@@ -196,10 +204,9 @@ def difference(
         second = {seed: second[seed] for seed in shared}
     means = [np.mean(list(side.values()), axis=0) for side in (first, second)]
     over_texts = text_difference(means[0], means[1], statistic, paired)
-    by_seed = [
-        {seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()}
-        for side in (first, second)
-    ]
+    by_seed = []
+    for side in (first, second):
+        by_seed.append({seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()})
     return over_texts.with_seeds(seed_error(by_seed[0], by_seed[1], known))
 
 

@@ -27,12 +27,15 @@ class Pairs:
 def pair_up(first: Run, second: Run) -> Pairs:
     """Stories match if their texts are equal; samples match if story, prompt and reference are."""
     none = np.empty((0, 2), dtype=np.int64)
-    missing = [run.name for run in (first, second) if run.stories is None]
-    if first.stories is None or second.stories is None:
-        note = f"{' and '.join(missing)}: no losses of single stories, so no intervals"
-        return Pairs(none, none, False, [note])
+    for run in (first, second):
+        if run.stories is None:
+            note = f"{run.name}: no losses of single stories, so no intervals"
+            return Pairs(none, none, False, [note])
+    assert first.stories is not None
+    assert second.stories is not None
     stories = _matches(first.stories, second.stories, ["text_id"])
-    samples = _matches(_with_texts(first), _with_texts(second), ["text_id", "prompt", "reference"])
+    keys = ["text_id", "prompt", "reference"]
+    samples = _matches(_with_texts(first), _with_texts(second), keys)
     notes = []
     sizes = len(first.stories), len(second.stories)
     if not len(stories):
@@ -42,7 +45,8 @@ def pair_up(first: Run, second: Run) -> Pairs:
         notes.append(f"the test texts differ: compared over the {counts} that both have")
     difference = _token_difference(first.stories, second.stories, stories)
     notes += difference
-    if len(first.samples) and len(second.samples) and not len(samples):
+    both_sampled = not first.samples.empty and not second.samples.empty
+    if both_sampled and not len(samples):
         notes.append("the prompts or their references differ: BLEU is not compared")
     return Pairs(stories, samples, len(stories) > 0 and not difference, notes)
 
@@ -64,16 +68,18 @@ def _token_difference(first: pd.DataFrame, second: pd.DataFrame, stories: np.nda
 def _with_texts(run: Run) -> pd.DataFrame:
     """The samples with the text of their story."""
     assert run.stories is not None
-    numbers = run.samples["story"].to_numpy(dtype=int)
-    return run.samples.assign(text_id=run.stories["text_id"].to_numpy()[numbers])
+    text_ids = run.samples["story"].map(run.stories["text_id"])
+    return run.samples.assign(text_id=text_ids)
 
 
 def _matches(first: pd.DataFrame, second: pd.DataFrame, keys: list[str]) -> np.ndarray:
     """Row numbers of equal keys, the n-th with the n-th if keys occur several times.  -> (P, 2)"""
     sides = []
     for table in (first, second):
-        nth = table.groupby(keys).cumcount()
-        sides.append(table[keys].assign(nth=nth, row=range(len(table))))
+        side = table[keys].copy()
+        side["nth"] = table.groupby(keys).cumcount()
+        side["row"] = range(len(table))
+        sides.append(side)
     both = sides[0].merge(sides[1], on=[*keys, "nth"])
     return both[["row_x", "row_y"]].to_numpy(dtype=np.int64)
 
@@ -126,4 +132,5 @@ def most_changed(first: Run, second: Run, pairs: Pairs) -> list[ChangedStory]:
         differs = story.change != 0 or story.first_continuation != story.second_continuation
         if np.isfinite(story.change) and differs:
             changed.setdefault(story.story, story)
-    return sorted(changed.values(), key=lambda story: -abs(story.change))[:SHOWN]
+    largest_first = sorted(changed.values(), key=lambda story: -abs(story.change))
+    return largest_first[:SHOWN]
