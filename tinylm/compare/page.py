@@ -138,7 +138,7 @@ def to_markdown(
         run_lines=_run_lines(runs),
         run_notes=[f"{run.name}: {note}" for run in runs for note in run.notes],
         parameters=_grid(comparison.parameters.map(_parameter), "parameter", "params.yaml"),
-        metrics=_grid(_metric_table(runs), "metric", "of each run alone"),
+        metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
         phenomena=_grid(
             _phenomena(runs), "phenomenon", "pairs whose right sentence is likelier (95 % interval)"
         ),

@@ -237,9 +237,13 @@ def describe_plan(noise: Noise, goal: Goal) -> list[str]:
         lines.append(f"  {_needed(noise, goal, math.inf)}")
         lines.append("Stories are not counted: no two runs recorded losses of the same stories.")
     else:
+        fewest = _needed(noise, goal, math.inf)
         for factor in _STORY_FACTORS:
             stories = noise.count * factor
-            lines.append(f"  {_needed(noise, goal, stories)} with {stories:,} evaluation stories")
+            needed = _needed(noise, goal, stories)
+            lines.append(f"  {needed} with {stories:,} evaluation stories")
+            if needed == fewest:  # more stories save no seeds
+                break
     return lines
 
 
