@@ -21,10 +21,10 @@ def main() -> None:
     stage.begin(ckpt.SEED)
     pad_id = open_tokenizer(paths.TOKENIZER).pad_id
     runtime = stage.runtime
-    results = ckpt.run(
+    runs = ckpt.run(
         ckpt.make_tasks(settings, model, pad_id, paths.DATA, runtime.device, runtime.threads)
     )
-    measured, failed = measure.split_failures("ckpt_bench", results)
+    measured, failed = measure.split_failures("ckpt_bench", runs)
     depths = ckpt.compare(measured)
     rows, missing = measure.records(measured, ("layers", "recompute"), FIGURES)
     same = (

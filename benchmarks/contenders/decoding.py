@@ -16,10 +16,10 @@ from tinylm.base.files import atomic_folder
 from tinylm.base.seeding import seed_everything
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
-from tinylm.decoding.session import Decoder
+from tinylm.decoding.session import Step as DecodingStep
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.exchange.loading import read_params
-from tinylm.kernels.decoding.decoder import prepare
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.model.transformer import TinyLM
 
@@ -55,7 +55,7 @@ def timed_step(setup: Mapping[str, Any], decode: Decode) -> Step:
     return step
 
 
-def our_decode(model: TinyLM, decoder: Decoder | None, new_tokens: int) -> Decode:
+def our_decode(model: TinyLM, step: DecodingStep | None, new_tokens: int) -> Decode:
     """decode(prompts, method) by `generate` and `beam_search`; samples are drawn from the model's own distribution."""
     section = {"decode": read_params()["decode"] | MODEL_DISTRIBUTION}
     sampled = read_section(section, "decode", DecodeSettings)
@@ -64,7 +64,7 @@ def our_decode(model: TinyLM, decoder: Decoder | None, new_tokens: int) -> Decod
         "eos_id": None,
         "banned": [],
         "stop_at_eos": False,
-        "decoder": decoder,
+        "step": step,
     }
 
     def decode(prompts: Prompts, method: str | int) -> Prompts:
@@ -81,8 +81,8 @@ def ours(setup: Mapping[str, Any]) -> Step:
     """`generate` and `beam_search` in fp32. setup: models, step (auto: the native kernels; plain: PyTorch)."""
     seed_everything(1, setup["threads"])
     model, _ = load_model(setup["models"], "cpu")
-    decoder = prepare(model, "fp32", setup["step"])
-    return timed_step(setup, our_decode(model, decoder, setup["new_tokens"]))
+    step = decoding_step(model, DecodeSettings(step=setup["step"]))
+    return timed_step(setup, our_decode(model, step, setup["new_tokens"]))
 
 
 def transformers(setup: Mapping[str, Any]) -> Step:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from stages import beam_bench
-from tinylm.base.config import InputError
+from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
+from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.vocab.matrix_file import load_matrix
 from tinylm.vocab.tokenizer import open_tokenizer
@@ -220,15 +220,13 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
 
 def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
     settings = settings_of(widths=(3,))
-    decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
+    decode = read_section(params, "decode", beam_bench.DecodeSettings)
     tokenizer = open_tokenizer("data/vocab/tokenizer.json")
     prompts = [[0, 5], [0, 9]]
     shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
     model, _ = beam.load_model("models", "cpu")
     for task in beam.make_tasks(settings, decode, prompts=prompts, **shared):
-        found = beam.continue_prompts(
-            task, prepare(model, "fp32", "plain"), tokenizer, prompts, stop_at_eos=False
-        )
+        found = beam.continue_prompts(task, Step(model), tokenizer, prompts, stop_at_eos=False)
         assert [len(ids) for ids, _ in found] == [6, 6]
 
 
@@ -256,7 +254,7 @@ def test_settings_that_do_not_fit_are_bad_input(trained, params, change):
 
 
 def test_greedy_takes_no_penalty(params):
-    decode = beam_bench.read_section(params, "decode", beam_bench.DecodeSettings)
+    decode = read_section(params, "decode", beam_bench.DecodeSettings)
     decode = dataclasses.replace(decode, repetition_penalty=1.5, temperature_end=1.2)
     shared = {"prompts": [], "model": "", "tokenizer": "", "device": "cpu", "threads": 1}
     tasks = beam.make_tasks(settings_of(widths=(2,)), decode, **shared)

@@ -14,7 +14,6 @@ from safetensors.torch import save
 
 import tinylm
 from tests.support.random_run import CONTEXT, DECODE, make_run
-from tinylm.api import language_model
 from tinylm.base.config import load_params
 from tinylm.base.files import write_bytes
 from tinylm.cli import main
@@ -22,7 +21,6 @@ from tinylm.cli.command import NAMES
 from tinylm.decoding.sampling import generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.kernels.decoding.decoder import prepare
 from tinylm.model.checkpoint import load_model
 from tinylm.presets.write import BASE, preset_values
 from tinylm.vocab.tokenizer import open_tokenizer
@@ -133,37 +131,6 @@ def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
     assert capsys.readouterr().out == text + "\n"
     if changes:
         assert text != sampled(["the cat"], 60)[0][0]
-
-
-@pytest.mark.parametrize(
-    ("options", "precision", "step"),
-    [
-        ([], "fp32", "auto"),  # the ids are the plain step's
-        (["--beams", "2"], "fp32", "auto"),
-        (["--step", "plain"], "fp32", "plain"),
-        (["--precision", "bf16"], "fp32", "plain"),
-        ([], "auto", "plain"),  # which a compiled step may take for bf16
-    ],
-)
-def test_the_fast_step_is_the_default_where_the_ids_stay(
-    run_folder, capsys, monkeypatch, options, precision, step
-):
-    text = Path("params.yaml").read_text("utf-8")
-    assert "precision: fp32" in text
-    Path("params.yaml").write_text(
-        text.replace("precision: fp32", f"precision: {precision}"), "utf-8"
-    )
-    asked = []
-
-    def decoder_of(model, settings, wait=True):
-        asked.append(settings.step)
-        return prepare(model, "fp32", "plain")
-
-    monkeypatch.setattr(language_model, "decoder_of", decoder_of)
-    assert main(["generate", "the cat", "--max-tokens", "3", *options]) == 0
-    assert asked[0] == step
-    said = capsys.readouterr().err
-    assert ("decoded in" in said) == (options[:1] == ["--precision"] or precision == "auto")
 
 
 def test_defaults_come_from_params(run_folder, capsys):

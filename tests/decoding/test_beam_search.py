@@ -189,8 +189,10 @@ def test_it_stops_as_soon_as_nothing_can_enter(make_model, prompts, monkeypatch)
     """Stopping early saves steps; that it changes no result is seen against the brute-force beam."""
     steps: list[int] = []
     model = make_model(5, end=2.0)
-    hidden = model.hidden
-    monkeypatch.setattr(model, "hidden", lambda *arguments: steps.append(1) or hidden(*arguments))
+    hidden = model.hidden_states
+    monkeypatch.setattr(
+        model, "hidden_states", lambda *arguments: steps.append(1) or hidden(*arguments)
+    )
     short = beam_search(model, prompts[:3], width=3, max_new_tokens=8)
     assert all(best.ids[-1] == EOS for (best,) in short)
     early = len(steps)

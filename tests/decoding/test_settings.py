@@ -86,7 +86,6 @@ def test_two_tokens_are_enough_for_a_way_between_temperatures(settings):
     ("key", "allowed"),
     [
         ("step", ["plain", "compiled", "auto"]),
-        ("precision", ["fp32", "bf16", "int8", "auto"]),
         ("slide", ["half", "one"]),
     ],
 )

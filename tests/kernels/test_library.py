@@ -32,6 +32,17 @@ def test_the_first_flags_that_work_are_taken_and_the_library_is_kept(
     assert not library.is_compiled()
 
 
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler")
+def test_a_damaged_library_is_compiled_anew_and_never_loaded(library):
+    path = library.compile()
+    whole = path.read_bytes()
+    for damaged in (whole[:4096], whole[:2000] + b"x" * 9 + whole[2009:], b""):
+        path.write_bytes(damaged)
+        assert not library.is_compiled()
+    assert library.compile() == path
+    assert library.load().seven() == 7
+
+
 @pytest.mark.parametrize("changed", [{"flags": ("-O0",)}, {"tries": (("-DSEVEN=8",),)}])
 def test_other_flags_are_another_library(library, changed):
     assert dataclasses.replace(library, **changed).path() != library.path()

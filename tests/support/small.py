@@ -24,7 +24,7 @@ MODEL: dict[str, Any] = {
 DECODE: dict[str, Any] = {
     "temperature": 0.8, "temperature_end": None, "top_k": 0, "top_p": 1.0, "fallback_mass": 0.0,
     "fallback_top_p": 0.9, "repetition_penalty": 1.0, "repetition_window": None, "slide": "half",
-    "length_penalty": 0.6, "seed": 1, "step": "plain", "precision": "fp32"
+    "length_penalty": 0.6, "seed": 1, "step": "plain"
 }  # fmt: skip
 EVALUATE = EvaluateSettings(
     stories=3,

@@ -23,7 +23,7 @@ from tinylm.decoding.texts import banned_ids, encode_prompt, encode_prompts
 from tinylm.evaluate.attention_maps import attention
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.exchange.loading import load_parts
-from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -125,7 +125,7 @@ class LanguageModel:
             on_token=None if writer is None else lambda _, token: writer.add(token),
             with_log_probs=log_probs,
             use_cache=use_cache,
-            decoder=self.decoder(settings),
+            step=decoding_step(self.model, settings),
         )
         if writer is not None:
             writer.end()
@@ -150,10 +150,17 @@ class LanguageModel:
             with decoding_mode(
                 self.model
             ):  # not around a yield: the caller's own code is not in this mode
-                run = run or Sampling(
-                    self.model, [ids], settings, max_new_tokens=max_tokens, eos_id=self.tokenizer.eos_id,
-                    banned=banned_ids(self.tokenizer), decoder=self.decoder(settings),
-                )  # fmt: skip
+                if run is None:
+                    session = Session(
+                        self.model,
+                        [ids],
+                        slide=settings.slide,
+                        new_tokens=max_tokens,
+                        step=decoding_step(self.model, settings),
+                    )
+                    banned = banned_ids(self.tokenizer)
+                    eos_id = self.tokenizer.eos_id
+                    run = Sampling(session, settings, max_tokens, eos_id, banned)
                 token = int(run.step(step, with_log_probs=False))
             writer.add(token)
             if token == self.tokenizer.eos_id:
@@ -198,7 +205,7 @@ class LanguageModel:
             n_best=n_best,
             slide=settings.slide,
             use_cache=use_cache,
-            decoder=self.decoder(settings),
+            step=decoding_step(self.model, settings),
         )
         texts = []
         for ids, best in zip(prompts, hypotheses, strict=True):
@@ -265,10 +272,6 @@ class LanguageModel:
         tokens = self.tokenizer.tokens
         words = [tokens[token] for token in ids[:room]]
         return Attention(words, maps.maps, NextWord(tokens[maps.next_id], maps.next_prob))
-
-    def decoder(self, settings: DecodeSettings | None = None) -> ModelDecoder:
-        """How a decoding step is computed with the present weights: plain, or compiled once that is ready."""
-        return decoder_of(self.model, settings or self.settings, wait=False)
 
     def with_changes(self, **changes: Any) -> DecodeSettings:
         """The defaults of decoding with some of them replaced. Raises InputError for a value out of range."""

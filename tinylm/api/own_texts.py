@@ -15,7 +15,7 @@ from tinylm.decoding.texts import banned_ids, encode_prompt
 from tinylm.evaluate.attention_maps import MAX_TOKENS, attention
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.kernels.decoding.decoder import decoder_of
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.report.settings import ReportSettings
@@ -71,7 +71,7 @@ def _continued(
         eos_id=tokenizer.eos_id,
         banned=banned_ids(tokenizer),
         with_log_probs=True,
-        decoder=decoder_of(model, decode),
+        step=decoding_step(model, decode),
     )
     return [
         {

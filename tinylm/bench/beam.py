@@ -13,14 +13,14 @@ from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import BeamBenchSettings
-from tinylm.bench.precision_changes import changes
 from tinylm.decoding.beam_search import beam_search
 from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.diversity import distinct_n, repeated_share
 from tinylm.evaluate.statistics import bootstrap_interval, mean
-from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import load_model
 from tinylm.vocab.prompts import Prompt, choose_prompts
 from tinylm.vocab.token_store import TokenStore
@@ -75,7 +75,7 @@ def make_tasks(settings: BeamBenchSettings, decode: DecodeSettings, **shared: An
 
 def continue_prompts(
     task: Task,
-    decoder: ModelDecoder,
+    step: Step,
     tokenizer: Tokenizer,
     prompts: Sequence[Sequence[int]],
     *,
@@ -84,53 +84,45 @@ def continue_prompts(
     """Each prompt's new tokens and their log-probability in nats under the model's own distribution."""
     shared: dict[str, Any] = {
         "max_new_tokens": task.settings.new_tokens, "eos_id": tokenizer.eos_id, "banned": banned_ids(tokenizer),
-        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "decoder": decoder,
+        "use_cache": task.settings.cache, "stop_at_eos": stop_at_eos, "step": step,
     }  # fmt: skip
     if task.width is None:
-        rows = generate(decoder.model, prompts, settings=task.decode, with_log_probs=True, **shared)
+        rows = generate(step.model, prompts, settings=task.decode, with_log_probs=True, **shared)
         return [(row.ids, sum(row.log_probs)) for row in rows]
     shared |= {"length_penalty": task.decode.length_penalty, "slide": task.decode.slide}
     return [
         (best.ids, best.log_prob)
-        for best, *_ in beam_search(decoder.model, prompts, width=task.width, **shared)
+        for best, *_ in beam_search(step.model, prompts, width=task.width, **shared)
     ]
 
 
-def _prepared(task: Task) -> tuple[ModelDecoder, Tokenizer, Any]:
-    """(decoder of the trained model, tokenizer, device) of a method."""
+def _prepared(task: Task) -> tuple[Step, Tokenizer, Any]:
+    """(step of the trained model, tokenizer, device) of a method."""
     device = pick_device(task.device)
     seed_everything(task.decode.seed, task.threads)
     model, _ = load_model(task.model, device)
-    return decoder_of(model, task.decode), open_tokenizer(task.tokenizer), device
+    return decoding_step(model, task.decode), open_tokenizer(task.tokenizer), device
 
 
 def measure_task(task: Task) -> dict[str, Any]:
     """One method: what it finds when it may stop at <eos>, then its speed under the settings' stop rule."""
-    decoder, tokenizer, _ = _prepared(task)
-    model = decoder.model
-    sooner = decoder_of(
-        model, dataclasses.replace(task.decode, step="auto")
-    )  # nothing is timed here
-    judged = (
-        continue_prompts(task, sooner, tokenizer, task.judged, stop_at_eos=True)
-        if task.judged
-        else []
-    )
-    found = continue_prompts(task, decoder, tokenizer, task.prompts, stop_at_eos=True)
-    texts = [[*prompt, *ids] for prompt, (ids, _) in zip(task.prompts, found, strict=True)]
-    against = {} if decoder.precision == "fp32" else changes(model, decoder, texts).figures()
-    return {"found": found, "judged": judged, "against_fp32": against, **time_task(task)}
+    step, tokenizer, _ = _prepared(task)
+    judged = []
+    if task.judged:
+        judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
+    found = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
+    return {"found": found, "judged": judged, **time_task(task)}
 
 
 def time_task(task: Task) -> dict[str, float]:
     """Tokens of the returned continuations over seconds, one prompt at a time (medians) and all at once."""
-    decoder, tokenizer, device = _prepared(task)
+    step, tokenizer, device = _prepared(task)
 
     def timed(prompts: list[list[int]]) -> tuple[int, float]:
         measure.synchronize(device)
         begun = time.perf_counter()
         found = continue_prompts(
-            task, decoder, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos
+            task, step, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos
         )
         measure.synchronize(device)
         return sum(len(ids) for ids, _ in found), time.perf_counter() - begun
@@ -146,17 +138,12 @@ def time_task(task: Task) -> dict[str, float]:
 
 
 def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str, Any]:
-    """What each row of figures states about itself: cache and stop rule of the timed run, stop rule of the texts.
-
-    If the decoding step is not the plain one in fp32, also which one it is.
-    """
-    fast = {} if (decode.step, decode.precision) == ("plain", "fp32") else {"step": decode.step}
-    fast |= {"precision": decode.precision} if fast else {}
+    """What each row of figures states about itself: cache and stop rule of the timed run, stop rule of the texts."""
     return {
         "cache": settings.cache,
         "stop_at_eos": settings.stop_at_eos,
         "texts_stop_at_eos": True,
-    } | fast
+    }
 
 
 def measured(settings: BeamBenchSettings) -> str:
@@ -258,8 +245,7 @@ def quality(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str,
         predictions=texts, references=[row["reference"] for row in rows], tokenize="none"
     )
     log_prob = sum(row["log_prob"] for row in rows)
-    against = result.get("against_fp32")
-    return ({"against_fp32": against} if against else {}) | {
+    return {
         "bleu4": bleu["bleu4"],
         "log_prob_per_token": log_prob / max(tokens, 1),
         "log_prob": log_prob,

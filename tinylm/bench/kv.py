@@ -11,11 +11,12 @@ from tinylm.base.seeding import seed_everything
 from tinylm.bench import measure
 from tinylm.bench.measure import KvBenchSettings
 from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Session
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.host.command import CommandFailed
 from tinylm.host.memory import own_peak_mib
-from tinylm.kernels.decoding.decoder import ModelDecoder, decoder_of
 from tinylm.model.checkpoint import load_model
+from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import choose_prompts
 from tinylm.vocab.token_store import TokenStore
 
@@ -50,16 +51,17 @@ def greedy(decode: DecodeSettings) -> DecodeSettings:
     return dataclasses.replace(decode.greedy(), top_k=0, top_p=1.0)
 
 
-def _decoder(task: Task) -> ModelDecoder:
+def _model(task: Task) -> TinyLM:
+    """The trained model, which is decoded by its own code: all but the cache is equal in both ways."""
     seed_everything(task.decode.seed, task.threads)
-    return decoder_of(load_model(task.model, pick_device(task.device))[0], greedy(task.decode))
+    return load_model(task.model, pick_device(task.device))[0]
 
 
 def _timed(
-    task: Task, decoder: ModelDecoder, prompts: list[list[int]], new_tokens: int
+    task: Task, model: TinyLM, prompts: list[list[int]], new_tokens: int
 ) -> tuple[list[list[int]], float, float]:
     """(new tokens of each row, seconds to the first one, seconds of all)."""
-    device = decoder.model.embedding.device
+    device = model.embedding.device
     arrivals: list[float] = []
 
     def on_token(prompt: int, token: int) -> None:
@@ -69,17 +71,17 @@ def _timed(
     measure.synchronize(device)
     start = time.perf_counter()
     found = generate(
-        decoder.model, prompts, settings=greedy(task.decode), max_new_tokens=new_tokens, eos_id=task.eos_id,
-        banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False, decoder=decoder,
+        model, prompts, settings=greedy(task.decode), max_new_tokens=new_tokens, eos_id=task.eos_id,
+        banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
     )  # fmt: skip
     measure.synchronize(device)
     return [row.ids for row in found], arrivals[0] - start, time.perf_counter() - start
 
 
-def _run(task: Task, decoder: ModelDecoder) -> tuple[list[list[int]], dict[str, float]]:
+def _run(task: Task, model: TinyLM) -> tuple[list[list[int]], dict[str, float]]:
     """(new tokens of each row, the figures of `TIMES`), after a warm-up."""
-    _timed(task, decoder, task.prompts, 2)
-    ids, first, total = _timed(task, decoder, task.prompts, task.new_tokens)
+    _timed(task, model, task.prompts, 2)
+    ids, first, total = _timed(task, model, task.prompts, task.new_tokens)
     rest = (total - first) / (task.new_tokens - 1)
     speed = len(task.prompts) * task.new_tokens / total
     return ids, {"tokens_per_s": speed, "first_token_s": first, "rest_s_per_token": rest}
@@ -87,35 +89,37 @@ def _run(task: Task, decoder: ModelDecoder) -> tuple[list[list[int]], dict[str, 
 
 def measure_task(task: Task) -> dict[str, Any]:
     """Ids, seconds and memory of one setting."""
-    decoder = _decoder(task)
-    ids, times = _run(task, decoder)
-    process, cached = own_peak_mib(), cache_bytes(decoder, task)
+    model = _model(task)
+    ids, times = _run(task, model)
+    process, cached = own_peak_mib(), cache_bytes(model, task)
     return {"ids": ids, **times, "cache_mib": cached / measure.MIB, "process_mib": process} | {
-        "peak_mib": peak_mib(task, decoder, ids)
+        "peak_mib": peak_mib(task, model, ids)
     }
 
 
 def time_task(task: Task) -> dict[str, float]:
     """The times alone: a further trial."""
-    return _run(task, _decoder(task))[1]
+    return _run(task, _model(task))[1]
 
 
-def peak_mib(task: Task, decoder: ModelDecoder, ids: list[list[int]]) -> float | None:
+def peak_mib(task: Task, model: TinyLM, ids: list[list[int]]) -> float | None:
     """The allocator's peak; without a cache in the step with the longest window, given the new tokens of each row."""
-    device = decoder.model.embedding.device
+    device = model.embedding.device
     if task.cache:
-        return measure.peak_mib(
-            lambda: _timed(task, decoder, task.prompts, task.new_tokens), device
-        )
-    window = decoder.model.settings.context
+        return measure.peak_mib(lambda: _timed(task, model, task.prompts, task.new_tokens), device)
+    window = model.settings.context
     widest = [[*prompt, *new[:-1]][:window] for prompt, new in zip(task.prompts, ids, strict=True)]
-    return measure.peak_mib(lambda: _timed(task, decoder, widest, 1), device)
+    return measure.peak_mib(lambda: _timed(task, model, widest, 1), device)
 
 
-def cache_bytes(decoder: ModelDecoder, task: Task) -> int:
+def cache_bytes(model: TinyLM, task: Task) -> int:
     """Bytes of the buffers that decoding keeps; 0 without a cache."""
-    session = decoder.session(
-        task.prompts, slide=task.decode.slide, use_cache=task.cache, new_tokens=task.new_tokens
+    session = Session(
+        model,
+        task.prompts,
+        slide=task.decode.slide,
+        use_cache=task.cache,
+        new_tokens=task.new_tokens,
     )
     session.next_logits()
     return session.cache_bytes
@@ -228,7 +232,6 @@ def compare(
 
 def logit_gap(task: Task, prefix: list[int], one: int, other: int) -> float:
     """How far apart the logits of two next tokens are after a prefix, without a cache."""
-    logits = (
-        _decoder(task).session([prefix], slide=task.decode.slide, use_cache=False).next_logits()[0]
-    )
+    session = Session(_model(task), [prefix], slide=task.decode.slide, use_cache=False)
+    logits = session.next_logits()[0]
     return abs(float(logits[one]) - float(logits[other]))

@@ -37,7 +37,6 @@ CHOICES = (
         ("plain", "compiled", "auto"),
         "default: compiled if built and token ids are unchanged",
     ),
-    ("precision", ("fp32", "bf16", "int8", "auto"), "of weights and products"),
 )
 
 
@@ -179,16 +178,9 @@ def _settings(lm: "LanguageModel", changes: dict[str, Any]) -> "DecodeSettings":
         raise InputError(message) from None
 
 
-def _is_exact_when_compiled(lm: "LanguageModel", settings: "DecodeSettings") -> bool:
-    """Whether the compiled step gives the ids of the plain one: in fp32 on the CPU."""
-    is_plain = settings.step == "plain" and settings.precision == "fp32"
-    return is_plain and not lm.model.embedding.is_cuda
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Continue the prompts by sampling or by beam search, as the options ask."""
     from tinylm.api.language_model import load
-    from tinylm.bench.precision_changes import changes as precision_changes
     from tinylm.exchange.loading import use_threads
 
     _check(arguments)
@@ -203,30 +195,21 @@ def run(arguments: argparse.Namespace) -> None:
     lm = load(arguments.models, arguments.vocab)
     use_threads()
     changes = _changes(arguments)
-    settings = _settings(lm, changes)
-    if arguments.step is None and _is_exact_when_compiled(lm, settings):
-        changes["step"] = "auto"
+    _settings(lm, changes)  # refuses what is out of range
     options = changes | {
         "max_tokens": arguments.max_tokens,
         "log_probs": arguments.log_probs,
         "use_cache": not arguments.no_cache,
     }
     if width is None:
-        texts = _sample(lm, prompts, options)
+        _sample(lm, prompts, options)
     else:
         if width > lm.model.vocab_size:
             raise InputError(
                 f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}"
             )
         options["n_best"] = arguments.n_best or 1
-        texts = _search(lm, prompts, options, width, ranked=arguments.n_best is not None)
-    if settings.step != "plain" or settings.precision != "fp32":
-        decoder = lm.decoder(settings)
-        sys.stdout.flush()
-        print(f"decoded in {decoder.said}", file=sys.stderr)
-        if decoder.precision != "fp32":
-            ids = ([*text.prompt_ids, *text.new_ids] for text in texts)
-            print(precision_changes(lm.model, decoder, ids).in_words(), file=sys.stderr)
+        _search(lm, prompts, options, width, ranked=arguments.n_best is not None)
 
 
 COMMAND = Command(

@@ -4,12 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
 from tinylm.decoding.sampling import check_banned
-from tinylm.decoding.session import Decoder, Session, decoding_mode
+from tinylm.decoding.session import Session, Step, decoding_mode
 from tinylm.model.transformer import TinyLM
 
 
@@ -36,7 +35,7 @@ def beam_search(
     slide: str = "half",
     use_cache: bool = True,
     stop_at_eos: bool = True,
-    decoder: Decoder | None = None,
+    step: Step | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
 
@@ -55,8 +54,8 @@ def beam_search(
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
     end = eos_id if stop_at_eos and eos_id is not None else -1  # then no token ends a text
     with decoding_mode(model):
-        session = (decoder or Decoder(model)).session(
-            prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, beams=width
+        session = Session(
+            model, prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
         )
         search = _Search(session, width, n_best, max_new_tokens, length_penalty)
         for length in range(1, max_new_tokens + 1):
@@ -110,8 +109,9 @@ class _Search:
 
     def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
         """Grow every beam by one token; returns whether the search continues."""
-        best, ids = (each.cpu().numpy() for each in self.session.candidates(self.width + 1, banned))
-        sums, beams, tokens = expand(best, ids, self.totals, self.width)
+        logits = self.session.next_logits()
+        best, ids = filters.candidates(logits, self.width + 1, banned)
+        sums, beams, tokens = expand(best.cpu().numpy(), ids.cpu().numpy(), self.totals, self.width)
         ends = tokens == eos_id
         if ends.any():
             for prompt, rank in np.argwhere((ends & (sums > filters.NEVER))[:, : self.width]):
@@ -165,7 +165,6 @@ class _Search:
             totals, rows, tokens = totals[open_], rows[open_], tokens[open_]
         self.totals = totals
         if open_:
-            device = self.session.lengths.device
-            self.session.select(torch.from_numpy(rows.ravel()).to(device))
-            self.session.append(torch.from_numpy(tokens.ravel()).to(device))
+            self.session.select(rows.ravel())
+            self.session.append(tokens.ravel())
         return bool(open_)

@@ -4,13 +4,13 @@ A row always keeps a finite score if it had one, so no softmax after a filter gi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 NEVER = float("-inf")
-Largest = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+SMALLEST = 1e-30  # temperature: smaller ones would be 0 in float32, and already leave one token
 
 
 def running_sum(weights: Tensor) -> Tensor:
@@ -18,22 +18,22 @@ def running_sum(weights: Tensor) -> Tensor:
     return weights.cpu().cumsum(dim=-1).to(weights.device)
 
 
-def draw(logits: Tensor, u: Tensor) -> Tensor:
+def draw(scores: Tensor, u: Tensor) -> Tensor:
     """Inverse-CDF sampling: the first index whose cumulative probability exceeds u.  (B, N), (B,) -> (B,)
 
-    Weights are summed in float64 and u is scaled by their sum. A float64 u below 1 is at most 1 - 2^-53, which times
-    the sum never rounds up to the sum: the index is never past the end nor one of probability zero.
+    scores: as `scale` gives them, the largest of a row is 0. Their exponentials are summed in float64 and u is scaled
+    by the sum. A float64 u below 1 is at most 1 - 2^-53, which times the sum never rounds up to the sum: the index is
+    never past the end nor one of probability zero.
     """
-    weights = torch.exp(logits.double() - logits.max(dim=-1, keepdim=True).values)
-    cumulated = running_sum(weights)
+    cumulated = running_sum(scores.exp().double())
     return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
-def ban(logits: Tensor, ids: Sequence[int]) -> Tensor:
+def ban(logits: Tensor, ids: Sequence[int] | Tensor) -> Tensor:
     """The given ids can never be chosen.  (B, V) -> (B, V)"""
-    if not ids:
+    if not len(ids):
         return logits
-    return logits.index_fill(-1, torch.tensor(list(ids), device=logits.device), NEVER)
+    return logits.index_fill(-1, torch.as_tensor(ids, device=logits.device), NEVER)
 
 
 def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
@@ -47,15 +47,16 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def scale(logits: Tensor, temperature: float) -> Tensor:
-    """(z - max z) / temperature in float64: defined at any temperature > 0, infinity (uniform) included.
+    """(z - max z) / temperature: defined at any temperature > 0, infinity (uniform) included.
 
     The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
     never infinity minus infinity.
     """
     if not temperature > 0.0:
         raise ValueError(f"temperature {temperature}; allowed: > 0 (temperature 0 is argmax)")
-    distance = logits.double() - logits.max(dim=-1, keepdim=True).values
-    return (distance / temperature).masked_fill_(distance == NEVER, NEVER)
+    distance = logits - logits.max(dim=-1, keepdim=True).values
+    divisor = max(temperature, SMALLEST)
+    return (distance / divisor).masked_fill_(distance == NEVER, NEVER)
 
 
 def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -80,7 +81,7 @@ def candidates(logits: Tensor, k: int, banned: Sequence[int]) -> tuple[Tensor, T
     return log_probs.gather(1, ids).double().masked_fill(best == NEVER, NEVER), ids
 
 
-def top_k(logits: Tensor, k: int, largest: Largest = largest) -> tuple[Tensor, Tensor]:
+def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Only the k likeliest (Fan et al. 2018): their scores and ids, ids ascending; k = 0 or k >= N keeps all.
 
     (B, N) -> scores (B, k), ids (B, k)
@@ -110,7 +111,7 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(outside.scatter(-1, ids, outside), NEVER)
 
 
-def held(logits: Tensor, ids: Tensor) -> Tensor:
+def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
     return running_sum(probabilities)[

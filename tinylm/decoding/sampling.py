@@ -10,7 +10,7 @@ from torch import Tensor
 from tinylm.base.config import InputError
 from tinylm.base.seeding import derive_seed
 from tinylm.decoding import filters
-from tinylm.decoding.session import Decoder, Session, decoding_mode
+from tinylm.decoding.session import Session, Step, decoding_mode
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.transformer import TinyLM
 
@@ -36,34 +36,32 @@ def check_banned(banned: Sequence[int], vocab_size: int) -> None:
         )
 
 
-def uniforms(seed: int, streams: Sequence[int], count: int) -> Tensor:
+def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
     """`count` numbers in [0, 1) for each stream, float64 (B, count); a stream's numbers depend on its number alone."""
     rows = [
         np.random.Generator(np.random.Philox(key=derive_seed(seed, "row", stream)))
         for stream in streams
     ]
-    return torch.from_numpy(np.stack([row.random(count) for row in rows]))
+    return np.stack([row.random(count) for row in rows])
 
 
-def choose(
-    logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float, session: Session
-) -> Tensor:
+def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
     """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
 
     Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
-    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1). The session provides the
-    search for the largest and the draw from all ids.
+    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1).
     """
     if temperature == 0.0:
-        return session.likeliest(logits)
-    if not 0 < settings.top_k < logits.shape[-1] and settings.top_p == 1.0:
-        return session.draw(logits, u, temperature)
-    scores, ids = filters.top_k(logits, settings.top_k, session.largest)
+        return logits.argmax(dim=-1)
+    if not 0 < settings.top_k < logits.shape[-1]:
+        return filters.draw(filters.top_p(filters.scale(logits, temperature), settings.top_p), u)
+    scores, ids = filters.top_k(logits, settings.top_k)
     scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
     tokens = ids.gather(-1, filters.draw(scores, u)[:, None])[:, 0]
-    if settings.fallback_mass > 0.0 and ids.shape[-1] < logits.shape[-1]:
+    if settings.fallback_mass > 0.0:
         scaled = filters.scale(logits, temperature)
-        flat = (filters.held(scaled, ids) < settings.fallback_mass).nonzero()[:, 0]
+        mass = filters.probability_mass(scaled, ids)
+        flat = (mass < settings.fallback_mass).nonzero()[:, 0]
         tokens[flat] = filters.draw(filters.top_p(scaled[flat], settings.fallback_top_p), u[flat])
     return tokens
 
@@ -81,7 +79,7 @@ def generate(
     use_cache: bool = True,
     stop_at_eos: bool = True,
     streams: Sequence[int] | None = None,
-    decoder: Decoder | None = None,
+    step: Step | None = None,
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
@@ -97,16 +95,21 @@ def generate(
         return [Generation([], [], False) for _ in prompts]
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
-        run = Sampling(
-            model, prompts, settings, max_new_tokens=max_new_tokens, eos_id=eos_id, banned=banned,
-            use_cache=use_cache, streams=streams, decoder=decoder,
-        )  # fmt: skip
-        for step in range(max_new_tokens):
-            tokens = run.step(step, with_log_probs)
+        session = Session(
+            model,
+            prompts,
+            slide=settings.slide,
+            use_cache=use_cache,
+            new_tokens=max_new_tokens,
+            step=step,
+        )
+        run = Sampling(session, settings, max_new_tokens, eos_id, banned, streams)
+        for column in range(max_new_tokens):
+            tokens = run.step(column, with_log_probs)
             if on_token is not None:
                 for row, token in zip(run.alive.tolist(), tokens.tolist(), strict=True):
                     on_token(row, token)
-            if end is not None and not run.leave(tokens != end):
+            if end is not None and not run.keep_rows(tokens != end):
                 break
     return run.generations(end, with_log_probs)
 
@@ -119,66 +122,62 @@ class Sampling:
 
     def __init__(
         self,
-        model: TinyLM,
-        prompts: Sequence[Sequence[int]],
+        session: Session,
         settings: DecodeSettings,
-        *,
         max_new_tokens: int,
         eos_id: int | None,
         banned: Sequence[int],
-        use_cache: bool = True,
         streams: Sequence[int] | None = None,
-        decoder: Decoder | None = None,
     ) -> None:
-        check_banned(banned, model.vocab_size)
-        streams = range(len(prompts)) if streams is None else streams
-        if len(streams) != len(prompts):
-            raise ValueError(f"{len(streams)} streams for {len(prompts)} prompts")
-        session = (decoder or Decoder(model)).session(
-            prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens
-        )
-        device = session.lengths.device
-        self.session, self.settings, self.banned, self.eos_id = session, settings, banned, eos_id
-        self.u = uniforms(settings.seed, streams, max_new_tokens).to(device)  # (B, steps)
-        self.alive = torch.arange(session.rows, device=device)
-        self.counts = torch.zeros_like(self.alive)
-        self.tokens = torch.zeros(self.u.shape, dtype=torch.int64, device=device)
-        self.log_probs = torch.zeros(self.u.shape, dtype=torch.float64, device=device)
+        check_banned(banned, session.model.vocab_size)
+        rows = session.rows
+        streams = range(rows) if streams is None else streams
+        if len(streams) != rows:
+            raise ValueError(f"{len(streams)} streams for {rows} prompts")
+        device = session.model.embedding.device
+        self.session = session
+        self.settings = settings
+        self.eos_id = eos_id
+        self.banned = torch.tensor(list(banned), dtype=torch.int64, device=device)
+        self.u = uniforms(settings.seed, streams, max_new_tokens)  # (B, steps)
+        self.alive = np.arange(rows)
+        self.counts = np.zeros(rows, np.int64)
+        self.tokens = np.zeros((rows, max_new_tokens), np.int64)
+        self.log_probs = np.zeros((rows, max_new_tokens))
 
-    def step(self, column: int, with_log_probs: bool) -> Tensor:
+    def step(self, column: int, with_log_probs: bool) -> np.ndarray:
         """Choose and append one token for each live row.  -> (B,)"""
-        temperature = self.settings.temperature_at(column, self.u.shape[1])
-        if temperature == 0.0 and self.settings.repetition_penalty == 1.0 and not with_log_probs:
-            return self._take(column, self.session.greedy(self.banned))
         raw = self.session.next_logits()
-        logits = raw
-        if self.settings.repetition_penalty != 1.0:
-            longest = self.session.longest
-            recent = self.session.recent(min(self.settings.repetition_window or longest, longest))
-            seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, recent, True)
-            if self.eos_id is not None:
-                seen[:, self.eos_id] = False
-            logits = filters.penalise_repeats(logits, seen, self.settings.repetition_penalty)
-        logits = filters.ban(logits, self.banned)
-        tokens = choose(
-            logits, self.settings, self.u[self.alive, column], temperature, self.session
-        )
+        logits = filters.ban(self._without_repeats(raw), self.banned)
+        temperature = self.settings.temperature_at(column, self.tokens.shape[1])
+        u = torch.from_numpy(self.u[self.alive, column]).to(logits.device)
+        chosen = choose(logits, self.settings, u, temperature)
         if with_log_probs:
-            chosen = raw.gather(-1, tokens[:, None])[:, 0]
-            self.log_probs[self.alive, column] = (chosen - raw.logsumexp(dim=-1)).double()
-        return self._take(column, tokens)
-
-    def _take(self, column: int, tokens: Tensor) -> Tensor:
-        """Append what was chosen.  (B,) -> (B,)"""
+            log_probs = raw.gather(-1, chosen[:, None])[:, 0] - raw.logsumexp(dim=-1)
+            self.log_probs[self.alive, column] = log_probs.cpu()
+        tokens = chosen.cpu().numpy()
         self.tokens[self.alive, column] = tokens
         self.counts[self.alive] += 1
         self.session.append(tokens)
         return tokens
 
-    def leave(self, stays: Tensor) -> bool:
-        """Drop the rows that do not stay; returns whether any are left."""
-        if not stays.all():
-            rows = stays.nonzero()[:, 0]
+    def _without_repeats(self, logits: Tensor) -> Tensor:
+        """Logits after the repetition penalty, which spares <eos>.  (B, V) -> (B, V)"""
+        penalty = self.settings.repetition_penalty
+        if penalty == 1.0:
+            return logits
+        longest = self.session.longest
+        window = min(self.settings.repetition_window or longest, longest)
+        recent = torch.from_numpy(self.session.recent(window)).to(logits.device)
+        seen = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, recent, True)
+        if self.eos_id is not None:
+            seen[:, self.eos_id] = False
+        return filters.penalise_repeats(logits, seen, penalty)
+
+    def keep_rows(self, mask: np.ndarray) -> bool:
+        """Drop the rows that the mask leaves out; returns whether any are left."""
+        if not mask.all():
+            rows = np.flatnonzero(mask)
             self.alive = self.alive[rows]
             if len(rows):
                 self.session.select(rows)
@@ -187,10 +186,8 @@ class Sampling:
     def generations(self, eos_id: int | None, with_log_probs: bool) -> list[Generation]:
         """The table's rows, each at its own length."""
         result = []
-        for ids, log_probs, count in zip(
-            self.tokens, self.log_probs, self.counts.tolist(), strict=True
-        ):
-            new = ids[:count].tolist()
-            scores = log_probs[:count].tolist() if with_log_probs else []
-            result.append(Generation(new, scores, new[-1] == eos_id))
+        for row, count in enumerate(self.counts):
+            ids = self.tokens[row, :count].tolist()
+            log_probs = self.log_probs[row, :count].tolist() if with_log_probs else []
+            result.append(Generation(ids, log_probs, ids[-1] == eos_id))
         return result

@@ -1,16 +1,15 @@
 """A batch of texts being generated: the next token's logits of each row, with or without a cache."""
 
 import contextlib
-import dataclasses
+import math
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
-from tinylm.decoding import filters
 from tinylm.model.kv_cache import KVCache
 from tinylm.model.transformer import TinyLM
 
@@ -42,19 +41,54 @@ def decoding_mode(model: TinyLM) -> Iterator[None]:
 
 def check_finite(logits: Tensor) -> Tensor:
     """The logits themselves. Raises InputError if the model's numbers overflowed."""
-    if not logits.sum().isfinite():
+    if not math.isfinite(logits.sum().item()):
         raise InputError(
             "the model's logits are not finite: its weights diverged; train it at a lower train.lr"
         )
     return logits
 
 
+class Step:
+    """How the next logits are computed from tokens and a cache: here by the model's own forward pass.
+
+    A subclass may compute `advance` faster. Logits are float32, or float64 for a float64 model.
+    """
+
+    def __init__(self, model: TinyLM) -> None:
+        self.model = model
+
+    def fill(self, windows: np.ndarray, sizes: np.ndarray, cache: KVCache | None) -> Tensor:
+        """Logits after the last token of each window; an empty cache gets all its keys and values.
+
+        windows: (R, T), padded on the right; sizes: (R,), the tokens of each.  -> (R, V)
+        What padding leaves in the cache is past the row's end: masked, and overwritten later.
+        """
+        device = self.model.embedding.device
+        positions = torch.arange(windows.shape[1], device=device)[None]
+        hidden = self.model.hidden_states(torch.from_numpy(windows).to(device), positions, cache)
+        rows = torch.arange(len(windows), device=device)
+        return self._logits(hidden[rows, torch.from_numpy(sizes - 1).to(device)])
+
+    def advance(self, tokens: np.ndarray, positions: np.ndarray, cache: KVCache) -> Tensor:
+        """Logits after one more token of each row, at its position in the window.  (R,), (R,) -> (R, V)"""
+        device = self.model.embedding.device
+        ids = torch.from_numpy(tokens).to(device)
+        places = torch.from_numpy(positions).to(device)
+        return self._logits(self.model.hidden_states(ids[:, None], places[:, None], cache)[:, 0])
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits = self.model.logits(hidden)
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+
 class Session:
     """Rows of tokens that grow by one token per step, their windows and their cache.
 
-    prompts: at least one token each, of any lengths; the rows stay aligned to the left. `new_tokens`: how many will
-    be appended at most, if known; it sizes the buffers. Cached and uncached decoding see the same
-    windows. The model should be in eval mode. Raises ValueError for an empty prompt or an id outside the vocabulary.
+    prompts: at least one token each, of any lengths; the rows are aligned to the left.
+    new_tokens: the most that will be appended, if that is known; it sizes the buffers.
+    step: computes the logits, by default with the model's own code.
+    Cached and uncached decoding see the same windows. The model should be in eval mode.
+    Raises ValueError for an empty prompt or an id outside the vocabulary.
     """
 
     def __init__(
@@ -65,26 +99,25 @@ class Session:
         slide: str = "half",
         use_cache: bool = True,
         new_tokens: int | None = None,
+        step: Step | None = None,
     ) -> None:
-        self.model, self.slide, self.use_cache = model, slide, use_cache
-        self.context = model.settings.context
         lengths = [len(prompt) for prompt in prompts]
         if not lengths or not min(lengths):
             raise ValueError("every prompt needs at least one token; a text starts with <sos>")
         if not all(0 <= token < model.vocab_size for prompt in prompts for token in prompt):
             raise ValueError(f"a prompt holds an id outside 0..{model.vocab_size - 1}")
-        self.longest = max(lengths)
-        width = self.longest + (
-            self.context if new_tokens is None else min(new_tokens, self.context)
-        )
-        self.capacity = min(self.context, width)
-        device = model.embedding.device
-        padded = [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts]
-        self._ids = torch.tensor(padded, device=device)  # (B, width)
-        self.lengths = torch.tensor(lengths, device=device)  # (B,)
-        self._starts = torch.full_like(
-            self.lengths, -1
-        )  # window start that the cache was filled for
+        self.model = model
+        self.step = step or Step(model)
+        self.slide = slide
+        self.use_cache = use_cache
+        self.context = model.settings.context
+        growth = self.context if new_tokens is None else min(new_tokens, self.context)
+        self.capacity = min(self.context, max(lengths) + growth)
+        self.lengths = np.array(lengths)  # (B,)
+        self._ids = np.zeros((len(prompts), max(lengths) + growth), np.int64)  # (B, width)
+        for row, prompt in enumerate(prompts):
+            self._ids[row, : len(prompt)] = prompt
+        self._starts = np.full_like(self.lengths, -1)  # of the windows that the cache holds
         self._cache: KVCache | None = None
 
     @property
@@ -92,19 +125,25 @@ class Session:
         """How many rows are in progress."""
         return len(self.lengths)
 
-    def ids(self, row: int) -> list[int]:
-        """All tokens of a row, the prompt's first."""
-        return self._ids[row, : int(self.lengths[row])].tolist()
-
-    def recent(self, count: int) -> Tensor:
-        """Each row's last `count` tokens, the newest first; a shorter row repeats its first token.  -> (B, count)"""
-        back = torch.arange(1, count + 1, device=self.lengths.device)
-        return self._ids.gather(1, (self.lengths[:, None] - back).clamp(min=0))
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
+        return int(self.lengths.max())
 
     @property
     def cache_bytes(self) -> int:
         """Size of the cache's buffers; 0 before the first step and without a cache."""
         return self._cache.nbytes if self._cache else 0
+
+    def ids(self, row: int) -> list[int]:
+        """All tokens of a row, the prompt's first."""
+        ids: list[int] = self._ids[row, : self.lengths[row]].tolist()
+        return ids
+
+    def recent(self, count: int) -> Any:
+        """Each row's last `count` tokens, the newest first; a shorter row repeats its first token.  -> (B, count)"""
+        columns = self.lengths[:, None] - np.arange(1, count + 1)
+        return self._ids[np.arange(self.rows)[:, None], columns.clip(min=0)]
 
     @torch.inference_mode()
     def next_logits(self) -> Tensor:
@@ -113,121 +152,64 @@ class Session:
         Calling it again without `append` gives the same. Raises InputError if the model's numbers overflowed.
         """
         starts = window_start(self.lengths, self.context, self.slide)
-        hidden = (
-            self._advance(starts)
-            if self.use_cache
-            else self._fill(starts, self.lengths, self._ids, None)
-        )
-        logits = self.model.logits(hidden)
-        return check_finite(logits if logits.dtype == torch.float64 else logits.float())
-
-    def likeliest(self, logits: Tensor) -> Tensor:
-        """The largest of each row, the lower id of equal ones.  (B, V) -> (B,)"""
-        return logits.argmax(dim=-1)
-
-    def greedy(self, banned: Sequence[int]) -> Tensor:
-        """The likeliest next token of each row, without banned ones.  -> (B,)"""
-        return self.likeliest(filters.ban(self.next_logits(), banned))
-
-    def largest(self, logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """`filters.largest`, as fast as this session can."""
-        return filters.largest(logits, k)
-
-    def draw(self, logits: Tensor, u: Tensor, temperature: float) -> Tensor:
-        """One token of each row by inverse-CDF sampling from softmax(logits / temperature).  (B, V), (B,) -> (B,)"""
-        return filters.draw(filters.scale(logits, temperature), u)
-
-    def candidates(self, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The k likeliest next tokens of each row, without banned ones: log-probabilities, float64, and ids, (B, k)."""
-        return filters.candidates(self.next_logits(), k, banned)
-
-    def _advance(self, starts: Tensor) -> Tensor:
-        """Feed each row's last token through the cache, (B, D); rows whose window moved are refilled."""
-        moved = (starts != self._starts).nonzero()[:, 0]
+        if not self.use_cache:
+            return check_finite(self._fill(np.arange(self.rows), starts, None))
+        moved = np.flatnonzero(starts != self._starts)
         self._starts = starts
         if len(moved) == self.rows:
-            self._cache = self._cache or self._new_cache(self.rows)
+            self._cache = self._cache or self.model.new_cache(self.rows, self.capacity)
             self._cache.rewind(0)
-            return self._fill(starts, self.lengths, self._ids, self._cache)
-        assert self._cache is not None  # no row has a window yet before the first fill
-        positions = (self.lengths - 1 - starts)[:, None]  # (B, 1)
-        last = self._ids.gather(1, self.lengths[:, None] - 1)
-        hidden = self._step(last, positions, self._cache)  # (B, D)
+            return check_finite(self._fill(moved, starts, self._cache))
+        return check_finite(self._advance(moved, starts))
+
+    def _advance(self, moved: np.ndarray, starts: np.ndarray) -> Tensor:
+        """Feed each row's last token through the cache; rows whose window moved are filled anew."""
+        assert self._cache is not None  # no row has a window before the first fill
+        last = self.lengths - 1
+        positions = last - starts
+        logits = self.step.advance(self._ids[np.arange(self.rows), last], positions, self._cache)
         if len(moved):
-            fresh = self._new_cache(len(moved))
-            hidden[moved] = self._fill(starts[moved], self.lengths[moved], self._ids[moved], fresh)
-            self._cache.put(moved, fresh)
+            fresh = self.model.new_cache(len(moved), self.capacity)
+            logits[moved] = self._fill(moved, starts[moved], fresh)
+            self._cache.put(torch.from_numpy(moved), fresh)
             self._cache.rewind(int(positions.max()) + 1)
-        return hidden
+        return logits
 
-    def _new_cache(self, rows: int) -> KVCache:
-        return self.model.new_cache(rows, self.capacity)
+    def _fill(self, rows: np.ndarray, starts: np.ndarray, cache: KVCache | None) -> Tensor:
+        """Logits of some rows from their whole windows in one pass.  -> (R, V)"""
+        sizes = self.lengths[rows] - starts
+        columns = starts[:, None] + np.arange(sizes.max())  # (R, T)
+        columns = columns.clip(max=self._ids.shape[1] - 1)
+        return self.step.fill(self._ids[rows[:, None], columns], sizes, cache)
 
-    def _step(self, last: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        """Hidden states after each row's last token.  (B, 1), (B, 1) -> (B, D)"""
-        return self.model.hidden_states(last, positions, cache)[:, 0]
-
-    def _fill(self, starts: Tensor, lengths: Tensor, ids: Tensor, cache: KVCache | None) -> Tensor:
-        """Run whole windows in one pass, padded on the right; the last token's hidden state of each row, (R, D).
-
-        What a padded position leaves in the cache is past the row's end: masked, and overwritten later.
-        """
-        sizes = lengths - starts
-        positions = torch.arange(int(sizes.max()), device=ids.device)[None]  # (1, T)
-        slots = (starts[:, None] + positions).clamp(max=ids.shape[1] - 1)
-        window = ids.gather(1, slots)  # (R, T)
-        hidden = self.model.hidden_states(window, positions, cache)
-        return hidden[torch.arange(len(sizes), device=ids.device), sizes - 1]
-
-    @torch.inference_mode()
-    def append(self, tokens: Tensor) -> None:
-        """Add one token to every row.  tokens (B,) int64"""
+    def append(self, tokens: np.ndarray | Tensor) -> None:
+        """Add one token to every row.  tokens (B,) int64, on the CPU"""
         if self.longest == self._ids.shape[1]:
-            self._ids = torch.nn.functional.pad(self._ids, (0, self.longest))  # double the space
-        self._ids.scatter_(1, self.lengths[:, None], tokens[:, None])
+            self._ids = np.pad(self._ids, ((0, 0), (0, self.longest)))  # double the space
+        self._ids[np.arange(self.rows), self.lengths] = tokens
         self.lengths = self.lengths + 1
-        self.longest += 1
 
     @torch.inference_mode()
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: np.ndarray | Tensor) -> None:
         """Keep the given rows (M,) in the given order; a row may be taken several times (beams) or not at all."""
+        rows = np.asarray(rows)
         if self._cache is not None:
-            changed = (
-                self._changed_slots(rows, self._cache.used) if len(rows) <= self.rows else None
-            )
-            self._cache.select(rows, changed)
-        self._ids, self.lengths, self._starts = (
-            self._ids[rows],
-            self.lengths[rows],
-            self._starts[rows],
-        )
+            changed = None
+            if len(rows) <= self.rows:
+                changed = torch.from_numpy(self._changed_slots(rows, self._cache.used))
+            self._cache.select(torch.from_numpy(rows), changed)
+        self._ids = self._ids[rows]
+        self.lengths = self.lengths[rows]
+        self._starts = self._starts[rows]
 
-    def _changed_slots(self, rows: Tensor, used: int) -> Tensor:
+    def _changed_slots(self, rows: np.ndarray, used: int) -> np.ndarray:
         """Slots in which row i and the row that takes its place differ, (M, used): from the first unequal token on.
 
         Beams of one prompt share all but their last tokens, so most of their cache can stay where it is.
         """
-        mine = slice(len(rows))
-        differs = self._ids[mine, : self.longest] != self._ids[rows, : self.longest]
-        differs |= (self.lengths[mine] != self.lengths[rows])[:, None]  # another window, perhaps
-        columns = self._starts[mine, None] + torch.arange(used, device=rows.device)
-        return differs.cumsum(1).gather(1, columns.clamp(max=self.longest - 1)) > 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Decoder:
-    """How a model's steps are computed, here by its own code; it serves any number of sessions."""
-
-    model: TinyLM
-
-    def session(
-        self,
-        prompts: Sequence[Sequence[int]],
-        *,
-        slide: str = "half",
-        use_cache: bool = True,
-        new_tokens: int | None = None,
-        beams: int = 1,
-    ) -> Session:
-        """Open a session; `beams`: how many rows may descend from one prompt."""
-        return Session(self.model, prompts, slide=slide, use_cache=use_cache, new_tokens=new_tokens)
+        count = len(rows)
+        differs = self._ids[:count, : self.longest] != self._ids[rows, : self.longest]
+        differs |= (self.lengths[:count] != self.lengths[rows])[:, None]  # another window, perhaps
+        columns = self._starts[:count, None] + np.arange(used)
+        reached = np.logical_or.accumulate(differs, axis=1)
+        return np.take_along_axis(reached, columns.clip(max=self.longest - 1), axis=1)

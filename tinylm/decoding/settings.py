@@ -12,8 +12,8 @@ class DecodeSettings:
     The defaults, for use in code, sample from the model's own distribution; params.yaml holds every key.
 
     `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
-    the row's last N tokens are penalised, prompt included; null: all of them. kernels/decoding/decoder.py defines step
-    and precision.
+    the row's last N tokens are penalised, prompt included; null: all of them.
+    step: see kernels/decoding/step.py.
     """
 
     temperature: float = setting(1.0, low=0.0, high=1e6)
@@ -28,7 +28,6 @@ class DecodeSettings:
     length_penalty: float = setting(0.0, low=0.0, high=10.0)
     seed: int = setting(1, low=0)
     step: str = setting("plain", choices=("plain", "compiled", "auto"))
-    precision: str = setting("fp32", choices=("fp32", "bf16", "int8", "auto"))
 
     def temperature_at(self, step: int, steps: int) -> float:
         """Temperature of new token `step` of at most `steps`, from 0 on.

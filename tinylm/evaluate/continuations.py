@@ -15,7 +15,7 @@ from tinylm.evaluate.diversity import distinct_n, repeated_share, repeated_share
 from tinylm.evaluate.scoring import perplexity, token_log_probs
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import Statistic, bootstrap_interval, mean, pooled_perplexity
-from tinylm.kernels.decoding.decoder import decoder_of
+from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
 from tinylm.vocab.token_store import TokenStore
@@ -107,7 +107,7 @@ def _generate(
         banned=never_generated(tokenizer, settings.stop_at_eos),
         with_log_probs=with_log_probs,
         stop_at_eos=stop_at_eos,
-        decoder=decoder_of(model, decode),
+        step=decoding_step(model, decode),
     )
 
 

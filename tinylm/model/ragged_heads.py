@@ -38,15 +38,22 @@ class RaggedSelfAttention(SelfAttention):
         """Insert the zero columns along `dim`."""
         return F.pad(x.movedim(dim, -1), (0, 1)).index_select(-1, self.slots).movedim(-1, dim)
 
-    def project(self, x: Tensor) -> Tensor:
+    def padded_qkv(self) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of `qkv` with the zero columns."""
         weight = self._padded(self.qkv.weight.unflatten(0, (3, -1)), 1).flatten(0, 1)
-        bias = None
-        if self.qkv.bias is not None:
-            bias = self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
-        return F.linear(x, weight, bias).unflatten(-1, (3, self.heads, self.head_width))
+        if self.qkv.bias is None:
+            return weight, None
+        return weight, self._padded(self.qkv.bias.unflatten(0, (3, -1)), 1).flatten()
+
+    def padded_out(self) -> Tensor:
+        """Weight of `out` with the zero columns."""
+        return self._padded(self.out.weight, 1)
+
+    def project(self, x: Tensor) -> Tensor:
+        return F.linear(x, *self.padded_qkv()).unflatten(-1, (3, self.heads, self.head_width))
 
     def output_projection(self, joined: Tensor) -> Tensor:
-        return F.linear(joined, self._padded(self.out.weight, 1), self.out.bias)
+        return F.linear(joined, self.padded_out(), self.out.bias)
 
     def columns(self, head: int) -> slice:
         widths = head_widths(self.inner, self.heads)

@@ -1,78 +1,200 @@
-// The step that Python calls: which thread does what.
-#include "pass.h"
+// A step of the transformer in float32: new tokens of each sequence in, the logits after its last one out.
+//
+// Keys and values of earlier tokens are those of tinylm/model/kv_cache.py, which gets the new ones. The formulas are
+// those of tinylm/model/transformer.py; compiled.py fills the structures.
+#include <vector>
+
+#include "products.h"
+
+struct Norm {
+    const float *gain, *bias;  // bias or null
+};
+
+struct Block {
+    Norm norm1, norm2;
+    Linear qkv, out, up, down;
+};
+
+struct Model {
+    int64_t layers, width, heads, head_width, feed_forward, pre_norm, norm_kind, gelu, final_norm;
+    float norm_eps, input_scale, output_scale;
+    const float *embedding;  // (V, D)
+    const float *positions;  // (T, D) or null
+    const float *rotary;     // (T, 2, Dh / 2) cosines and sines, or null
+    const float *scales;     // (H) that scores are multiplied by
+    const Block* blocks;
+    Norm last_norm;
+    Linear output;
+};
+
+struct Step {
+    int64_t sequences, capacity, threads;
+    const int64_t* starts;               // (sequences + 1) where each one's tokens begin, and the end of the last
+    const int64_t *tokens, *positions;   // of all sequences, one after another
+    float *const *keys, *const *values;  // of each layer, (sequences, H, capacity, Dh)
+    float* logits;                       // (sequences, V)
+};
+
+enum NormKind { LAYER, RMS, STD };
 
 namespace {
 
-constexpr int64_t APART = 8;  // rows of a thread that takes rows instead of outputs
+// The tokens of sequences `begin` to `end`, computed by one thread; large products may use `threads`.
+class Rows {
+  public:
+    Rows(const Model& model, const Step& step, int64_t begin, int64_t end, int64_t threads)
+        : m(model), s(step), begin(begin), end(end), first(step.starts[begin]), count(step.starts[end] - first),
+          threads(threads), inner(model.heads * model.head_width), x(count * model.width), normed(count * model.width),
+          qkv(count * 3 * inner), mixed(count * inner), up(count * model.feed_forward), scores(step.capacity + LANES) {}
 
-// Whether threads may take rows instead of outputs: no row reads what another one writes in this step, and each thread
-// has enough of them to pay for reading all weights itself.  They then meet once per step, not at each product.
-bool apart(const Step& s, int64_t threads) {
-    if (threads == 1 || s.rows < threads * APART || s.outputs != s.rows) return false;
-    for (int64_t row = 0; row < s.rows; ++row)
-        if (s.wanted[row] != row || (row && s.sequences[row] <= s.sequences[row - 1])) return false;
-    return true;
-}
+    void run() {
+        embed();
+        for (int64_t layer = 0; layer < m.layers; ++layer) {
+            const Block& block = m.blocks[layer];
+            multiply(block.qkv, m.pre_norm ? norm(block.norm1) : x, qkv.data(), After::store);
+            for (int64_t sequence = begin; sequence < end; ++sequence)
+                for (int64_t token = s.starts[sequence]; token < s.starts[sequence + 1]; ++token)
+                    attend(layer, sequence, token);
+            multiply(block.out, mixed, x.data(), After::add);
+            if (!m.pre_norm) x = norm(block.norm1);
+            multiply(block.up, m.pre_norm ? norm(block.norm2) : x, up.data(), m.gelu ? After::gelu : After::relu);
+            multiply(block.down, up, x.data(), After::add);
+            if (!m.pre_norm) x = norm(block.norm2);
+        }
+        if (m.final_norm) x = norm(m.last_norm);
+        std::vector<float> last((end - begin) * m.width);
+        for (int64_t sequence = begin; sequence < end; ++sequence) {
+            const float* from = x.data() + (s.starts[sequence + 1] - 1 - first) * m.width;
+            for (int64_t i = 0; i < m.width; ++i) last[(sequence - begin) * m.width + i] = from[i] * m.output_scale;
+        }
+        product(m.output, end - begin, last.data(), s.logits + begin * m.output.outputs, After::store, threads);
+    }
 
-Step rows_of(const Step& all, int64_t thread, int64_t threads, int64_t vocab) {
-    const int64_t first = all.rows * thread / threads, count = all.rows * (thread + 1) / threads - first;
-    Step mine = all;
-    mine.rows = mine.outputs = count;
-    mine.threads = 1;
-    mine.tokens += first;
-    mine.positions += first;
-    mine.sequences += first;
-    mine.logits += first * vocab;
-    mine.asked.values += first * all.asked.k;
-    mine.asked.ids += first * all.asked.k;
-    if (mine.asked.log_sums) mine.asked.log_sums += first;
-    return mine;  // `wanted` counts from 0 for each
-}
+  private:
+    void multiply(const Linear& linear, const std::vector<float>& from, float* to, After after) {
+        product(linear, count, from.data(), to, after, threads);
+    }
 
-template <class Kind> int64_t run(const Model& model, const Step& step) {
-    std::atomic<int64_t> finite{1};
-    std::unique_ptr<Pass<Kind>> shared;
-#pragma omp parallel num_threads(step.threads)
-    {
-        int64_t thread = 0, threads = 1;
-#ifdef _OPENMP
-        thread = omp_get_thread_num();
-        threads = omp_get_num_threads();  // there may be fewer than were asked for
-#endif
-        if (apart(step, threads)) {
-            const Step mine = rows_of(step, thread, threads, model.vocab);
-            Pass<Kind> pass(model, mine);
-            pass.run(0);
-            if (!pass.finite) finite = 0;
-        } else {
-#pragma omp single
-            {
-                shared.reset(new Pass<Kind>(model, step));
-                shared->team.threads = threads;
-            }
-            shared->run(thread);
-            if (!shared->finite) finite = 0;
+    void embed() {
+        for (int64_t row = 0; row < count; ++row) {
+            const float* vector = m.embedding + s.tokens[first + row] * m.width;
+            const float* position = m.positions ? m.positions + s.positions[first + row] * m.width : nullptr;
+            float* to = x.data() + row * m.width;
+            for (int64_t i = 0; i < m.width; ++i) to[i] = vector[i] * m.input_scale + (position ? position[i] : 0.0f);
         }
     }
-    return finite;
-}
+
+    const std::vector<float>& norm(const Norm& n) {
+        for (int64_t row = 0; row < count; ++row) normalise(n, x.data() + row * m.width, normed.data() + row * m.width);
+        return normed;
+    }
+
+    void normalise(const Norm& n, const float* from, float* to) {
+        float mean = 0.0f, square = 0.0f;
+        if (m.norm_kind != RMS) {
+#pragma omp simd reduction(+ : mean)
+            for (int64_t i = 0; i < m.width; ++i) mean += from[i];
+            mean /= m.width;
+        }
+#pragma omp simd reduction(+ : square)
+        for (int64_t i = 0; i < m.width; ++i) square += (from[i] - mean) * (from[i] - mean);
+        float deviation = std::sqrt(square / m.width + m.norm_eps);
+        if (m.norm_kind == STD) deviation = std::sqrt(square / (m.width - 1)) + m.norm_eps;
+        const float inverse = 1.0f / deviation;
+        for (int64_t i = 0; i < m.width; ++i)
+            to[i] = (from[i] - mean) * inverse * n.gain[i] + (n.bias ? n.bias[i] : 0.0f);
+    }
+
+    // Keep the token's key and value, then softmax(scale q K^T) V for each head: earlier tokens' are kept already.
+    void attend(int64_t layer, int64_t sequence, int64_t token) {
+        const int64_t row = token - first, position = s.positions[token], width = m.head_width;
+        float* from = qkv.data() + row * 3 * inner;
+        for (int64_t head = 0; m.rotary && head < 2 * m.heads; ++head)  // of queries, then of keys
+            rotate(from + head * width, m.rotary + position * width);
+        for (int64_t head = 0; head < m.heads; ++head) {
+            const int64_t slots = (sequence * m.heads + head) * s.capacity * width;
+            float *keys = s.keys[layer] + slots, *values = s.values[layer] + slots;
+            const float* query = from + head * width;
+            std::copy_n(query + inner, width, keys + position * width);
+            std::copy_n(query + 2 * inner, width, values + position * width);
+            const float total = weigh(query, keys, position + 1, m.scales[head]);
+            mix(values, position + 1, 1.0f / total, mixed.data() + row * inner + head * width);
+        }
+    }
+
+    void rotate(float* head, const float* cosines) {  // columns i and i + half as a pair
+        const int64_t half = m.head_width / 2;
+        const float* sines = cosines + half;
+        for (int64_t i = 0; i < half; ++i) {
+            const float left = head[i], right = head[i + half];
+            head[i] = left * cosines[i] - right * sines[i];
+            head[i + half] = right * cosines[i] + left * sines[i];
+        }
+    }
+
+    // scores = exp(scale q k - the highest of them) for each key; returns their sum.
+    float weigh(const float* query, const float* keys, int64_t slots, float scale) {
+        float highest = -INFINITY;
+        for (int64_t slot = 0; slot < slots; ++slot) {
+            scores[slot] = dot(query, keys + slot * m.head_width) * scale;
+            highest = std::max(highest, scores[slot]);
+        }
+        std::fill_n(scores.begin() + slots, LANES, -INFINITY);
+        Vector total = {};
+        for (int64_t slot = 0; slot < slots; slot += LANES) {
+            const Vector score = load(scores.data() + slot);
+            Vector weight = exp_of(score - highest);
+            weight = score == -INFINITY ? Vector{} : weight;
+            store(scores.data() + slot, weight);
+            total += weight;
+        }
+        return sum_of(total);
+    }
+
+    float dot(const float* query, const float* key) const {
+        Vector sums = {};
+        int64_t i = 0;
+        for (; i + LANES <= m.head_width; i += LANES) sums += load(query + i) * load(key + i);
+        float sum = sum_of(sums);
+        for (; i < m.head_width; ++i) sum += query[i] * key[i];
+        return sum;
+    }
+
+    // The values' sum by the scores, times `factor`.
+    void mix(const float* values, int64_t slots, float factor, float* to) const {
+        const int64_t width = m.head_width;
+        int64_t i = 0;
+        for (; i + LANES <= width; i += LANES) {
+            Vector sum = {};
+            for (int64_t slot = 0; slot < slots; ++slot) sum += load(values + slot * width + i) * scores[slot];
+            store(to + i, sum * factor);
+        }
+        for (; i < width; ++i) {
+            float sum = 0.0f;
+            for (int64_t slot = 0; slot < slots; ++slot) sum += values[slot * width + i] * scores[slot];
+            to[i] = sum * factor;
+        }
+    }
+
+    const Model& m;
+    const Step& s;
+    const int64_t begin, end, first, count, threads, inner;
+    std::vector<float> x, normed, qkv, mixed, up, scores;
+};
 
 }  // namespace
 
-// Returns whether all logits that were asked about are finite.
-extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
-    switch (model->precision) {
-        case 0: return run<Fp32>(*model, *step);
-        case 1: return run<Bf16>(*model, *step);
-        default: return run<Int8>(*model, *step);
+// Threads share the sequences; a single one's large products are shared instead.
+extern "C" void tinylm_step(const Model* model, const Step* step) {
+    const int64_t shares = std::min(step->sequences, step->threads);
+    if (shares == 1) {
+        Rows(*model, *step, 0, step->sequences, step->threads).run();
+        return;
     }
-}
-
-// Whether the processor has instructions that multiply bf16.
-extern "C" int64_t tinylm_bf16() {
-#if defined(__AVX512BF16__)
-    return 1;
-#else
-    return 0;
-#endif
+#pragma omp parallel for num_threads(shares) schedule(static, 1)
+    for (int64_t share = 0; share < shares; ++share) {
+        const int64_t begin = step->sequences * share / shares;
+        const int64_t end = step->sequences * (share + 1) / shares;
+        Rows(*model, *step, begin, end, 1).run();
+    }
 }

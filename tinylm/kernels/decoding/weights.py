@@ -1,18 +1,17 @@
-"""A model's weights laid out for the compiled step (products.h, step.cpp)."""
+"""A model's weights laid out for the compiled step: the structures of step.cpp, field by field."""
 
 import ctypes
 from typing import Any
 
-import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from tinylm.kernels.decoding.rounding import PRECISIONS, of_qkv, quantise
-from tinylm.kernels.decoding.threads import Threads
-from tinylm.model.ragged_heads import head_widths
+from tinylm.model.ragged_heads import RaggedSelfAttention
 from tinylm.model.transformer import TinyLM
 
-PANEL, LANES = 32, 16  # as in products.h
-NORMS, ACTIVATIONS = ("layer", "rms", "std"), ("relu", "gelu")  # in the order of step.cpp
+PANEL = 32  # outputs that are stored together, as in products.h
+NORMS = ("layer", "rms", "std")  # in the order of step.cpp
+ACTIVATIONS = ("relu", "gelu")
 _INTEGER, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 
 
@@ -22,8 +21,10 @@ class _Norm(ctypes.Structure):
 
 class _Linear(ctypes.Structure):
     _fields_ = [
-        *((name, _POINTER) for name in ("weight", "scale", "sums", "bias")),
-        *((name, _INTEGER) for name in ("outputs", "inputs")),
+        ("weight", _POINTER),
+        ("bias", _POINTER),
+        ("outputs", _INTEGER),
+        ("inputs", _INTEGER),
     ]
 
 
@@ -31,105 +32,109 @@ class _Block(ctypes.Structure):
     _fields_ = [
         ("norm1", _Norm),
         ("norm2", _Norm),
-        *((name, _Linear) for name in ("qkv", "out", "up", "down")),
+        ("qkv", _Linear),
+        ("out", _Linear),
+        ("up", _Linear),
+        ("down", _Linear),
     ]
 
 
 class _Model(ctypes.Structure):
     _fields_ = [
-        *(
-            (name, _INTEGER)
-            for name in ("precision", "layers", "width", "heads", "inner", "slot_width")
-        ),
-        *((name, _INTEGER) for name in ("feed_forward", "vocab", "pre", "norm_kind", "gelu")),
-        *((name, _FLOAT) for name in ("norm_eps", "input_scale", "output_factor")),
-        ("last_norm", _INTEGER),
-        *((name, _POINTER) for name in ("head_starts", "embedding", "positions", "turns")),
+        ("layers", _INTEGER),
+        ("width", _INTEGER),
+        ("heads", _INTEGER),
+        ("head_width", _INTEGER),
+        ("feed_forward", _INTEGER),
+        ("pre_norm", _INTEGER),
+        ("norm_kind", _INTEGER),
+        ("gelu", _INTEGER),
+        ("final_norm", _INTEGER),
+        ("norm_eps", _FLOAT),
+        ("input_scale", _FLOAT),
+        ("output_scale", _FLOAT),
+        ("embedding", _POINTER),
+        ("positions", _POINTER),
+        ("rotary", _POINTER),
+        ("scales", _POINTER),
         ("blocks", ctypes.POINTER(_Block)),
-        ("final_norm", _Norm),
+        ("last_norm", _Norm),
         ("output", _Linear),
-        ("output_rows", _POINTER),
     ]
 
 
-def padded(values: Tensor, size: int) -> Tensor:
-    """Values with the first axis padded with zeros to a multiple of `size`."""
-    return torch.cat([values, values.new_zeros((-len(values) % size, *values.shape[1:]))])
+def pack(weight: Tensor) -> Tensor:
+    """Panels of 32 outputs, the last one filled up with zeros.  (N, K) -> (N / 32, K, 32)"""
+    whole = F.pad(weight, (0, 0, 0, -len(weight) % PANEL))
+    return whole.unflatten(0, (-1, PANEL)).transpose(1, 2).contiguous()
 
 
-def pack(weight: Tensor, precision: str) -> Tensor:
-    """(N, K) in panels of 32 outputs: (N / 32, K / g, 32, g) with g neighbours in each 32-bit word: 1, 2 or 4.
+class PackedWeights:
+    """A model's weights as they are now; owns the memory that the compiled step reads.
 
-    One copy where K is a multiple of g, for the first word of a text waits for it.
+    structure: `Model` of step.cpp.
+    nbytes: size of the matrices, all of which every step reads.
     """
-    kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}[precision]
-    group = 4 // kind.itemsize
-    words = torch.nn.functional.pad(weight, (0, -weight.shape[1] % group)).unflatten(
-        1, (-1, group)
-    )  # (N, K / g, g)
-    whole, rest = divmod(len(words), PANEL)
-    packed = torch.empty(whole + (rest > 0), words.shape[1], PANEL, group, dtype=kind)
-    packed[:whole] = words[: whole * PANEL].unflatten(0, (whole, PANEL)).transpose(1, 2)
-    if rest:
-        packed[whole, :, :rest] = words[whole * PANEL :].transpose(0, 1)
-        packed[whole, :, rest:] = 0
-    return packed
 
-
-class PackedModel:
-    """A model's current weights in one precision; owns the memory that the compiled step reads."""
-
-    def __init__(self, model: TinyLM, precision: str) -> None:
-        self._kept: list[Tensor] = []
-        self.product_bytes = 0  # of the matrices that every step reads
-        self.spare: list[Tensor] = []  # a cache that no session uses any more
-        self.threads: dict[
-            tuple[int, int], Threads
-        ] = {}  # for steps of so many rows, of so many at most
-        self.precision, self.settings, self.vocab_size = precision, model.settings, model.vocab_size
+    def __init__(self, model: TinyLM) -> None:
+        self._tensors: list[Tensor] = []
+        self.nbytes = 0
         settings = model.settings
-        first: Any = model.blocks[0].attention
-        widths = head_widths(first.inner, settings.heads)
-        self.slot_width = -(-widths[0] // LANES) * LANES
-        blocks = (_Block * settings.layers)(*map(self._block, model.blocks))
-        weight, bias, factor = model.output_layer()
+        attention: Any = model.blocks[0].attention
+        blocks = [self._block(block) for block in model.blocks]
+        weight, bias, output_scale = model.output_layer()
         self.structure = _Model(
-            PRECISIONS.index(precision), settings.layers, model.width, settings.heads, first.inner, self.slot_width,
-            settings.feed_forward, model.vocab_size, settings.norm == "pre", NORMS.index(settings.norm_kind),
-            ACTIVATIONS.index(settings.activation), settings.norm_eps, float(model.embedding_scale), factor,
-            settings.final_norm, self._keep(torch.tensor([0, *widths]).cumsum(0)), self._keep(model.embedding),
-            self._keep(model.positions), self._keep(first.rope_cache),
-            blocks, self._norm(model.final_norm) if settings.final_norm else _Norm(),
-            self._linear(weight, bias, precision), self._keep(weight) if precision == "int8" else None,
-        )  # fmt: skip
+            layers=settings.layers,
+            width=model.width,
+            heads=settings.heads,
+            head_width=attention.head_width,
+            feed_forward=settings.feed_forward,
+            pre_norm=settings.norm == "pre",
+            norm_kind=NORMS.index(settings.norm_kind),
+            gelu=settings.activation == "gelu",
+            final_norm=settings.final_norm,
+            norm_eps=settings.norm_eps,
+            input_scale=float(model.embedding_scale),
+            output_scale=output_scale,
+            embedding=self._pointer(model.embedding),
+            positions=self._pointer(model.positions),
+            rotary=self._pointer(attention.rope_cache),
+            scales=self._pointer(attention.scale.flatten()),
+            blocks=(_Block * settings.layers)(*blocks),
+            last_norm=self._norm(model.final_norm) if settings.final_norm else _Norm(),
+            output=self._linear(weight, bias),
+        )
 
-    def _keep(self, values: Tensor | None) -> int | None:
-        """The address of values, which stay in place as long as this object exists."""
+    def _pointer(self, values: Tensor | None) -> int | None:
+        """The address of values, which stay there as long as this object exists."""
         if values is None:
             return None
-        self._kept.append(values.detach().contiguous())
-        return self._kept[-1].data_ptr()
+        self._tensors.append(values.detach().contiguous())
+        return self._tensors[-1].data_ptr()
 
     def _norm(self, norm: Any) -> _Norm:
-        return _Norm(self._keep(norm.gain), self._keep(norm.bias))
+        return _Norm(self._pointer(norm.gain), self._pointer(norm.bias))
 
-    def _linear(self, weight: Tensor, bias: Tensor | None, precision: str) -> _Linear:
-        weight = weight.detach()
-        scale = sums = None
-        if precision == "int8":
-            weight, units = quantise(weight)
-            scale = self._keep(padded(units[:, 0], PANEL))
-            sums = self._keep(padded(weight.sum(1).int(), PANEL))
-        offset = None if bias is None else self._keep(padded(bias.detach(), PANEL))
-        packed = pack(weight, precision)
-        self.product_bytes += packed.nbytes
-        return _Linear(self._keep(packed), scale, sums, offset, *weight.shape)
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> _Linear:
+        packed = pack(weight.detach())
+        self.nbytes += packed.nbytes
+        if bias is not None:
+            bias = F.pad(bias.detach(), (0, -len(bias) % PANEL))
+        return _Linear(self._pointer(packed), self._pointer(bias), *weight.shape)
 
     def _block(self, block: Any) -> _Block:
-        kind, qkv = self.precision, block.attention.qkv
-        others = block.attention.out, block.feed_forward.up, block.feed_forward.down
-        norms = self._norm(block.norm1), self._norm(block.norm2)
-        first = self._linear(qkv.weight, qkv.bias, of_qkv(kind))
+        attention = block.attention
+        feed_forward = block.feed_forward
+        qkv = attention.qkv.weight, attention.qkv.bias
+        out = attention.out.weight
+        if isinstance(attention, RaggedSelfAttention):
+            qkv = attention.padded_qkv()
+            out = attention.padded_out()
         return _Block(
-            *norms, first, *(self._linear(layer.weight, layer.bias, kind) for layer in others)
+            norm1=self._norm(block.norm1),
+            norm2=self._norm(block.norm2),
+            qkv=self._linear(*qkv),
+            out=self._linear(out, attention.out.bias),
+            up=self._linear(feed_forward.up.weight, feed_forward.up.bias),
+            down=self._linear(feed_forward.down.weight, feed_forward.down.bias),
         )

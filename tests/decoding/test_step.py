@@ -1,0 +1,182 @@
+"""The compiled step against the model's own forward pass: logits, texts and beams in every architecture."""
+
+import pytest
+import torch
+
+from tests.support.small import needs_compiler, random_model
+from tinylm.base.config import InputError
+from tinylm.decoding.beam_search import beam_search
+from tinylm.decoding.sampling import generate
+from tinylm.decoding.session import Session, Step
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.kernels import library
+from tinylm.kernels.decoding import step as compiled
+from tinylm.kernels.decoding.step import CompiledStep, decoding_step
+
+VOCAB, WIDTH = 61, 37
+PROMPTS = [[1], [2, 3, 4, 5, 6], [7, 8], list(range(9, 9 + 16)), list(range(5, 5 + 23))]
+ARCHITECTURES = {
+    "pre": {},
+    "post": {"norm": "post", "final_norm": False, "activation": "relu"},
+    "rms, narrow heads": {
+        "norm_kind": "rms",
+        "head_width": 5,
+        "tied_output": False,
+        "output_bias": True,
+    },
+    "std, no biases": {
+        "norm_kind": "std",
+        "qkv_bias": False,
+        "attention_bias": False,
+        "feed_forward_bias": False,
+    },
+    "rotary": {"positions": "rotary", "head_width": 6},
+    "rotary, post, wide heads": {
+        "positions": "rotary",
+        "heads": 2,
+        "head_width": 70,
+        "norm": "post",
+    },
+    "wide heads": {"heads": 2, "head_width": 70, "positions": "none", "output_bias": True},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_compilation(tmp_path_factory):
+    """Compiled once for these tests, from this source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        compiled.library.cache_clear()
+        yield
+    compiled.library.cache_clear()
+
+
+def without_compiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(library, "compiler", lambda: None)
+    monkeypatch.setattr(compiled, "library", compiled.library.__wrapped__)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("slide", ["half", "one"])
+def test_compiled_logits_equal_plain_ones_past_the_context(name, slide):
+    model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
+    plain = Session(model, PROMPTS, slide=slide)
+    fast = Session(model, PROMPTS, slide=slide, step=CompiledStep(model))
+    for column in range(40):
+        logits = plain.next_logits()
+        torch.testing.assert_close(fast.next_logits(), logits, rtol=2e-4, atol=2e-4)
+        for session in (plain, fast):
+            session.append(logits.argmax(-1))
+        if column in (7, 20):  # rows leave
+            rows = torch.tensor([3, 0, 2] if column == 7 else [1, 2])
+            plain.select(rows)
+            fast.select(rows)
+    assert [fast.ids(row) for row in range(2)] == [plain.ids(row) for row in range(2)]
+
+
+@needs_compiler
+def test_a_row_does_not_depend_on_its_batch_or_on_the_number_of_threads(monkeypatch):
+    model = random_model(700, WIDTH)
+    step = CompiledStep(model)
+    monkeypatch.setattr(compiled, "MANY", 0)
+    prompts = PROMPTS * 3
+    together = Session(model, prompts, new_tokens=12, step=step)
+    alone = [Session(model, [prompt], new_tokens=12, step=step) for prompt in prompts]
+    threads = torch.get_num_threads()
+    for number in range(11):
+        torch.set_num_threads(1 + number % 3)
+        logits = together.next_logits()
+        torch.set_num_threads(threads)
+        assert torch.equal(logits, torch.cat([session.next_logits() for session in alone]))
+        tokens = logits.argmax(-1)
+        together.append(tokens)
+        for session, token in zip(alone, tokens, strict=True):
+            session.append(token[None])
+
+
+@needs_compiler
+def test_many_tokens_at_once_run_through_the_models_own_code(monkeypatch):
+    model = random_model(VOCAB, WIDTH)
+    monkeypatch.setattr(compiled, "MOST_TOKENS", 3)
+    assert torch.equal(
+        Session(model, PROMPTS, step=CompiledStep(model)).next_logits(),
+        Session(model, PROMPTS).next_logits(),
+    )
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "settings",
+    [
+        DecodeSettings(temperature=0.0),
+        DecodeSettings(temperature=0.9),
+        DecodeSettings(top_k=9, top_p=0.8, repetition_penalty=1.3, slide="one"),
+        DecodeSettings(temperature=2.0, top_k=3, fallback_mass=0.5),
+    ],
+)
+def test_compiled_texts_are_the_plain_ones(settings):
+    model = random_model(VOCAB, WIDTH)
+    options = {"max_new_tokens": 40, "eos_id": 2, "banned": [0, 3], "with_log_probs": True}
+    plain = generate(model, PROMPTS, settings, **options)
+    fast = generate(model, PROMPTS, settings, **options, step=CompiledStep(model))
+    for one, other in zip(plain, fast, strict=True):
+        assert other.ids == one.ids
+        assert other.finished == one.finished
+        assert other.log_probs == pytest.approx(one.log_probs, rel=1e-3, abs=1e-4)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["pre", "rotary, post, wide heads"])
+def test_compiled_beams_are_the_plain_ones(name):
+    model = random_model(VOCAB, WIDTH, **ARCHITECTURES[name])
+    options = {"width": 5, "max_new_tokens": 30, "eos_id": 2, "banned": [0], "n_best": 3}
+    plain = beam_search(model, PROMPTS, **options)
+    fast = beam_search(model, PROMPTS, **options, step=CompiledStep(model))
+    for ours, theirs in zip(fast, plain, strict=True):
+        assert [h.ids for h in ours] == [h.ids for h in theirs]
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], rel=1e-4)
+
+
+@needs_compiler
+def test_a_step_keeps_the_weights_that_it_was_made_with():
+    model = random_model(VOCAB, WIDTH)
+    step = CompiledStep(model)
+    before = Session(model, PROMPTS, step=step).next_logits()
+    with torch.no_grad():
+        model.blocks[0].attention.qkv.weight.zero_()
+    assert torch.equal(Session(model, PROMPTS, step=step).next_logits(), before)
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_diverged_weights_are_refused(value):
+    model = random_model(VOCAB, WIDTH)
+    with torch.no_grad():
+        model.blocks[1].feed_forward.down.weight[3, 4] = value
+    with pytest.raises(InputError, match="not finite"):
+        Session(model, PROMPTS, step=CompiledStep(model)).next_logits()
+
+
+@needs_compiler
+def test_auto_takes_the_compiled_step_and_plain_does_not():
+    model = random_model(VOCAB, WIDTH)
+    assert type(decoding_step(model, DecodeSettings(step="auto"))) is CompiledStep
+    assert type(decoding_step(model, DecodeSettings(step="compiled"))) is CompiledStep
+    assert type(decoding_step(model, DecodeSettings(step="plain"))) is Step
+
+
+def test_without_a_compiler_auto_is_plain_and_compiled_is_refused(monkeypatch, tmp_path):
+    without_compiler(monkeypatch, tmp_path)
+    model = random_model(VOCAB, WIDTH)
+    assert type(decoding_step(model, DecodeSettings(step="auto"))) is Step
+    with pytest.raises(InputError, match=r"decode\.step"):
+        decoding_step(model, DecodeSettings(step="compiled"))
+
+
+def test_a_model_that_is_not_in_float32_has_no_compiled_step():
+    model = random_model(VOCAB, WIDTH).double()
+    assert type(decoding_step(model, DecodeSettings(step="auto"))) is Step
+    with pytest.raises(InputError, match=r"decode\.step"):
+        decoding_step(model, DecodeSettings(step="compiled"))

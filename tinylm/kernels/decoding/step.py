@@ -1,0 +1,140 @@
+"""The compiled decoding step: the numbers of `Step`, computed by step.cpp for one token of each row."""
+
+import ctypes
+import functools
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tinylm.base.config import InputError
+from tinylm.decoding.session import Step
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.kernels.decoding.weights import ACTIVATIONS, NORMS, PackedWeights
+from tinylm.kernels.library import CannotCompile, Library
+from tinylm.model.kv_cache import KVCache
+from tinylm.model.transformer import TinyLM
+
+FOLDER = Path(__file__).parent
+LIBRARY = Library(
+    "step",
+    units=(FOLDER / "step.cpp",),
+    headers=(FOLDER / "products.h",),
+    flags=("-fno-math-errno", "-fno-trapping-math"),
+    tries=(("-fopenmp",), ()),  # without OpenMP the step has one thread
+)
+MOST_TOKENS = 512  # of one compiled call: bounds the memory of its intermediate results
+MANY = 12 << 20  # bytes of weights times tokens, above which a second thread pays
+
+
+class _Arguments(ctypes.Structure):
+    _fields_ = [
+        ("sequences", ctypes.c_int64),
+        ("capacity", ctypes.c_int64),
+        ("threads", ctypes.c_int64),
+        ("starts", ctypes.c_void_p),
+        ("tokens", ctypes.c_void_p),
+        ("positions", ctypes.c_void_p),
+        ("keys", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("logits", ctypes.c_void_p),
+    ]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled step, loaded. Raises CannotCompile."""
+    shared = LIBRARY.load()
+    shared.tinylm_step.restype = None
+    shared.tinylm_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    return shared
+
+
+class CompiledStep(Step):
+    """`Step` in compiled code, for a float32 model on the CPU. Logits differ by rounding.
+
+    Many tokens at a time, such as long prompts, and texts without a cache run through the model's own code: there
+    torch is as fast. The weights are those that the model has when the step is made. Raises CannotCompile.
+    """
+
+    def __init__(self, model: TinyLM) -> None:
+        super().__init__(model)
+        self._library = library()
+        self._weights = PackedWeights(model)
+
+    def fill(self, windows: np.ndarray, sizes: np.ndarray, cache: KVCache | None) -> Tensor:
+        if cache is None or windows.size > MOST_TOKENS:
+            return super().fill(windows, sizes, cache)
+        columns = np.arange(windows.shape[1])
+        filled = columns < sizes[:, None]  # (R, T)
+        positions = np.broadcast_to(columns, windows.shape)
+        starts = np.concatenate([[0], sizes.cumsum()])
+        return self._run(starts, windows[filled], positions[filled], cache)
+
+    def advance(self, tokens: np.ndarray, positions: np.ndarray, cache: KVCache) -> Tensor:
+        return self._run(np.arange(len(tokens) + 1), tokens, positions, cache)
+
+    def _run(
+        self, starts: np.ndarray, tokens: np.ndarray, positions: np.ndarray, cache: KVCache
+    ) -> Tensor:
+        """Logits after the last token of each row.  -> (R, V)
+
+        starts: (R + 1,), where each row's tokens begin among all tokens, and where the last row's end.
+        """
+        cache.reserve(torch.from_numpy(positions))
+        rows = len(starts) - 1
+        many = len(tokens) * self._weights.nbytes > MANY
+        logits = torch.empty(rows, self.model.vocab_size)
+        keys = _addresses(cache.keys)
+        values = _addresses(cache.values)
+        arguments = _Arguments(
+            sequences=rows,
+            capacity=cache.capacity,
+            threads=torch.get_num_threads() if many else 1,
+            starts=starts.ctypes.data,
+            tokens=tokens.ctypes.data,
+            positions=positions.ctypes.data,
+            keys=ctypes.addressof(keys),
+            values=ctypes.addressof(values),
+            logits=logits.data_ptr(),
+        )
+        model = ctypes.byref(self._weights.structure)
+        self._library.tinylm_step(model, ctypes.byref(arguments))
+        return logits
+
+
+def _addresses(buffers: list[Tensor]) -> ctypes.Array:
+    return (ctypes.c_void_p * len(buffers))(*[buffer.data_ptr() for buffer in buffers])
+
+
+def decoding_step(model: TinyLM, settings: DecodeSettings) -> Step:
+    """The step that `decode.step` names; auto is the compiled one wherever it can be had.
+
+    Raises InputError if it is "compiled" and cannot be compiled.
+    """
+    if settings.step == "plain":
+        return Step(model)
+    obstacle = _obstacle(model)
+    if not obstacle:
+        return CompiledStep(model)
+    if settings.step == "compiled":
+        raise InputError(
+            f"decode.step = 'compiled', but it cannot be: {obstacle}; allowed here: plain | auto"
+        )
+    return Step(model)
+
+
+def _obstacle(model: TinyLM) -> str:
+    """Why there is no compiled step for this model here; empty if there is one."""
+    if model.embedding.device.type != "cpu" or model.embedding.dtype != torch.float32:
+        return "it is for float32 models on the CPU"
+    if model.settings.norm_kind not in NORMS:
+        return f"it has no norm_kind = '{model.settings.norm_kind}'"
+    if model.settings.activation not in ACTIVATIONS:
+        return f"it has no activation = '{model.settings.activation}'"
+    try:
+        library()
+    except (CannotCompile, OSError) as error:
+        return str(error)
+    return ""
