@@ -1,4 +1,4 @@
-"""Bits per byte: the one figure that compares models over different tokenizers."""
+"""Bits per byte: the metric that compares models over different tokenizers."""
 
 import math
 from collections import Counter
@@ -13,14 +13,15 @@ _ORDER = 5
 
 
 class Spelling:
-    """What it costs to spell a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
+    """The cost of spelling a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
 
-    A word's probability is that of its bytes and of the border after them, so the
-    probabilities of all byte strings sum to one.
+    A word's probability is that of its bytes and of the border after them, so the probabilities of
+    all byte strings sum to one.
     """
 
     def __init__(self, words: Iterable[str]):
-        self._model = KneserNey([_bytes(word) for word in sorted(set(words))], _ORDER, _BORDER + 1)
+        spelt = [_bytes(word) for word in sorted(set(words))]
+        self._model = KneserNey(spelt, _ORDER, _BORDER + 1)
 
     def nats(self, word: str) -> float:
         """-ln P(bytes of the word, border); finite for every word, the empty one included."""
@@ -32,9 +33,10 @@ def bits_per_byte(
 ) -> float:
     """(nats + spelling of each unknown word) / (ln 2 * n_bytes).
 
-    `nats` is the loss of the whole id sequence, with `<unk>` where a word is unknown; `unknown_words` names
-    these words, each as often as it occurs; `n_bytes` is the UTF-8 length of the same normalised text, words
-    joined by one space. Raises ValueError for an empty text.
+    nats: the loss of the whole id sequence, with `<unk>` where a word is unknown.
+    unknown_words: these words, each as often as it occurs.
+    n_bytes: the UTF-8 length of the same normalised text, words joined by one space.
+    Raises ValueError for an empty text.
     """
     if n_bytes < 1:
         raise ValueError("bits per byte of an empty text are not defined")

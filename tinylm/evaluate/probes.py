@@ -1,4 +1,4 @@
-"""Two probes of the layers: copying from an earlier occurrence (induction), and what each layer would predict."""
+"""Two probes of the layers: copying from an earlier occurrence, and each layer's own prediction."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,101 +21,113 @@ LENGTH = 25  # tokens of each, at most
 def induction(
     model: TinyLM, tokens: Sequence[int], start: Sequence[int], resamples: int, seed: int
 ) -> dict[str, Any] | None:
-    """Does the model find again what followed a token before? Random tokens, and the same a second time.
+    """Whether the model copies: random tokens, and the same a second time (Olsson et al. 2022).
 
-    tokens: the ids to draw from, uniformly; start: what a text begins with. For each head `score`, the weight that a
-    token of the second half gives to the one after its first occurrence, mean over tokens (Olsson et al. 2022), and
-    `even`, the same if it spread its weight evenly over what it sees. nats_first, nats_second: per token of either
-    half but its first; saved: their difference with its 95 % bootstrap interval over sequences. None if the context
-    or the vocabulary is too small for it.
+    tokens: the ids to draw from, uniformly; start: the ids that begin a text.
+    heads: for each head `score`, the weight that a token of the second half gives to the one after
+    its first occurrence, mean over tokens.
+    even: the same score of attention spread evenly over all visible tokens.
+    nats_first, nats_second: per token of either half but its first; saved: their difference with
+    its 95 % bootstrap interval over sequences.
+    None if the context or the vocabulary is too small.
     """
     length = min(LENGTH, (model.settings.context - len(start)) // 2)
     if length < 4 or len(tokens) < length:
         return None
     rng = np.random.default_rng(derive_seed(seed, "induction"))
+    # of the second half, those whose first occurrence has a successor in the first half
+    queries = len(start) + length + np.arange(length - 1)
+    successors = queries - length + 1
     scores = np.zeros((model.settings.layers, model.settings.heads))
-    nats, even = [], 0.0
-    queries = (
-        len(start) + length + np.arange(length - 1)
-    )  # whose first occurrence has a successor in the first half
+    even = 0.0
+    nats = []
     for _ in range(REPEATED):
         drawn = rng.choice(np.asarray(tokens), size=length, replace=False)
         ids = np.concatenate([np.asarray(start, dtype=np.int64), drawn, drawn])
         maps = attention(model, ids).maps  # (layers, H, T, T)
-        scores += maps[:, :, queries, queries - length + 1].mean(axis=-1)
+        scores += maps[:, :, queries, successors].mean(axis=-1)
         even += float((1 / (queries + 1)).mean())
         losses = _losses(model, ids)
         nats.append((losses[queries - length].mean(), losses[queries].mean()))
-    heads = [
-        {"layer": layer + 1, "head": head + 1, "score": float(value) / REPEATED}
-        for (layer, head), value in np.ndenumerate(scores)
-    ]
+    heads = []
+    for (layer, head), total in np.ndenumerate(scores):
+        score = float(total) / REPEATED
+        heads.append({"layer": layer + 1, "head": head + 1, "score": score})
     halves = np.array(nats)
     first, second = halves.mean(axis=0).tolist()
-    low, high = bootstrap_interval(halves, lambda means: means[:, 0] - means[:, 1], resamples, seed)
-    saved = {"value": first - second, "low": low, "high": high}
-    figures = {
+    low, high = bootstrap_interval(halves, _first_less_second, resamples, seed)
+    return {
         "sequences": REPEATED,
         "tokens": length,
         "nats_first": first,
         "nats_second": second,
-        "saved": saved,
+        "saved": {"value": first - second, "low": low, "high": high},
+        "even": even / REPEATED,
+        "heads": heads,
     }
-    return figures | {"even": even / REPEATED, "heads": heads}
+
+
+def _first_less_second(means: np.ndarray) -> np.ndarray:
+    return means[:, 0] - means[:, 1]
 
 
 @torch.no_grad()
 def _losses(model: TinyLM, ids: np.ndarray) -> np.ndarray:
     """Nats of ids[1:], each given those before it.  (T,) -> (T - 1,)"""
     row = torch.as_tensor(ids, device=model.embedding.device)
-    return (
-        F.cross_entropy(model(row[None, :-1])[0].double(), row[1:], reduction="none").cpu().numpy()
-    )
+    logits = model(row[None, :-1])[0].double()
+    return F.cross_entropy(logits, row[1:], reduction="none").cpu().numpy()
 
 
 @torch.no_grad()
 def logit_lens(model: TinyLM, rows: Sequence[np.ndarray]) -> list[dict[str, Any]]:
-    """What the model would predict if it stopped after each layer (the logit lens, nostalgebraist 2020).
+    """What the model would predict if it stopped after each layer (nostalgebraist 2020).
 
-    The final norm and the output layer are applied to what enters the first block (layer 0) and to what each block
-    gives. Per layer: nats per token of the rows' next tokens, and the share of them whose likeliest token is already
-    the last layer's.
+    The final norm and the output layer are applied to the first block's input (layer 0) and to
+    each block's output. Per layer: nats per token of the rows' next tokens, and the share of them
+    whose likeliest token is already the last layer's.
     """
     layers = model.settings.layers + 1
-    nats, same, tokens = np.zeros(layers), np.zeros(layers), 0
+    nats = np.zeros(layers)
+    same = np.zeros(layers)
+    tokens = 0
     for ids in rows:
         if len(ids) < 2:
             continue
         row = torch.as_tensor(np.asarray(ids, dtype=np.int64), device=model.embedding.device)
-        with _streams(model) as streams:
+        with _block_states(model) as states:
             model.hidden_states(row[None, :-1], attention_weights_out=[])
-        logits = [model.logits(model.final_norm(stream[0])).double() for stream in streams]
+        logits = [model.logits(model.final_norm(state[0])).double() for state in states]
         last = logits[-1].argmax(dim=-1)
-        nats += [float(F.cross_entropy(values, row[1:], reduction="sum")) for values in logits]
-        same += [int((values.argmax(dim=-1) == last).sum()) for values in logits]
+        for layer, values in enumerate(logits):
+            nats[layer] += float(F.cross_entropy(values, row[1:], reduction="sum"))
+            same[layer] += int((values.argmax(dim=-1) == last).sum())
         tokens += len(ids) - 1
-    return [
-        {
-            "layer": layer,
-            "nats_per_token": float(nats[layer] / tokens),
-            "same_as_last": float(same[layer] / tokens),
-        }
-        for layer in range(layers)
-        if tokens
-    ]
+    if not tokens:
+        return []
+    result = []
+    for layer in range(layers):
+        row_nats = float(nats[layer] / tokens)
+        row_same = float(same[layer] / tokens)
+        result.append({"layer": layer, "nats_per_token": row_nats, "same_as_last": row_same})
+    return result
 
 
 @contextmanager
-def _streams(model: TinyLM) -> Iterator[list[Tensor]]:
-    """What enters the first block and what each block gives while the model runs inside, (B, T, D) each."""
-    found: list[Tensor] = []
-    hooks = [model.blocks[0].register_forward_pre_hook(lambda _, given: found.append(given[0]))]
-    hooks += [
-        block.register_forward_hook(lambda _, __, given: found.append(given))
-        for block in model.blocks
-    ]
+def _block_states(model: TinyLM) -> Iterator[list[Tensor]]:
+    """The first block's input and each block's output while the model runs inside, (B, T, D)."""
+    states: list[Tensor] = []
+
+    def before_first(_: Any, inputs: tuple[Tensor, ...]) -> None:
+        states.append(inputs[0])
+
+    def after_block(_: Any, __: Any, output: Tensor) -> None:
+        states.append(output)
+
+    hooks = [model.blocks[0].register_forward_pre_hook(before_first)]
+    hooks += [block.register_forward_hook(after_block) for block in model.blocks]
     try:
-        yield found
+        yield states
     finally:
         for hook in hooks:
             hook.remove()

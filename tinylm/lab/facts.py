@@ -1,4 +1,4 @@
-"""What the page says of a model: its shape, how texts are decoded, and what its run measured."""
+"""What the page shows of a model: its shape, how texts are decoded, what its run measured."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def facts(
 ) -> dict[str, Any]:
     """Everything but the weights and the tokenizer. run: the run that trained this model, if it is known."""
     token = "word" if tokenizer.kind == "words" else "token"
-    found = heads(run) if run else []
+    measured_heads = heads(run) if run else []
     prompt = run.param("train", "sample_prompt") if run else None
     return {
         "title": title,
@@ -44,10 +44,10 @@ def facts(
             "seed": decode.seed,
             "stop": True,
         },
-        "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in found},
-        "heads_note": (MEASURED.format(token=token) if found else NOT_MEASURED)
+        "heads": {f"{one.layer - 1}.{one.head - 1}": _measured(one) for one in measured_heads},
+        "heads_note": (MEASURED.format(token=token) if measured_heads else NOT_MEASURED)
         + (SINK if tokenizer.sos_id is not None else ""),
-        "head": _first_shown(found),
+        "head": _first_shown(measured_heads),
         "perplexity": as_number(run.get("evaluate", "perplexity")) if run else None,
     }
 
@@ -73,19 +73,23 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
 
 def _measured(head: Head) -> dict[str, Any]:
     """What the run measured of a head; keys without a figure are left out."""
-    known = {"increase": head.increase, "low": head.low, "high": head.high}
-    roles = [
-        {"name": role.name, "score": role.score, "even": role.baseline}
-        for role in head.roles
-        if role.claimed
-    ]
-    return {"roles": roles, **{name: value for name, value in known.items() if value is not None}}
+    measured: dict[str, Any] = {"roles": []}
+    for role in head.roles:
+        if role.claimed:
+            row = {"name": role.name, "score": role.score, "even": role.baseline}
+            measured["roles"].append(row)
+    effect = {"increase": head.increase, "low": head.low, "high": head.high}
+    measured |= {name: value for name, value in effect.items() if value is not None}
+    return measured
 
 
-def _first_shown(found: list[Head]) -> list[int]:
-    """The head that the page opens with: the one whose strongest role stands out most, the first head otherwise."""
-    named = [(head.roles[0].gain, head) for head in found if head.roles and head.roles[0].claimed]
-    if not named:
+def _first_shown(all_heads: list[Head]) -> list[int]:
+    """The head that the page opens with, as layer and head from 0.
+
+    It is the one whose strongest role stands out most, the first head without a claimed role.
+    """
+    claimed = [head for head in all_heads if head.roles and head.roles[0].claimed]
+    if not claimed:
         return [0, 0]
-    best = max(named, key=lambda pair: pair[0])[1]
+    best = max(claimed, key=lambda head: head.roles[0].gain)
     return [best.layer - 1, best.head - 1]
