@@ -45,40 +45,11 @@ def random_rows(rng):
     return rows
 
 
-def pointing(length, pairs):
-    """One head that spreads its weight over a query's keys, and looks at itself without one."""
-    weights = np.eye(length, dtype=np.float32)
-    for query in set(pairs[:, 0].tolist()):
-        keys = pairs[pairs[:, 0] == query, 1]
-        weights[query] = 0
-        weights[query, keys] = 1 / len(keys)
-    return weights
-
-
 def measured(rows, make_maps):
     roles = HeadRoles(CONTEXT)
     for length, text, pairs in rows:
         roles.add(np.asarray(make_maps(length, pairs), dtype=np.float32), text, pairs)
     return roles
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_head_that_does_a_role_scores_one(role):
-    rows = random_rows(np.random.default_rng(3))
-    table = measured(rows, lambda length, pairs: pointing(length, pairs[role])[None, None]).table(
-        50, 1
-    )
-    found = next(row for row in table if row["role"] == role)
-    assert found["score"] == pytest.approx(1)
-    assert found["low"] > 0.5
-    assert found["claimed"]
-    if role == "previous token":
-        assert 0 < found["baseline"] < 0.2
-    else:
-        assert found["baseline"] == 0
-    others = [row for row in table if row["role"] not in (role, "previous token")]
-    assert others
-    assert not any(row["claimed"] for row in others)
 
 
 @pytest.mark.parametrize("distance", [1, 2, 5])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tinylm.evaluate.head_tendencies import (
-    _TARGETS,
     MEASURES,
     WEIGHTS,
     HeadTendencies,
@@ -23,14 +22,6 @@ def random_maps(rng, layers, heads, length):
 def even_maps(length):
     visible = np.tri(length)
     return (visible / visible.sum(axis=1, keepdims=True))[None, None]
-
-
-def pointing_maps(length, target):
-    """Every query puts its whole weight on target(query)."""
-    weights = np.zeros((1, length, length))
-    for query in range(length):
-        weights[0, query, target(query)] = 1
-    return weights[None]
 
 
 def measured(maps, ids, marks=None, words=None):
@@ -86,21 +77,6 @@ def test_table_matches_loops_over_queries():
         for name in MEASURES:
             assert row[name] == pytest.approx(expected[name], rel=1e-12), name
             assert row[f"{name}_even"] == pytest.approx(baseline[name], rel=1e-12), name
-
-
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        (lambda query: max(query - 1, 0), "previous"),
-        (lambda query: 0, "first"),
-        (lambda query: query, "self"),
-        (lambda query: query - 3 if query >= 3 else query, "same_word"),
-    ],
-)
-def test_pure_heads_are_named(target, name):
-    (row,) = measured(pointing_maps(15, target), [5, 6, 7] * 5)
-    assert row[name] == pytest.approx(1.0)
-    assert row["interpretation"].startswith(_TARGETS[name])
 
 
 def test_a_measure_that_no_query_has_is_none():

@@ -114,13 +114,6 @@ def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(
         assert np.mean(shares) == pytest.approx(expected, abs=0.06)
 
 
-def test_word_frequency_gets_half_of_every_phenomenon(corpus, made):
-    tokenizer, store = corpus
-    unigram = KneserNey([store.ids], 1, len(tokenizer))
-    shares = [share_right(margins(p, by(unigram)))["value"] for p in made if p.texts]
-    assert shares == pytest.approx([0.5] * len(shares), abs=1e-9)
-
-
 def small_model(tokenizer):
     torch.manual_seed(1)
     settings = model_settings(heads=2, context=CONTEXT, dropout=0.1)

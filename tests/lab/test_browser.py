@@ -186,19 +186,6 @@ def test_beams_are_those_of_the_engine_and_drawn(page, content):
     assert page.evaluate("() => lab.ids") == [*ids, *expected[0]["ids"]]
 
 
-def test_the_slider_changes_the_model_of_the_whole_page(page):
-    page.click("#tab-next")
-    old = bars(page, "before")
-    page.click("#tab-moments")
-    page.fill("#moment", "0")
-    time.sleep(0.5)
-    assert page.text_content("#moment-value") == "after 1 epoch"
-    assert "after 1 epoch" in page.text_content("#state")
-    assert len({row.text_content() for row in page.query_selector_all("#moment-texts li")}) == 2
-    page.click("#tab-next")
-    assert bars(page, "before") != old
-
-
 def test_the_keyboard_reaches_everything(page):
     page.focus("#prompt")
     for _ in range(2):

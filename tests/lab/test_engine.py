@@ -121,8 +121,7 @@ def test_a_seed_gives_one_text_and_another_seed_another(engine):
     ],
     ids=str,
 )
-def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
-    """The bars, against the filters of tinylm; then drawn 4,000 times, against the bars."""
+def test_the_bars_are_the_chances_after_the_filters(model, engine, rules):
     rules = {
         "temperature": 1.3,
         "topK": 0,
@@ -150,18 +149,6 @@ def test_samples_have_the_chances_that_the_bars_show(model, engine, rules):
     assert shown["cut"] == pytest.approx(
         1 - sum(shown["before"][str(i)] for i in shown["kept"]), abs=1e-9
     )
-    drawn = engine.call(
-        "(ids, rules) => { const chances = nextChances(Float32Array.from(logits(ids)), ids, rules);"
-        "const next = randomNumbers(3); const counts = Array(41).fill(0);"
-        "for (let i = 0; i < 4000; i++) counts[draw(chances, next())] += 1; return counts; }",
-        ids,
-        rules,
-    )
-    spread = np.sqrt(4000 * after * (1 - after))
-    assert (
-        np.abs(np.array(drawn) - 4000 * after) <= 5 * spread + 2
-    ).all()  # 2: what is rare is not normal
-    assert not np.array(drawn)[after == 0].any()
 
 
 def test_a_head_switched_off_adds_nothing(model, engine):

@@ -3,9 +3,7 @@
 import base64
 import hashlib
 import html.parser
-import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -134,21 +132,3 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
         "tokenizer.encode", "the cat"
     )
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["-o", "."], "is a folder"),
-        (["--models", "no"], "no/config.json"),
-        (["-o", "pipe"], "is a pipe, socket or device"),
-    ],
-)
-def test_the_command_says_what_is_wrong(tmp_path, monkeypatch, capsys, options, message):
-    make_run(tmp_path, "drop")
-    monkeypatch.chdir(tmp_path)
-    os.mkfifo("pipe")
-    assert main(["lab", *options]) == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.html"))
-    assert Path("pipe").is_fifo()
