@@ -97,34 +97,6 @@ def _similar(row: Row, vectors: np.ndarray) -> np.ndarray:
     return near & is_word & is_word[:, None] & (texts != texts[:, None])
 
 
-class _Pairs:
-    """All pairs (query, key) of one role, over all rows."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[np.ndarray, ...]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def add(self, row: int, query: np.ndarray, cell: np.ndarray, weights: np.ndarray) -> None:
-        """The pairs of one row: query and cell (P,), weights (heads, P)."""
-        self._parts.append((np.full(len(query), row), query, cell, weights))
-
-    def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """rows, queries, cells (P,) and weights (heads, P) of all rows."""
-        rows, queries, cells, weights = zip(*self._parts, strict=True)
-        return (
-            np.concatenate(rows),
-            np.concatenate(queries),
-            np.concatenate(cells),
-            np.concatenate(weights, axis=1),
-        )
-
-    def positions(self) -> int:
-        """The number of queries that have a key of this role."""
-        return sum(len(np.unique(query)) for _, query, _, _ in self._parts)
-
-
 class HeadRoles:
     """Scores of all heads for all roles over many rows.
 
@@ -148,7 +120,8 @@ class HeadRoles:
         self._pairs = np.zeros(self._size)
         self._shape = (0, 0)
         self._rows = 0
-        self._of_role = {role: _Pairs() for role in ROLES}
+        # of each role and row: row, queries (P,), cells (P,), weights (heads, P)
+        self._of_role: dict[str, list[tuple[np.ndarray, ...]]] = {role: [] for role in ROLES}
 
     def add(self, maps: np.ndarray, text: Sequence[bool], pairs: Mapping[str, np.ndarray]) -> None:
         """Add one row: maps (layers, H, T, T), which tokens are text, and `role_pairs`."""
@@ -162,9 +135,9 @@ class HeadRoles:
         self._pairs += np.bincount(cells, minlength=self._size)
         for role, of_role in pairs.items():
             query, key = of_role.T
-            self._of_role[role].add(
-                self._rows, query, self._cells[query, key], weights[:, query, key]
-            )
+            row = np.full(len(query), self._rows)
+            part = (row, query, self._cells[query, key], weights[:, query, key])
+            self._of_role[role].append(part)
         self._rows += 1
 
     def table(self, resamples: int, seed: int) -> list[dict[str, Any]]:
@@ -205,7 +178,7 @@ class HeadRoles:
 
     def positions(self, role: str) -> int:
         """The number of queries that have a key of this role."""
-        return self._of_role[role].positions()
+        return sum(len(np.unique(query)) for _, query, _, _ in self._of_role[role])
 
     def _sums(self, weights: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """(heads, pairs) of the given cells -> (heads, cells)"""
@@ -218,7 +191,8 @@ class HeadRoles:
         """
         if not self._of_role[role]:
             return None
-        rows, queries, cells, weights = self._of_role[role].joined()
+        parts = zip(*self._of_role[role], strict=True)
+        rows, queries, cells, weights = (np.concatenate(part, axis=-1) for part in parts)
         if role == "previous token":
             expected = np.broadcast_to(1.0 / (queries + 1), weights.shape)
         else:
