@@ -1,12 +1,10 @@
-"""The interface for speed: the operations that a model calls while training.
+"""The interface for speed: the operations that a model calls while training, in plain PyTorch.
 
-This file has their plain reference. `tinylm.kernels.train` computes the same values faster or with
-less memory. Operations are bound when the model is built (`TinyLM(settings, embedding, ops=...)`);
-in evaluation mode the reference is used.
+`tinylm.kernels.train` computes the same values faster or with less memory. Operations are bound
+when the model is built (`TinyLM(settings, embedding, ops=...)`). In evaluation mode these are used.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,73 +13,6 @@ from torch.nn import functional as F
 from tinylm.model.loss import cross_entropy
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
-
-
-class Ops(Protocol):
-    """Operations on B rows of T tokens.
-
-    Width D; H heads of width Dh; F columns inside the feed-forward; V words. dropout is the
-    probability with which a number becomes zero, 0 for none; the others are divided by 1 - dropout
-    (Srivastava et al. 2014).
-    """
-
-    def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
-        """The table's rows.  (...), (V, D) -> (..., D)
-
-        is_output: the table is the output layer's weight, too.
-        """
-
-    def attention(
-        self,
-        qkv: Tensor,
-        scale: Tensor,
-        mask: Tensor,
-        dropout: float,
-        rope_cache: Tensor | None = None,
-    ) -> Tensor:
-        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
-
-        With a rope_cache, `apply_rotary` comes first.
-        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
-        """
-
-    def norm(
-        self,
-        x: Tensor,
-        gain: Tensor,
-        bias: Tensor | None,
-        eps: float,
-        kind: str,
-    ) -> Tensor:
-        """`Norm` over the last axis.  (..., D) -> (..., D)"""
-
-    def feed_forward(
-        self,
-        x: Tensor,
-        up: Tensor,
-        up_bias: Tensor | None,
-        down: Tensor,
-        down_bias: Tensor | None,
-        activation: str,
-    ) -> Tensor:
-        """activation(x up^T + up_bias) down^T + down_bias.
-
-        (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)
-        """
-
-    def dropout(self, x: Tensor, dropout: float) -> Tensor:
-        """x with numbers dropped."""
-
-    def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
-        """x + dropout(y): the residual connection."""
-
-    def output_loss(
-        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
-    ) -> Tensor:
-        """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.
-
-        (N, D), (V, D), (V,), (N,) -> scalar
-        """
 
 
 def apply_rotary(qkv: Tensor, rope_cache: Tensor) -> Tensor:
@@ -119,10 +50,19 @@ def inverse_std(centred: Tensor, eps: float) -> Tensor:
     return (variance.sqrt() + eps).reciprocal()
 
 
-class Reference:
-    """Every operation as its formula says, gradients by autograd."""
+class Ops:
+    """The operations, each as its formula, gradients by autograd: the reference.
+
+    Faster ones override them. B rows of T tokens; width D; H heads of width Dh; F columns inside
+    the feed-forward; V words. dropout is the probability with which a number becomes zero, 0 for
+    none; the others are divided by 1 - dropout (Srivastava et al. 2014).
+    """
 
     def lookup(self, ids: Tensor, table: Tensor, is_output: bool) -> Tensor:
+        """The table's rows.  (...), (V, D) -> (..., D)
+
+        is_output: the table is the output layer's weight, too.
+        """
         return F.embedding(ids, table)
 
     def attention(
@@ -133,20 +73,19 @@ class Reference:
         dropout: float,
         rope_cache: Tensor | None = None,
     ) -> Tensor:
+        """dropout(softmax(scale Q K^T + mask)) V, heads joined.
+
+        With a rope_cache, `apply_rotary` comes first.
+        (B, T, 3, H, Dh), (H, 1, 1), (B or 1, 1, T, T), (1, T, 2, Dh / 2) -> (B, T, H Dh)
+        """
         if rope_cache is not None:
             qkv = apply_rotary(qkv, rope_cache)
         queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, Dh) each
         weights = attention_weights(queries, keys, scale, mask)
         return apply_attention(self.dropout(weights, dropout), values)
 
-    def norm(
-        self,
-        x: Tensor,
-        gain: Tensor,
-        bias: Tensor | None,
-        eps: float,
-        kind: str,
-    ) -> Tensor:
+    def norm(self, x: Tensor, gain: Tensor, bias: Tensor | None, eps: float, kind: str) -> Tensor:
+        """`Norm` over the last axis.  (..., D) -> (..., D)"""
         centred = x if kind == "rms" else x - x.mean(-1, keepdim=True)
         if kind == "std":
             inverse = inverse_std(centred, eps)
@@ -165,19 +104,29 @@ class Reference:
         down_bias: Tensor | None,
         activation: str,
     ) -> Tensor:
+        """activation(x up^T + up_bias) down^T + down_bias.
+
+        (B, T, D), (F, D), (F,), (D, F), (D,) -> (B, T, D)
+        """
         inner = ACTIVATIONS[activation](F.linear(x, up, up_bias))
         return F.linear(inner, down, down_bias)
 
     def dropout(self, x: Tensor, dropout: float) -> Tensor:
+        """x with numbers dropped."""
         return F.dropout(x, dropout) if dropout else x
 
     def add_dropout(self, x: Tensor, y: Tensor, dropout: float) -> Tensor:
+        """x + dropout(y): the residual connection."""
         return x + self.dropout(y, dropout)
 
     def output_loss(
         self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
     ) -> Tensor:
+        """Cross-entropy of hidden weight^T + bias, summed over targets >= 0.
+
+        (N, D), (V, D), (V,), (N,) -> scalar
+        """
         return cross_entropy(F.linear(hidden, weight, bias), targets)
 
 
-REFERENCE: Ops = Reference()
+REFERENCE = Ops()

@@ -12,10 +12,10 @@ from tinylm.kernels.train.attention import NativeAttention, torch_attention
 from tinylm.kernels.train.dropout import NativeAddDropout, NativeDropout
 from tinylm.kernels.train.norm import KINDS, ManualGradNorm
 from tinylm.kernels.train.output_loss import output_loss
-from tinylm.model.ops import Ops, Reference, apply_rotary
+from tinylm.model.ops import Ops, apply_rotary
 
 
-class ManualGradOps(Reference):
+class ManualGradOps(Ops):
     """Hand-written gradients of norm and output layer: less is kept for the backward pass.
 
     For any device and precision. fused_attention: torch's own attention, which CUDA fuses.
