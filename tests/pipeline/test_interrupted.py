@@ -1,8 +1,10 @@
-"""A stage killed in the middle: nothing half written, and the next `dvc repro` ends with the same bytes."""
+"""A stage killed in the middle: nothing half-written, and the next `dvc repro` ends the same."""
 
 from pathlib import Path
 
 import pytest
+
+from tests.faults.finished import sums, temporary, whole
 
 
 @pytest.fixture(scope="module")
@@ -14,51 +16,16 @@ def copy(base, tmp_path_factory):
     return clone
 
 
-def written(folder: Path) -> dict[str, bytes]:
-    """Every file under a final name in the folders of the pipeline, but for those that hold or draw times."""
-    roots = [folder / name for name in ("data", "models", "metrics", "plots")]
-    files = [path for root in roots if root.exists() for path in root.rglob("*") if path.is_file()]
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in files
-        if not path.name.startswith(".")
-        and "_time" not in path.name
-        and "pictures" not in path.parts
-    }
+def test_a_killed_training_leaves_no_partial_file_and_ends_with_the_same_bytes(copy, base):
+    killed = copy.repro("train", code=255, KILL_STAGE="stages.train", KILL_AT="60")
+    assert killed.commands[-1] == "train"
+    expected = sums(base.path)
+    for name in sums(copy.path):
+        assert whole(copy.path / name, name, expected), name
+    assert not Path(copy.path / "models/model.safetensors").exists()
 
-
-@pytest.mark.parametrize(
-    ("stage", "missing", "there"),
-    [
-        ("download", "data/stories/train.jsonl", "data/stories/evaluation.jsonl"),
-        ("vocab", "metrics/vocab.json", "data/vocab/tokenizer.json"),
-        ("train", "models/model.safetensors", "data/vocab/embedding.safetensors"),
-        ("train", "metrics/train.json", "models/model.safetensors"),
-    ],
-)
-def test_a_killed_stage_leaves_no_partial_file(copy, base, stage, missing, there):
-    """Killed when the content of `missing` is written, `there` before it."""
-    found = copy.repro(stage, code=255, KILL_STAGE=f"stages.{stage}", KILL_BEFORE=missing)
-    assert found.commands[-1] == stage
-    assert f"failed to reproduce '{stage}'" in found.text
-    files, whole = written(copy.path), written(base.path)
-    assert missing not in files
-    assert there in files
-    assert [name for name, content in files.items() if content != whole[name]] == []
-
-
-def test_the_next_repro_ends_with_the_same_bytes(copy, base):
-    found = copy.repro()
-    assert found.unchanged == {"download", "vocab"}
-    assert {
-        "train",
-        "evaluate",
-        "beam_bench",
-        "kv_bench",
-        "accum_run",
-        "accum_sweep",
-        "ckpt_bench",
-    } < found.ran
-    assert copy.metrics() == base.metrics()
-    assert written(copy.path) == written(base.path)
-    assert copy.repro().commands == []
+    finished = copy.repro("train")
+    assert finished.commands == ["train"]
+    for name in ("models/model.safetensors", "metrics/train.json", "plots/loss.csv"):
+        assert (copy.path / name).read_bytes() == (base.path / name).read_bytes()
+    assert [name for name in temporary(copy.path) if not name.startswith(".dvc")] == []
