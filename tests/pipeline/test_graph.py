@@ -14,7 +14,10 @@ from tinylm.base.config import load_params
 ROOT = Path(__file__).parents[2]
 PARAMS = load_params(ROOT / "tinylm/presets/storybook.yaml")
 # Scores of single stories: the same bytes, whatever else of their stage a section changes.
-SAME_BYTES = {"decode": ("data/seeds/train.json",), "evaluate": ("data/seeds/train.json",)}
+SCORES = ("data/seeds/train.json", "data/seeds/2.json")
+SAME_BYTES = {"decode": SCORES, "evaluate": SCORES}
+# Sections that a package reads for its script.
+READ_BY_PACKAGES = {"train": {"model"}, "seed_train": {"model"}}
 WITHOUT_METRICS = ("accum_run", "seed_train", "seed_score", "report")
 
 
@@ -91,7 +94,9 @@ def test_stages_are_scripts_that_run_as_modules(pipeline):
 
 def test_params_are_the_sections_that_a_script_reads(pipeline):
     for name, stage in pipeline["stages"].items():
-        expected = set(PARAMS) if name == "report" else sections_read(name)
+        expected = sections_read(name) | READ_BY_PACKAGES.get(name, set())
+        if name == "report":
+            expected = set(PARAMS)
         assert sorted(stage["params"]) == sorted(expected - {"runtime"}), name
 
 
