@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogFormatterSciNotation, LogLocator, ScalarFormatter
 
-from tinylm.report.drawing import MARKERS, SERIES, SOFT, count_axis, label_ends, new_axes
+from tinylm.report.drawing import MARKERS, SERIES, SOFT, add_legend, count_axis, new_axes
 
 Curves = Mapping[str, tuple[list[float], list[float]]]
 Bands = Mapping[
@@ -28,20 +28,18 @@ def draw_curves(
     bands: Bands | None = None,
     counted_x: bool = True,
 ) -> Figure:
-    """One line per curve, with its name at its end; the curve named `faint` is thin (noisier than the others).
+    """One line per curve; the curve named `faint` is thin (noisier than the others).
 
     Bands are shaded behind the curves whose names they have. counted_x: places are whole numbers (of tokens, updates).
     """
     drawing, axes = new_axes(title, x_label, y_label)
-    ends = []
     for number, (name, (xs, ys)) in enumerate(curves.items()):
         colour = SERIES[number % len(SERIES)]
         marker = MARKERS[number % len(MARKERS)] if len(xs) <= _MANY else ""
         width = 0.9 if name == faint else 1.8
-        axes.plot(xs, ys, color=colour, linewidth=width, marker=marker, markersize=4)
+        axes.plot(xs, ys, color=colour, linewidth=width, marker=marker, markersize=4, label=name)
         if bands and name in bands:
             axes.fill_between(*bands[name], color=colour, alpha=_SHADE, linewidth=0)
-        ends.append((xs[-1], ys[-1], name, colour))
     if log_y:
         _log_axis(axes)
     elif from_zero:
@@ -52,8 +50,8 @@ def draw_curves(
     if counted_x:
         count_axis(axes)
     _wide_enough(axes, curves)
-    if len(ends) > 1:
-        label_ends(axes, ends)
+    if len(curves) > 1:
+        add_legend(drawing, list(curves))
     return drawing
 
 
@@ -96,8 +94,6 @@ def mark_x(drawing: Figure, x: float, text: str) -> Figure:
 
 
 Bar = tuple[str, float]
-_LETTER, _LINE = 6.2, 11.0  # width of a letter, height of a line, in points
-_OFFSETS = (0, 8, -8, 14, -14, 24, -24, 36, -36)  # offsets of a name above or below its point
 
 
 def draw_bars(
@@ -175,7 +171,7 @@ def draw_intervals(
     axes.set_yticks(places, [row[0] for row in rows])
     axes.set_xlim(min(0.4, *(row[2] for row in rows), *(value for value, _ in others)) - 0.02, 1.02)
     axes.grid(False, axis="y")
-    drawing.legend(loc="outside lower center", ncols=2, frameon=False)
+    add_legend(drawing, names)
     return drawing
 
 
@@ -184,49 +180,12 @@ def draw_points(
 ) -> Figure:
     """One named point each, (name, x, y): a trade-off of two quantities."""
     drawing, axes = new_axes(title, x_label, y_label)
-    for number, (_, x, y) in enumerate(points):
+    for number, (name, x, y) in enumerate(points):
         marker = MARKERS[number % len(MARKERS)]
-        axes.plot(
-            [x], [y], linestyle="", marker=marker, markersize=7, color=SERIES[number % len(SERIES)]
-        )
+        colour = SERIES[number % len(SERIES)]
+        axes.plot([x], [y], linestyle="", marker=marker, markersize=7, color=colour, label=name)
     axes.margins(0.22, 0.2)
     axes.set_xlim(left=0, right=max(x for _, x, _ in points) * 1.25)
     axes.locator_params(axis="x", nbins=6)
-    colours = [SERIES[number % len(SERIES)] for number in range(len(points))]
-    _name_points(drawing, axes, points, colours)
+    add_legend(drawing, [name for name, _, _ in points])
     return drawing
-
-
-def _name_points(
-    drawing: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], colours: Sequence[str]
-) -> None:
-    """Each point's name beside it, moved up or down where it would meet another marker or name."""
-    drawing.draw_without_rendering()
-    places = [axes.transData.transform((x, y)) * 72 / drawing.dpi for _, x, y in points]
-    boxes = [
-        (x - 5, x + 5, y) for x, y in places
-    ]  # left, right, middle of each marker and name, in points
-    for (name, x, y), place, colour in zip(points, places, colours, strict=True):
-        left, middle = place[0] + 7, place[1]
-        width = _LETTER * len(name)
-        offset = min(
-            _OFFSETS, key=lambda up: (_clashes(boxes, left, left + width, middle + up), abs(up))
-        )
-        boxes.append((left, left + width, middle + offset))
-        axes.annotate(
-            name,
-            (x, y),
-            (7, offset),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontweight="bold",
-        )
-
-
-def _clashes(
-    boxes: Sequence[tuple[float, float, float]], left: float, right: float, middle: float
-) -> int:
-    return sum(
-        left < end and start < right and abs(middle - other) < _LINE for start, end, other in boxes
-    )

@@ -75,43 +75,11 @@ def count_axis(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write each curve's name at its end (x, y, name, colour), moving names apart if they would overlap."""
-    for x, y, _, colour in ends:  # a curve that ends early is connected to its name
-        axes.plot(
-            [x, axes.get_xlim()[1]],
-            [y, y],
-            color=colour,
-            linewidth=0.8,
-            linestyle=":",
-            scalex=False,
-            scaley=False,
-        )
-    drawing = axes.get_figure(root=True)
-    assert drawing is not None
-    drawing.draw_without_rendering()
-    height = axes.get_window_extent().height / drawing.dpi * 72  # points
-    gap, lowest = 11.0, -1e9
-    placed = sorted(
-        (axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[1], end)
-        for end in ends
-        for x, y in [end[:2]]
-    )
-    wanted = [fraction * height for fraction, _ in placed]
-    for number, position in enumerate(wanted):
-        wanted[number] = lowest = max(position, lowest + gap)
-    overshoot = max(wanted[-1] - height, 0) if wanted else 0
-    for position, (_, (_, _, name, colour)) in zip(wanted, placed):
-        axes.annotate(
-            name,
-            (1, (position - overshoot) / height),
-            (6, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontweight="bold",
-        )
+def add_legend(drawing: Figure, names: Sequence[str]) -> None:
+    """The names of curves or points below the picture, in as many columns as fit."""
+    longest = max(map(len, names), default=1)
+    columns = max(1, min(len(names), 60 // (longest + 6)))
+    drawing.legend(loc="outside lower center", ncols=columns, frameon=False)
 
 
 def settle(drawing: Figure) -> Figure:

@@ -76,8 +76,9 @@ _NUMBER = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$|yes$|no$")
 
 def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
     """Right for a column in which most cells are numbers."""
+    longest = max(len(row[column]) for row in cells)
     numbers = sum(bool(_NUMBER.match(row[column])) for row in cells)
-    return "---:" if column > 0 and 2 * numbers > len(cells) else ":---"
+    return "---:" if column > 0 and 2 * numbers > len(cells) and longest < 33 else ":---"
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
