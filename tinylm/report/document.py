@@ -33,11 +33,6 @@ from tinylm.report.wording import (
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
-_USES = {
-    "train": "what the model learns from",
-    "held_out": "kept apart, for early stopping and every choice",
-    "evaluation": "read by evaluate and the benches only",
-}
 _SEED_METRICS = {
     "perplexity": ("perplexity on evaluation", number),
     "nats_per_token": ("nats per token", loss),
@@ -86,7 +81,6 @@ def template_values(run: Run) -> dict[str, Any]:
         "settings_rows": lambda section: [(key, setting(value)) for key, value in section.items()],
         **trees,
         **times,
-        **_method_values(run),
         **_prediction_values(run),
         **_text_values(run),
         **_sense_values(run),
@@ -126,23 +120,6 @@ def _how_measured(run: Run, name: str) -> Markup:
     return Markup("\n\n").join(Markup("*{}*").format(render.escape(line)) for line in lines)
 
 
-def _method_values(run: Run) -> dict[str, Any]:
-    splits = [
-        (
-            name_of(name),
-            count(row.stories),
-            count(row.words),
-            count(run.get("vocab", "tokens", name)),
-            share(run.get("vocab", "unknown_share", name)),
-            _USES.get(name, ABSENT),
-        )
-        for name, row in run.table("download", "splits").items()
-    ]
-    parts = run.mapping("train", "parameters_by_part").items()
-    parameters = [(name_of(name), count(value)) for name, value in parts]
-    return {"splits": splits, "parameters": parameters}
-
-
 def _prediction_values(run: Run) -> dict[str, Any]:
     span = interval(run.get("evaluate", "perplexity_interval"))
     seeds = run.tree("seeds")
@@ -170,7 +147,6 @@ def _prediction_values(run: Run) -> dict[str, Any]:
 
 def _text_values(run: Run) -> dict[str, Any]:
     samples = run.tree("evaluate").samples
-    own = run.rows("own_texts")
     values: dict[str, Any] = {"bleu_rows": [], "text_rows": []}
     if samples:
         values["bleu_rows"] = [
@@ -208,17 +184,7 @@ def _text_values(run: Run) -> dict[str, Any]:
         when = f"After {epochs} epochs" if epochs else "At the end"
         first.setdefault(when, f"{row.get('prompt', '')} {row.get('text', '')}")
     values["training_samples"] = list(first.items())
-    values["own_texts"] = own
-    values["own_rows"] = [
-        (
-            row["prompt"],
-            row["continuation"],
-            number(row["perplexity"]),
-            flag(row["finished"]),
-            ", ".join(row["unknown"]),
-        )
-        for row in own
-    ]
+    values["own_texts"] = run.rows("own_texts")
     values["greedy_texts"] = _greedy_texts(run)
     return values | _memorised_values(run)
 
@@ -352,29 +318,11 @@ def _head_values(run: Run) -> dict[str, Any]:
                 head.verdict(),
             )
         )
-    role_rows = [
-        (
-            role.name,
-            f"{role.layer}, {role.head}",
-            number(role.score, 2),
-            number(role.baseline, 2),
-            count(role.positions),
-            flag(role.claimed),
-        )
-        for role in best_by_role(run).values()
-    ]
-    metrics = run.tree("evaluate").heads
-    lens = [
-        (count(row.layer), loss(row.nats_per_token), share(row.same_as_last))
-        for row in metrics.logit_lens or []
-    ]
     statistics = run.rows("heads")
     columns = [key for key in (statistics or [{}])[0] if not key.endswith("_even")]
     return {
         "head_rows": head_rows,
-        "role_rows": role_rows,
-        "unmeasured_roles": [f"Not measured: {k}, {v}." for k, v in metrics.not_measured.items()],
-        "logit_lens_rows": lens,
+        "roles": list(best_by_role(run).values()),
         "inductive_head": inductive_head(run),
         "tendency_heads": [name_of(column) for column in columns],
         "tendency_rows": [[_cell(row[column]) for column in columns] for row in statistics],
