@@ -1,4 +1,4 @@
-"""Stage vocab: make the tokenizer from the train split; write it, all ids and the embedding matrix."""
+"""Stage vocab: make the tokenizer; write it, the ids of every split and the embedding matrix."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Small files in fastText's binary format, trained by fastText; every row is drawn anew, so that none is zero."""
+"""Small files in fastText's binary format, trained by fastText; no row of them is zero."""
 
 import struct
 

@@ -45,10 +45,12 @@ def _measured(function: Callable[..., Result], task: Any) -> tuple[Result, int, 
 def map_in_order(
     function: Callable[..., Result], tasks: Iterable[Any], workers: int, *shared: Any
 ) -> Generator[Result, None, None]:
-    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few results wait.
+    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few results
+    wait.
 
-    The first FEW tasks are done here; with one worker all are. `shared` is sent to each worker once.
-    What `function` raises is raised here. Raises CommandFailed if a worker was killed from outside.
+    The first FEW tasks are done here; with one worker all are. `shared` is sent to each worker
+    once. What `function` raises is raised here. Raises CommandFailed if a worker was killed from
+    outside.
     """
     remaining = iter(tasks)
     for task in islice(remaining, None if workers == 1 else FEW):

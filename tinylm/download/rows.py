@@ -33,8 +33,8 @@ def without_first_lines(text: str) -> str:
     """The text without the first line of each block between blank lines: the speakers of a play."""
     lines = text.split("\n")
     previous = ["", *lines]
-    kept = [line for line, before in zip(lines, previous, strict=False) if before.strip()]
-    return "\n".join(kept).strip()
+    others = [line for line, before in zip(lines, previous, strict=False) if before.strip()]
+    return "\n".join(others).strip()
 
 
 def bare_text(text: str) -> bytes:

@@ -71,6 +71,6 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 row["text"]
             except (ValueError, TypeError, KeyError):
                 raise InputError(
-                    f"{path}, line {number}: not a story; rm {path} and run dvc repro -f -s download"
+                    f"{path}, line {number}: not a story; run dvc repro -f -s download"
                 ) from None
             yield row

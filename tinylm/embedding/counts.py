@@ -3,8 +3,8 @@
 C[w, c] counts how often c is at most `window` tokens away from w, a pair at distance d as 1 / d
 (Pennington et al. 2014, section 4.2). M = max(0, log(p(c | w) / q(c))), where q is the share of c's
 counts to the power 0.5, so that rare neighbours do not weigh too much (Levy, Goldberg and Dagan
-2015, equations 2 and 3). With M ~ U S V^T of its largest singular values, a word's vector is its row
-of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
+2015, equations 2 and 3). With M ~ U S V^T of its largest singular values, a word's vector is its
+row of U S (Levy and Goldberg 2014, section 5.3, with S to the power 1).
 """
 
 import numpy as np
@@ -79,17 +79,17 @@ def positive_information(keys: np.ndarray, counts: np.ndarray, size: int) -> Ten
     values = np.log(counts / (row_sums[rows] * expected[columns]))
     positive = values > 0
     indices = torch.from_numpy(np.stack([rows[positive], columns[positive]]))
-    known = torch.from_numpy(values[positive].astype(np.float32))
+    information = torch.from_numpy(values[positive].astype(np.float32))
     return torch.sparse_coo_tensor(
-        indices, known, (size, size), is_coalesced=True, check_invariants=True
+        indices, information, (size, size), is_coalesced=True, check_invariants=True
     )
 
 
 def left_vectors(matrix: Tensor, width: int, seed: int) -> Tensor:
     """U S of the largest singular values, roughly (Halko et al. 2011, algorithms 4.4 and 5.1).
 
-    -> (V, width). The span of U is that of an orthonormal basis Q of what the matrix makes of random
-    directions. S and U's coordinates in Q are the eigenvalues' roots and the eigenvectors of
+    -> (V, width). The span of U is that of an orthonormal basis Q of what the matrix makes of
+    random directions. S and U's coordinates in Q are the eigenvalues' roots and the eigenvectors of
     Q^T M M^T Q.
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "counts") % (1 << 63))

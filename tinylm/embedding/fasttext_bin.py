@@ -2,11 +2,12 @@
 
 Little-endian: magic number and version; 12 integers and a double of the training; 5 numbers of the
 dictionary, then each word as "text NUL count kind", labels last; then the input matrix (words, then
-the buckets that character n-grams are hashed to) as "quantised? rows columns float32...". The output
-matrix follows and is not read. Files from before version 11 have no magic number and are refused.
+the buckets that character n-grams are hashed to) as "quantised? rows columns float32...". The
+output matrix follows and is not read. Files from before version 11 have no magic number and are
+refused.
 
-Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et al.
-2017, "Enriching Word Vectors with Subword Information".
+Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et
+al. 2017, "Enriching Word Vectors with Subword Information".
 """
 
 import mmap
@@ -41,7 +42,7 @@ def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int
     if word == END_OF_SENTENCE:
         return []
     characters = [[_SIGNED[byte] for byte in character.encode()] for character in f"<{word}>"]
-    found = []
+    bucket_numbers = []
     last = len(characters)
     for start in range(last):
         value = FNV_BASIS
@@ -51,8 +52,8 @@ def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int
             length = end - start
             bracket_alone = length == 1 and (start == 0 or end == last)
             if length >= min_n and not bracket_alone:
-                found.append(value % buckets)
-    return found
+                bucket_numbers.append(value % buckets)
+    return bucket_numbers
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Word vectors: the (V, D) embedding matrix by skip-gram, from counts, from a file or at random.
 
 In every matrix `<pad>` is zero (if it has its own id). The other special tokens, and tokens without
-a vector, are random rows with the scale of the other rows. With counts, all tokens that occur have a
-vector.
+a vector, are random rows with the scale of the other rows. With counts, all tokens that occur have
+a vector.
 """
 
 from collections.abc import Callable, Iterable, Iterator

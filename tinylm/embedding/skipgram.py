@@ -1,9 +1,9 @@
 """Skip-gram word vectors with character n-grams, trained by fastText.
 
 Bojanowski et al. 2017, "Enriching Word Vectors with Subword Information". One thread, because only
-then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input matrix
-and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process, anything
-later. So the allocator returns zeros during training, and equal input gives equal bytes.
+then is the update order reproducible. fastText 0.9.3 initialises the first tenth of its input
+matrix and leaves the rest as the allocator returns it (its issue 1061): zeros in a fresh process,
+anything later. So the allocator returns zeros during training, and equal input gives equal bytes.
 """
 
 import contextlib
@@ -90,6 +90,6 @@ def train_skipgram(
         matrix[index] = np.array(vector)
     if not np.isfinite(matrix).all():
         raise InputError(
-            f"embedding.lr = {settings.lr}: fastText's vectors are not finite; allowed: a smaller one"
+            f"embedding.lr = {settings.lr}: vectors are not finite; allowed: a smaller one"
         )
     return matrix

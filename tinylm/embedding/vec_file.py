@@ -1,7 +1,7 @@
 """fastText's text format, `.vec` or `.vec.gz`: a line "count width", then a line per word.
 
-Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file. The
-numbers of every row are counted; those of kept rows must be finite in float32.
+Read as a stream, keeping only the rows that the vocabulary needs, whatever the size of the file.
+The numbers of every row are counted; those of kept rows must be finite in float32.
 """
 
 import gzip
@@ -83,9 +83,9 @@ def _parse(values: bytes, path: Path, number: int) -> list[float]:
 def read_vec(path: Path, words: Sequence[str], table: np.ndarray, covered: np.ndarray) -> None:
     """Fill `table` (len(words), D) and `covered` (len(words),). Raises InputError with the line.
 
-    A word gets the file's row of that word or, as a fall-back, of the file's first word that differs
-    from it only in upper and lower case ("Paris" for "paris", "the" for "The"). The first of equal
-    words wins.
+    A word gets the file's row of that word or, as a fall-back, of the file's first word that
+    differs from it only in upper and lower case ("Paris" for "paris", "the" for "The"). The first
+    of equal words wins.
     """
     same_letters: dict[str, list[int]] = {}
     for index, word in enumerate(words):

@@ -1,14 +1,14 @@
 """The default corpus: stories for small children, each with the exact log-probability of its words.
 
-A story is told phrase by phrase, and the telling stops at every choice. `plots.txt` has the phrases:
+A story is told phrase by phrase and stops at every choice. `plots.txt` has the phrases:
 
-- `{slot}` or `{slot.part}` mentions a fact of the story's world, and settles it when it is first told;
+- `{slot}` or `{slot.part}` mentions a fact of the story's world, and settles it when first told;
 - `{*kind}` is a word without consequence;
 - `<rule>` or `<rule:a,b>` tells one of the rule's phrases, with slots a and b for $1 and $2;
 - `(a=b)` changes a fact; `^` makes the next letter a capital;
-- a line is `weight| [guard] phrase`, where the guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` test facts.
+- a line is `weight| [guard] phrase`, where guards `[a]`, `[!a]`, `[a=b]` and `[!a=b]` test facts.
 
-Every choice must show in the words, and soon: no two tellings may give the same words (see scorer.py).
+Every choice must show in the words, and soon: no two tellings may give the same words.
 """
 
 from __future__ import annotations
@@ -310,7 +310,8 @@ def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], I
     """(train stories, evaluation stories): all different, none in both, equal for equal seeds.
 
     Evaluation is drawn first, train while it is read. A story drawn twice is dropped, and the next
-    one is used. That changes log_prob by at most the probability of the dropped stories, e^-40 each.
+    one is used. That changes log_prob by at most the probability of the dropped stories, e^-40
+    each.
     """
     seen: set[str] = set()
     held = list(_different(evaluation, f"storybook evaluation {seed}", seen))

@@ -1,4 +1,4 @@
-"""The storybook's words: kinds of entries with parts and weights, and the kind that each slot takes.
+"""The storybook's words: kinds of entries with parts and weights, and the kind of each slot.
 
 `lexicon.txt` has a list for each kind. Its first line names the kind and the parts of its entries.
 """
@@ -86,7 +86,7 @@ def _entry(text: str, names: Sequence[str]) -> Entry:
 
 
 def _read_kinds() -> dict[str, Weighted]:
-    """The list of each kind. Weights fall slowly with the rank: the first words are more frequent."""
+    """The list of each kind. Weights fall slowly with the rank: first words are frequent."""
     kinds = {}
     for header, lines in read_sections("lexicon.txt").items():
         kind, *parts = header.split("/")

@@ -1,4 +1,4 @@
-"""The judge: does a text make sense in the storybook's world, and if not, where and how does it fail?
+"""The judge: does a text make sense in the storybook's world, and if not, where does it fail?
 
 A text makes sense as far as some story begins with its words. The first word with which no story
 goes on is its first impossible word. Nothing is sampled: every way to tell the words is tried.
@@ -41,8 +41,8 @@ class Verdict:
     """How far a text makes sense.
 
     words: how many of its first words some story begins with; word: the next, impossible one, "" if
-    the text ends there; kind: a key of MEANING, "" if nothing is impossible; expected: up to five of
-    the words that stories have instead, "" for their end.
+    the text ends there; kind: a key of MEANING, "" if nothing is impossible; expected: up to five
+    of the words that stories have instead, "" for their end.
     """
 
     words: int
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def judge(words: Sequence[str], ended: bool) -> Verdict:
-    """The verdict on a text's words (lower case, letters only); ended: it ends with the last one."""
+    """The verdict on a text's words (lower case, letters only); ended: with the last one."""
     possible, instead = reach(words, ended)
     if not instead:
         return Verdict(possible)

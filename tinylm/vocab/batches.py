@@ -1,7 +1,7 @@
-"""Batches of inputs and targets shifted by one (teacher forcing), each a pure function of its index.
+"""Batches of inputs and targets shifted by one, each a pure function of its index.
 
-Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets ids[s + 1 : s + n + 1].
-The layouts differ only in how the spans are cut, so one gather serves all of them.
+Rows are spans of the token stream: a row of n tokens is inputs ids[s : s + n] and targets
+ids[s + 1 : s + n + 1]. The layouts differ only in how the spans are cut, so one gather serves all.
 """
 
 from collections.abc import Iterator
@@ -16,35 +16,34 @@ from tinylm.vocab.token_store import TokenStore
 
 LAYOUTS = ("stories", "stream", "windows")
 UNSCORED = -1  # no id: where <pad> shares its id with <eos>, <eos> still counts
-POOL_BATCHES = (
-    64  # rows are sorted by length within this many batches: little padding, still shuffled
-)
+POOL_BATCHES = 64  # within which rows are sorted by length: little padding, still shuffled
 
 
 @dataclass(frozen=True)
 class Batch:
-    """inputs (B, T) int64; targets (B, T) int64, -1 where nothing is scored; tokens: the number of scored targets."""
+    """inputs, targets: (B, T) int64, targets -1 where nothing is scored; tokens: scored targets."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
     tokens: int
 
     def on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-        """(inputs, targets) on that device; to CUDA through pinned memory, so that the copy overlaps computation."""
+        """(inputs, targets) on that device; to CUDA through pinned memory, an overlapping copy."""
         if device.type != "cuda":
             return self.inputs.to(device), self.targets.to(device)
-        pinned = self.inputs.pin_memory(), self.targets.pin_memory()
-        return pinned[0].to(device, non_blocking=True), pinned[1].to(device, non_blocking=True)
+        inputs = self.inputs.pin_memory().to(device, non_blocking=True)
+        targets = self.targets.pin_memory().to(device, non_blocking=True)
+        return inputs, targets
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where in the stream the rows start (None: row i at token i) and how many tokens they have, in order."""
+    """Where in the stream the rows start (None: row i at token i), and their lengths."""
 
     starts: np.ndarray | None
     lengths: np.ndarray
 
-    def places(self) -> np.ndarray:
+    def all_starts(self) -> np.ndarray:
         """Where each row starts, as an array."""
         return np.arange(len(self)) if self.starts is None else self.starts
 
@@ -53,16 +52,18 @@ class _Rows:
 
     def gather(self, ids: np.ndarray, rows: np.ndarray, shift: int, pad_id: int) -> Batch:
         """The rows' inputs and targets, padded right; the stream is read as a ring."""
-        starts, lengths = rows if self.starts is None else self.starts[rows], self.lengths[rows]
+        starts = rows if self.starts is None else self.starts[rows]
+        lengths = self.lengths[rows]
         width = int(lengths.max())
         span = np.arange(width + 1)
-        taken = ids.take(starts[:, None] + (span + shift), mode="wrap").astype(
-            np.int64
-        )  # (B, T + 1)
-        inputs, targets = np.ascontiguousarray(taken[:, :-1]), np.ascontiguousarray(taken[:, 1:])
+        positions = starts[:, None] + (span + shift)
+        tokens = ids.take(positions, mode="wrap").astype(np.int64)  # (B, T + 1)
+        inputs = np.ascontiguousarray(tokens[:, :-1])
+        targets = np.ascontiguousarray(tokens[:, 1:])
         if lengths.min() < width:
             outside = span[:width] >= lengths[:, None]
-            inputs[outside], targets[outside] = pad_id, UNSCORED
+            inputs[outside] = pad_id
+            targets[outside] = UNSCORED
         return Batch(torch.from_numpy(inputs), torch.from_numpy(targets), int(lengths.sum()))
 
 
@@ -72,9 +73,8 @@ def _story_rows(offsets: np.ndarray, context: int) -> _Rows:
     pieces = -(-scored // context)
     story = np.repeat(np.arange(len(scored)), pieces)
     piece = np.arange(len(story)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    return _Rows(
-        offsets[story] + piece * context, np.minimum(context, scored[story] - piece * context)
-    )
+    before = piece * context  # tokens of the story in earlier rows
+    return _Rows(offsets[story] + before, np.minimum(context, scored[story] - before))
 
 
 def _stream_rows(targets: int, context: int) -> _Rows:
@@ -87,16 +87,15 @@ def _window_rows(targets: int, context: int) -> _Rows:
     """Every window of the context: row i starts at token i. InputError if there is none."""
     if targets < context:
         raise InputError(
-            f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens holds no window of "
-            f"{context + 1}; allowed: model.context at most {targets}, or more data"
+            f"{PARAMS_FILE}: train.layout = 'windows': a split of {targets + 1} tokens has no "
+            f"window of {context + 1}; allowed: model.context at most {targets}, or more data"
         )
-    return _Rows(
-        None, np.broadcast_to(np.int64(context), targets - context + 1)
-    )  # one number for all rows
+    lengths = np.broadcast_to(np.int64(context), targets - context + 1)  # one number in memory
+    return _Rows(None, lengths)
 
 
 def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
-    """The rows of a layout; ring: what follows the stream's last token is its first (stream only)."""
+    """The rows of a layout; ring: the stream's first token follows its last one."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout {layout!r}; allowed: {LAYOUTS}")
     if layout == "stories":
@@ -107,28 +106,27 @@ def _rows(store: TokenStore, layout: str, context: int, ring: bool) -> _Rows:
 
 
 class TrainBatches:
-    """Training batches without end; batch(index) depends on nothing else, so a resumed run continues exactly.
+    """Training batches without end; batch(index) depends on nothing else, so a resumed run
+    continues exactly.
 
-    layout "stories": one story per row, rows of similar length together (pools of shuffled rows sorted by length,
-    then the batches shuffled), each batch as wide as its longest row. Every token but `<sos>` is a target once per
-    epoch.
-    layout "stream": windows of the context over the stream, read as a ring from a random place in each epoch,
-    shuffled; one window per epoch is short. Every token is a target once per epoch; the very first `<sos>` follows
-    the last `<eos>`.
-    layout "windows": every window of the context at stride 1 once per epoch, shuffled; memory holds no window,
-    only the order of this epoch, 8 bytes per window. All but the tokens at the ends are a target `context` times.
+    layout "stories": one story per row, rows of similar length together (pools of shuffled rows
+    sorted by length, then the batches shuffled), each batch as wide as its longest row. Every token
+    but `<sos>` is a target once per epoch. layout "stream": windows of the context over the stream,
+    read as a ring from a random place in each epoch, shuffled; one window per epoch is short. Every
+    token is a target once per epoch; the very first `<sos>` follows the last `<eos>`. layout
+    "windows": every window of the context at stride 1 once per epoch, shuffled; memory holds no
+    window, only the order of this epoch, 8 bytes per window. All but the tokens at the ends are a
+    target `context` times.
     """
 
     def __init__(
         self, store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int, seed: int
     ) -> None:
         self._rows = _rows(store, layout, context, ring=True)
-        self._ids, self._layout, self._pad_id, self._seed = (
-            np.asarray(store.ids),
-            layout,
-            pad_id,
-            seed,
-        )
+        self._ids = np.asarray(store.ids)
+        self._layout = layout
+        self._pad_id = pad_id
+        self._seed = seed
         self._batch_size = batch_size
         self.tokens_per_epoch = int(self._rows.lengths.sum())
         self._order: tuple[int, int, list[np.ndarray]] = (-1, 0, [])
@@ -138,7 +136,7 @@ class TrainBatches:
         return -(-len(self._rows) // self._batch_size)
 
     def _epoch(self, epoch: int) -> tuple[int, list[np.ndarray]]:
-        """(shift of the stream, rows of each batch) of one epoch; the most recent epoch is kept."""
+        """(shift of the stream, rows of each batch) of one epoch; the newest one is cached."""
         if self._order[0] != epoch:
             rng = np.random.default_rng(derive_seed(self._seed, "batches", self._layout, epoch))
             rows = rng.permutation(len(self._rows))
@@ -150,21 +148,21 @@ class TrainBatches:
                 rows = rows[np.lexsort((self._rows.lengths[rows], pool))]
             batches = np.split(rows, np.arange(self._batch_size, len(rows), self._batch_size))
             order = rng.permutation(len(batches))
-            self._order = (epoch, shift, [batches[place] for place in order])
+            self._order = (epoch, shift, [batches[index] for index in order])
         return self._order[1:]
 
     def batch(self, index: int) -> Batch:
         """Batch number `index`, counted over all epochs: epoch = index // len(self)."""
-        epoch, place = divmod(index, len(self))
+        epoch, within = divmod(index, len(self))
         shift, batches = self._epoch(epoch)
-        return self._rows.gather(self._ids, batches[place], shift, self._pad_id)
+        return self._rows.gather(self._ids, batches[within], shift, self._pad_id)
 
 
 def scoring_batches(
     store: TokenStore, layout: str, batch_size: int, context: int, pad_id: int
 ) -> Iterator[Batch]:
-    """The whole split once, in order: layout "stream" non-overlapping windows, the last one short, every token but
-    the very first a target; layouts "stories" and "windows" as in training."""
+    """The whole split once, in order: layout "stream" non-overlapping windows, the last one short,
+    every token but the very first a target; layouts "stories" and "windows" as in training."""
     rows = _rows(store, layout, context, ring=False)
     ids = np.asarray(store.ids)
     for first in range(0, len(rows), batch_size):
@@ -172,5 +170,5 @@ def scoring_batches(
 
 
 def scoring_starts(store: TokenStore, layout: str, context: int) -> np.ndarray:
-    """Where in the stream each row of `scoring_batches` starts: its target t is token start + 1 + t.  -> (rows,)"""
-    return _rows(store, layout, context, ring=False).places()
+    """Where each row of `scoring_batches` starts: its target t is token start + 1 + t. (rows,)"""
+    return _rows(store, layout, context, ring=False).all_starts()

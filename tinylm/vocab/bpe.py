@@ -1,8 +1,8 @@
 """Byte-pair encoding over bytes, run by the library `tokenizers`: trained here, or GPT-2's.
 
-Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", over bytes as in
-GPT-2. A vocabulary trained here has ids 0 to 2 for `<sos> <eos> <pad>`, then the 256 bytes, then a
-token for each merge, the most frequent pair first, ties by ids.
+Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units", over bytes as
+in GPT-2. A vocabulary trained here has ids 0 to 2 for `<sos> <eos> <pad>`, then the 256 bytes, then
+a token for each merge, the most frequent pair first, ties by ids.
 """
 
 import json
@@ -85,8 +85,8 @@ def open_trained(
     tokens: Sequence[str], merges: Merges, lower_case: bool, path: str | Path
 ) -> BpeTokenizer:
     """The tokenizer of a file that `train_bpe` made. Raises InputError if it is another one."""
-    made = [left + right for left, right in merges]
-    expected = dict.fromkeys([*SPECIALS, *_bytes(), *made])  # two merges may give one token
+    merged = [left + right for left, right in merges]
+    expected = dict.fromkeys([*SPECIALS, *_bytes(), *merged])  # two merges may give one token
     if list(tokens) != list(expected):
         raise InputError(
             f"{path}: its tokens are not {' '.join(SPECIALS)}, the 256 bytes and one for each merge"
@@ -102,7 +102,7 @@ def _bytes() -> list[str]:
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
-    """Merge the most frequent pairs up to `max_size` ids, or until none occurs `min_count` times."""
+    """Merge the most frequent pairs up to `max_size` ids or until none occurs `min_count` times."""
     from tokenizers import trainers
 
     trainer = trainers.BpeTrainer(

@@ -77,10 +77,10 @@ def cut_stream(
 ) -> dict[str, Any]:
     """Cut the store `train`, which has the whole stream, into the stores `train` and `held_out`.
 
-    N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out = ids[cut:].
-    With overlap = context, the windows of context + 1 ids at stride 1 are cut at the same share:
-    int((1 - share) * windows) start in train, the rest in held_out. If the store `evaluation` is
-    empty, it becomes the same as held_out.
+    N ids: cut = int((1 - share) * (N - overlap)), train = ids[:cut + overlap], held_out =
+    ids[cut:]. With overlap = context, the windows of context + 1 ids at stride 1 are cut at the
+    same share: int((1 - share) * windows) start in train, the rest in held_out. If the store
+    `evaluation` is empty, it becomes the same as held_out.
 
     Returns where the cut is, and notes on what crosses it; `vectors`: skip-gram vectors use this
     text too. Raises InputError if a side has nothing to predict or no token of its own.

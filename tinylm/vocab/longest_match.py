@@ -4,13 +4,13 @@ The rule, which reproduces the published token counts on Tiny Shakespeare:
 
 1. each line is split by GPT-2's rule into words, each with its space; line ends are dropped;
 2. the first tokens are the characters of these words; then the most frequent pair of neighbours is
-   joined, repeatedly (of equally frequent pairs the first in the text), until the vocabulary has its
-   size; ids are sorted by length, then alphabetically;
+   joined, repeatedly (of equally frequent pairs the first in the text), until the vocabulary has
+   its size; ids are sorted by length, then alphabetically;
 3. while pairs are counted, and in prompts, a word in capitals (`str.isupper()`) goes through
    `str.capitalize()`, its space counting as first letter ("\u0120KING" -> "\u0120king"); stories
    keep capitals;
-4. a word becomes the longest token that it starts with, then the longest of the rest, and so on; the
-   order of the merges does not matter.
+4. a word becomes the longest token that it starts with, then the longest of the rest, and so on;
+   the order of the merges does not matter.
 """
 
 import json
@@ -147,8 +147,8 @@ class LongestMatchTokenizer(ByteTokens):
         if unspelt:
             characters = sum(len(token) == 1 for token in self.tokens)
             raise InputError(
-                f"vocab.tokenizer = {TYPE}: no token spells {unspelt[0]!r}, in the text that begins "
-                f"{text[:40]!r}; allowed: the {characters} characters of the train split"
+                f"vocab.tokenizer = {TYPE}: no token spells {unspelt[0]!r}, in the text that "
+                f"begins {text[:40]!r}; allowed: the {characters} characters of the train split"
             )
         return self._match(words_of(text))
 
@@ -164,7 +164,7 @@ class LongestMatchTokenizer(ByteTokens):
 
     @classmethod
     def from_content(cls, content: dict, path: str | Path) -> "LongestMatchTokenizer":
-        """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
+        """From a tokenizer file's content. Raises InputError if `save` did not write it."""
         tokens = content.get("tokens")
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
             raise InputError(f"{path}: allowed under 'tokens': a list of texts")
@@ -205,7 +205,7 @@ class LongestMatchTokenizer(ByteTokens):
         return ids
 
     def _longest_matches(self, word: str) -> list[int]:
-        """The longest token at each position; every character is a token, so there always is one."""
+        """The longest token at each position; every character is a token, so there is one."""
         ids = []
         start = 0
         while start < len(word):

@@ -10,7 +10,7 @@ from tinylm.vocab.token_store import TokenStore
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """Ids to continue, the true continuation, and the number from 0 of the story in which the prompt begins."""
+    """Ids to continue, the true continuation, and the index of the prompt's story."""
 
     ids: list[int]
     reference: list[int]
@@ -26,13 +26,14 @@ def choose_prompts(
     sos_id: int | None,
     across: bool = False,
 ) -> list[Prompt]:
-    """Stories spread evenly over the split, cut after `prompt_tokens` tokens; shorter ones are skipped.
+    """Stories spread evenly over the split, cut after `prompt_tokens` tokens.
 
-    sos_id: stories are between <sos> and <eos>, and a prompt begins with <sos>, which is not counted; None: they
-    have no marks. A split that was cut from the token stream may begin within a story, which is skipped: one that does
-    not begin with <sos>, or, without marks, the split's first if there are others.
-    The reference is the story's next `reference_tokens`, with <eos> if it is reached, or the whole rest if that
-    is None; across: the stream's next `reference_tokens`, beyond the story's end.
+    Shorter stories are skipped. sos_id: stories are between <sos> and <eos>, and a prompt begins
+    with <sos>, which is not counted; None: they have no marks. A split that was cut from the token
+    stream may begin within a story, which is skipped: one that does not begin with <sos>, or,
+    without marks, the split's first if there are others. The reference is the story's next
+    `reference_tokens`, with <eos> if it is reached, or the whole rest if that is None; across: the
+    stream's next `reference_tokens`, beyond the story's end.
     """
     marks = int(sos_id is not None)
     long_enough = np.flatnonzero(
@@ -60,24 +61,22 @@ def choose_prompts(
 def cut_prompts(
     store: TokenStore, count: int, prompt_tokens: int, reference_tokens: int, seed: int
 ) -> list[Prompt]:
-    """`prompt_tokens` tokens at random places of the split's one stream, each with its next `reference_tokens`.
+    """`prompt_tokens` tokens at random positions of the split's one stream, each with what follows.
 
-    Prompt and reference run across stories, with the <eos> and <sos> between them, and a prompt has no <sos> set
-    before it. Places are drawn uniformly without repetition from those with a whole reference, and sorted; if
-    the stream has none, the prompt is its start, with what follows.
+    Prompt and reference run across stories, with the <eos> and <sos> between them; no <sos> is set
+    before a prompt. Positions are drawn uniformly without repetition from those with a whole
+    reference, and sorted. If the stream has none, the prompt is its start.
     """
     if len(store.ids) <= prompt_tokens:
         return []
-    places = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
+    positions = max(len(store.ids) - prompt_tokens - reference_tokens, 0) + 1
     rng = np.random.default_rng(derive_seed(seed, "prompts"))
-    drawn = np.sort(rng.choice(places, size=min(count, places), replace=False))
+    drawn = np.sort(rng.choice(positions, size=min(count, positions), replace=False))
     stories = np.searchsorted(store.offsets, drawn, "right") - 1
     prompts = []
-    for at, story in zip(drawn.tolist(), stories.tolist(), strict=True):
-        cut = at + prompt_tokens
-        prompts.append(
-            Prompt(
-                store.ids[at:cut].tolist(), store.ids[cut : cut + reference_tokens].tolist(), story
-            )
-        )
+    for start, story in zip(drawn.tolist(), stories.tolist(), strict=True):
+        cut = start + prompt_tokens
+        prompt = store.ids[start:cut].tolist()
+        reference = store.ids[cut : cut + reference_tokens].tolist()
+        prompts.append(Prompt(prompt, reference, story))
     return prompts

@@ -14,7 +14,8 @@ AGAIN = "run dvc repro -f -s vocab"
 
 
 class Tokenizer(Protocol):
-    """Ids 0 to len - 1; a role that the vocabulary lacks is None, and several roles may share an id.
+    """Ids 0 to len - 1; a role that the vocabulary lacks is None, and several roles may share an
+    id.
 
     `pad_id` fills inputs and is never scored, so it may also be the id of a text token. `kind`: as
     in section vocab; `tokens`: how each id is shown; `specials`: the ids that are not text;
@@ -147,7 +148,8 @@ def tokens_by_id(content: dict[str, Any], path: str | Path) -> list[str]:
 
 
 def same_rule(content: dict[str, Any], library: Any) -> bool:
-    """Whether a file of the library `tokenizers` has the rule of `library`, which has no vocabulary.
+    """Whether a file of the library `tokenizers` has the rule of `library`, which has no
+    vocabulary.
 
     The file is read by the library first: fields that a newer version adds then have their defaults
     on both sides.

@@ -63,7 +63,8 @@ def _library_parts(lower_case: bool, punctuation: str) -> tuple[Any, Any]:
 
 
 class Splitter:
-    """text -> words. ASCII text is split by plain Python, which is faster, any other by the library.
+    """text -> words. ASCII text is split by plain Python, which is faster, any other by the
+    library.
 
     On ASCII the rule involves no Unicode; a test of all 128 characters shows that both agree.
     """
@@ -156,7 +157,7 @@ class WordTokenizer:
 
     @classmethod
     def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
-        """From a tokenizer file's content. Raises InputError if `save` would not have written it."""
+        """From a tokenizer file's content. Raises InputError if `save` did not write it."""
         tokens = tokens_by_id(content, path)
         if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
             raise InputError(f"{path}: ids 0 to 3 are {tokens[:4]}; allowed: {list(SPECIALS)}")
