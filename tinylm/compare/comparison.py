@@ -160,8 +160,8 @@ class _Sides:
         if not self.pairs.same_tokens:
             return None
         first, second = self._tables(["nats", "tokens"])
-        known = self._recorded_error(PERPLEXITY)
-        return differences.difference(first, second, pooled_perplexity, known)
+        recorded = self._recorded_error(PERPLEXITY)
+        return differences.difference(first, second, pooled_perplexity, recorded)
 
     def _bits(self, metric: str, columns: list[str]) -> Difference | None:
         """Over the shared stories, or where there are none, over each side's own."""
@@ -171,9 +171,9 @@ class _Sides:
             return None
         if any(np.isnan(table).any() for table in tables):
             return None
-        known = self._recorded_error(metric)
+        recorded = self._recorded_error(metric)
         paired = len(self.pairs.stories) > 0
-        return differences.difference(first, second, pooled_ratio, known, paired)
+        return differences.difference(first, second, pooled_ratio, recorded, paired)
 
     def _bleu(self) -> Difference | None:
         if not len(self.pairs.samples):
@@ -216,11 +216,11 @@ class _Sides:
     def _recorded_error(self, metric: str) -> SeedError | None:
         """For one run of each side: their variances add up; an unknown one equals the other's."""
         errors = [side.recorded_error(metric) for side in (self.first, self.second)]
-        known = [error for error in errors if error is not None]
-        if not known:
+        recorded = [error for error in errors if error is not None]
+        if not recorded:
             return None
-        variance = sum(error.error**2 for error in known) / len(known)
-        freedom = min(error.freedom for error in known)
+        variance = sum(error.error**2 for error in recorded) / len(recorded)
+        freedom = min(error.freedom for error in recorded)
         return SeedError(math.sqrt(variance), freedom, paired=False)
 
 

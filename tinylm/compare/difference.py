@@ -164,13 +164,13 @@ def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> l
 
 
 def seed_error(
-    first: Mapping[int, float], second: Mapping[int, float], known: SeedError | None = None
+    first: Mapping[int, float], second: Mapping[int, float], recorded: SeedError | None = None
 ) -> SeedError | None:
     """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
 
     With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
     (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
-    as the other. known: the error for one run on each side.
+    as the other. recorded: the error for one run on each side, from stage seeds.
     """
     if not np.isfinite([*first.values(), *second.values()]).all():
         return None
@@ -180,7 +180,7 @@ def seed_error(
         return SeedError(error, len(shared) - 1, paired=True)
     several = [side for side in (first, second) if len(side) > 1]
     if not several:
-        return known
+        return recorded
     variances = [statistics.variance(side.values()) for side in several]
     variance = variances[0] / len(first) + variances[-1] / len(second)
     freedom = min(map(len, several)) - 1
@@ -191,13 +191,13 @@ def difference(
     first: Tables,
     second: Tables,
     statistic: Statistic,
-    known: SeedError | None = None,
+    recorded: SeedError | None = None,
     paired: bool = True,
 ) -> Difference:
     """Two settings by the tables of their runs, whose rows are the same texts for all seeds.
 
     paired: rows are the same texts on both sides. A side's metric is that of its mean over seeds:
-    for perplexity, exp of the mean loss. known: see `seed_error`.
+    for perplexity, exp of the mean loss. recorded: see `seed_error`.
     """
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
@@ -207,7 +207,7 @@ def difference(
     by_seed = []
     for side in (first, second):
         by_seed.append({seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()})
-    return over_texts.with_seeds(seed_error(by_seed[0], by_seed[1], known))
+    return over_texts.with_seeds(seed_error(by_seed[0], by_seed[1], recorded))
 
 
 def claimed(better: bool, p: float, comparisons: int = 1) -> str:

@@ -1,5 +1,6 @@
 """A run and a setting as a comparison sees them: parameters, metrics, the loss of each story, each sample."""
 
+import functools
 import io
 import json
 import math
@@ -101,7 +102,7 @@ class Setting:
                 values.setdefault(run.seed, value)
         return values
 
-    @property
+    @functools.cached_property
     def stories(self) -> dict[int, pd.DataFrame]:
         """Losses of single stories by seed, of those seeds that scored the first run's texts."""
         if self.first.stories is None:
