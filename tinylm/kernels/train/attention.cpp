@@ -11,22 +11,22 @@ struct Sizes {
     int64_t rows, length, parts, heads, width;  // B, T, how many of Q, K and V, H, Dh
 };
 
-// Columns i and i + Dh / 2 turned as a pair: `table` has Dh / 2 cosines, then as many sines; way -1 turns back.
-inline void turn(const Low* from, Low* to, const float* table, int64_t width, float way) {
+// Columns i and i + Dh / 2 rotated as a pair: `table` has Dh / 2 cosines, then as many sines; way -1 rotates back.
+inline void rotate(const bf16* from, bf16* to, const float* table, int64_t width, float way) {
     const int64_t half = width / 2;
     const float *cosine = table, *sine = table + half;
 #pragma omp simd
     for (int64_t i = 0; i < half; i++) {
-        float a = wide(from[i]), b = wide(from[i + half]), s = way * sine[i];
-        put(to[i], a * cosine[i] - b * s);
-        put(to[i + half], b * cosine[i] + a * s);
+        float a = to_float(from[i]), b = to_float(from[i + half]), s = way * sine[i];
+        store(to[i], a * cosine[i] - b * s);
+        store(to[i + half], b * cosine[i] + a * s);
     }
 }
 
 // `copy(at inside, at apart)` for each run of Dh numbers: inside (B, T, parts, H, Dh), apart (parts, B, H, T, Dh).
-// The first two parts, Q and K, are turned if there is a table (T, 2, Dh / 2).
+// The first two parts, Q and K, are rotated if there is a table (T, 2, Dh / 2).
 template <class Copy>
-void reorder(const Sizes& s, const float* turns, int64_t threads, Copy copy) {
+void reorder(const Sizes& s, const float* rope, int64_t threads, Copy copy) {
 #pragma omp parallel for collapse(2) num_threads(threads) schedule(static)
     for (int64_t row = 0; row < s.rows; row++)
         for (int64_t t = 0; t < s.length; t++)
@@ -34,7 +34,7 @@ void reorder(const Sizes& s, const float* turns, int64_t threads, Copy copy) {
                 for (int64_t head = 0; head < s.heads; head++)
                     copy((((row * s.length + t) * s.parts + part) * s.heads + head) * s.width,
                          (((part * s.rows + row) * s.heads + head) * s.length + t) * s.width,
-                         turns && part < 2 ? turns + t * s.width : nullptr);
+                         rope && part < 2 ? rope + t * s.width : nullptr);
 }
 
 // `work(at, row)` for each of `count` rows, with a buffer of `seen` numbers and the row's draws, if there are any
@@ -54,68 +54,74 @@ void each_row(int64_t count, int64_t seen, uint64_t seed, int16_t level, bool dr
 
 extern "C" {
 
-void tinylm_split_heads(const Low* inside, Low* apart, const float* turns, int64_t rows, int64_t length, int64_t parts,
+void tinylm_split_heads(const bf16* inside, bf16* apart, const float* rope, int64_t rows, int64_t length, int64_t parts,
                         int64_t heads, int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, turns, threads, [=](int64_t in, int64_t out, const float* table) {
-        if (table) turn(inside + in, apart + out, table, width, 1);
-        else std::memcpy(apart + out, inside + in, width * sizeof(Low));
+    reorder({rows, length, parts, heads, width}, rope, threads, [=](int64_t in, int64_t out, const float* table) {
+        if (table) rotate(inside + in, apart + out, table, width, 1);
+        else std::memcpy(apart + out, inside + in, width * sizeof(bf16));
     });
 }
 
-void tinylm_join_heads(const Low* apart, Low* inside, const float* turns, int64_t rows, int64_t length, int64_t parts,
+void tinylm_join_heads(const bf16* apart, bf16* inside, const float* rope, int64_t rows, int64_t length, int64_t parts,
                        int64_t heads, int64_t width, int64_t threads) {
-    reorder({rows, length, parts, heads, width}, turns, threads, [=](int64_t in, int64_t out, const float* table) {
-        if (table) turn(apart + out, inside + in, table, width, -1);
-        else std::memcpy(inside + in, apart + out, width * sizeof(Low));
+    reorder({rows, length, parts, heads, width}, rope, threads, [=](int64_t in, int64_t out, const float* table) {
+        if (table) rotate(apart + out, inside + in, table, width, -1);
+        else std::memcpy(inside + in, apart + out, width * sizeof(bf16));
     });
 }
 
 // weights (B * H, T, S) <- softmax(scale weights + mask) in place; kept, if given, the same times factor with zeros
 // where dropped. scale (H), mask (B or 1, T, S): `masks` of them.
-void tinylm_softmax_dropout(Low* weights, Low* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
+void tinylm_softmax_dropout(bf16* weights, bf16* kept, const float* scale, const float* mask, int64_t masks, uint64_t seed,
                    int64_t level, float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
-        Low* w = weights + at * seen;
-        const float* hidden = mask + ((masks > 1 ? at / (heads * length) : 0) * length + at % length) * seen;
-        float top = -__builtin_inff(), total = 0, own = scale[at / length % heads];
-#pragma omp simd reduction(max : top)
-        for (int64_t i = 0; i < seen; i++) row[i] = wide(w[i]) * own + hidden[i], top = row[i] > top ? row[i] : top;
+        bf16* w = weights + at * seen;
+        const float* mask_row = mask + ((masks > 1 ? at / (heads * length) : 0) * length + at % length) * seen;
+        float largest = -__builtin_inff(), total = 0, head_scale = scale[at / length % heads];
+#pragma omp simd reduction(max : largest)
+        for (int64_t i = 0; i < seen; i++) {
+            row[i] = to_float(w[i]) * head_scale + mask_row[i];
+            largest = row[i] > largest ? row[i] : largest;
+        }
 #pragma omp simd reduction(+ : total)
-        for (int64_t i = 0; i < seen; i++) row[i] = exponential(row[i] - top), total += row[i];
+        for (int64_t i = 0; i < seen; i++) {
+            row[i] = exponential(row[i] - largest);
+            total += row[i];
+        }
         float share = 1 / total;
 #pragma omp simd
-        for (int64_t i = 0; i < seen; i++) put(w[i], row[i] * share);
+        for (int64_t i = 0; i < seen; i++) store(w[i], row[i] * share);
         if (!kept) return;
-        Low* k = kept + at * seen;
+        bf16* k = kept + at * seen;
 #pragma omp simd
-        for (int64_t i = 0; i < seen; i++) put(k[i], bits[i] >= cut ? row[i] * share * factor : 0.0f);
+        for (int64_t i = 0; i < seen; i++) store(k[i], bits[i] >= cut ? row[i] * share * factor : 0.0f);
     });
 }
 
 // by (B * H, T, S), dL/dkept, <- dL/d(weights before `tinylm_softmax_dropout`) in place; kept, if given, as that filled it.
-void tinylm_grad_scores(Low* by, const Low* weights, Low* kept, const float* scale, uint64_t seed, int64_t level,
+void tinylm_grad_scores(bf16* by, const bf16* weights, bf16* kept, const float* scale, uint64_t seed, int64_t level,
                       float factor, int64_t rows, int64_t heads, int64_t length, int64_t seen, int64_t threads) {
     const auto cut = int16_t(level);
     each_row(rows * heads * length, seen, seed, cut, kept, threads, [=](int64_t at, float* row, const int16_t* bits) {
-        Low* d = by + at * seen;
-        const Low* w = weights + at * seen;
-        float along = 0, own = scale[at / length % heads];
+        bf16* d = by + at * seen;
+        const bf16* w = weights + at * seen;
+        float dot = 0, head_scale = scale[at / length % heads];
         if (kept) {
-            Low* k = kept + at * seen;
-#pragma omp simd reduction(+ : along)
+            bf16* k = kept + at * seen;
+#pragma omp simd reduction(+ : dot)
             for (int64_t i = 0; i < seen; i++) {
                 bool stays = bits[i] >= cut;
-                put(k[i], stays ? wide(w[i]) * factor : 0.0f);
-                row[i] = stays ? wide(d[i]) * factor : 0.0f;
-                along += row[i] * wide(w[i]);
+                store(k[i], stays ? to_float(w[i]) * factor : 0.0f);
+                row[i] = stays ? to_float(d[i]) * factor : 0.0f;
+                dot += row[i] * to_float(w[i]);
             }
         } else {
-#pragma omp simd reduction(+ : along)
-            for (int64_t i = 0; i < seen; i++) row[i] = wide(d[i]), along += row[i] * wide(w[i]);
+#pragma omp simd reduction(+ : dot)
+            for (int64_t i = 0; i < seen; i++) row[i] = to_float(d[i]), dot += row[i] * to_float(w[i]);
         }
 #pragma omp simd
-        for (int64_t i = 0; i < seen; i++) put(d[i], wide(w[i]) * (row[i] - along) * own);
+        for (int64_t i = 0; i < seen; i++) store(d[i], to_float(w[i]) * (row[i] - dot) * head_scale);
     });
 }
 }

@@ -97,7 +97,7 @@ def _split_heads(inside: Tensor, rope_cache: Tensor | None = None) -> Tensor:
 
 
 def _merge_heads(apart: Tensor, rope_cache: Tensor | None = None) -> Tensor:
-    """`_split` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
+    """`_split_heads` undone.  (parts, B, H, T, Dh) -> (B, T, parts, H, Dh)"""
     parts, rows, heads, length, width = apart.shape
     inside = apart.new_empty(rows, length, parts, heads, width)
     address, table = checked_ptr(apart, BF16, *apart.shape), _table(rope_cache, inside)

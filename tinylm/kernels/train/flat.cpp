@@ -25,12 +25,12 @@ void drop(const float* x, const From* y, To* z, uint64_t seed, int64_t level, fl
         const From* from = y + first;
         To* to = z + first;
         if (x) {
-            const float* under = x + first;
+            const float* base = x + first;
 #pragma omp simd
-            for (int64_t i = 0; i < count; i++) put(to[i], under[i] + (bits[i] >= draws.level ? wide(from[i]) : 0.0f) * factor);
+            for (int64_t i = 0; i < count; i++) store(to[i], base[i] + (bits[i] >= draws.level ? to_float(from[i]) : 0.0f) * factor);
         } else {
 #pragma omp simd
-            for (int64_t i = 0; i < count; i++) put(to[i], (bits[i] >= draws.level ? wide(from[i]) : 0.0f) * factor);
+            for (int64_t i = 0; i < count; i++) store(to[i], (bits[i] >= draws.level ? to_float(from[i]) : 0.0f) * factor);
         }
     });
 }
@@ -39,14 +39,14 @@ void drop(const float* x, const From* y, To* z, uint64_t seed, int64_t level, fl
 
 extern "C" {
 
-void tinylm_add_dropped(const float* x, const Low* y, float* z, uint64_t seed, int64_t level, float factor,
+void tinylm_add_dropped(const float* x, const bf16* y, float* z, uint64_t seed, int64_t level, float factor,
                         int64_t size, int64_t threads) {
     drop(x, y, z, seed, level, factor, size, threads);
 }
 
-void tinylm_add_dropped_back(const float* grad, Low* by_y, uint64_t seed, int64_t level, float factor, int64_t size,
+void tinylm_add_dropped_back(const float* grad, bf16* grad_y, uint64_t seed, int64_t level, float factor, int64_t size,
                              int64_t threads) {
-    drop(nullptr, grad, by_y, seed, level, factor, size, threads);
+    drop(nullptr, grad, grad_y, seed, level, factor, size, threads);
 }
 
 void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, float factor, int64_t size,
@@ -55,10 +55,10 @@ void tinylm_dropped(const float* x, float* y, uint64_t seed, int64_t level, floa
 }
 
 // total <- total + part
-void tinylm_sum_up(float* total, const Low* part, int64_t size, int64_t threads) {
+void tinylm_sum_up(float* total, const bf16* part, int64_t size, int64_t threads) {
     in_pieces(size, threads, [=](int64_t first, int64_t count) {
 #pragma omp simd
-        for (int64_t i = first; i < first + count; i++) total[i] += wide(part[i]);
+        for (int64_t i = first; i < first + count; i++) total[i] += to_float(part[i]);
     });
 }
 }

@@ -9,23 +9,23 @@ extern "C" {
 
 // shares (rows), times logits (rows, words) as they are afterwards, is softmax - one-hot(targets); nats (rows) of the
 // targets. A row is not divided by its sum here, since that would be a pass more.
-void tinylm_nats(Low* logits, const int64_t* targets, float* shares, double* nats, int64_t rows, int64_t words,
+void tinylm_nats(bf16* logits, const int64_t* targets, float* shares, double* nats, int64_t rows, int64_t words,
                  int64_t threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t at = 0; at < rows; at++) {
-        Low* row = logits + at * words;
-        float top = -__builtin_inff(), total = 0, chosen = wide(row[targets[at]]);
-#pragma omp simd reduction(max : top)
-        for (int64_t i = 0; i < words; i++) top = wide(row[i]) > top ? wide(row[i]) : top;
+        bf16* row = logits + at * words;
+        float largest = -__builtin_inff(), total = 0, chosen = to_float(row[targets[at]]);
+#pragma omp simd reduction(max : largest)
+        for (int64_t i = 0; i < words; i++) largest = to_float(row[i]) > largest ? to_float(row[i]) : largest;
 #pragma omp simd reduction(+ : total)
         for (int64_t i = 0; i < words; i++) {
-            float power = exponential(wide(row[i]) - top);
-            put(row[i], power);
+            float power = exponential(to_float(row[i]) - largest);
+            store(row[i], power);
             total += power;
         }
-        put(row[targets[at]], exponential(chosen - top) - total);
+        store(row[targets[at]], exponential(chosen - largest) - total);
         shares[at] = 1 / total;
-        nats[at] = double(top) - chosen + std::log(double(total));
+        nats[at] = double(largest) - chosen + std::log(double(total));
     }
 }
 }

@@ -6,28 +6,28 @@
 
 namespace kernels {
 
-using Low = uint16_t;  // the bits of a bfloat16
+using bf16 = uint16_t;  // the bits of a bfloat16
 
-inline float wide(Low x) { return __builtin_bit_cast(float, uint32_t(x) << 16); }
-inline float wide(float x) { return x; }
+inline float to_float(bf16 x) { return __builtin_bit_cast(float, uint32_t(x) << 16); }
+inline float to_float(float x) { return x; }
 
 // Rounds to the nearest, ties to even, as torch does. A NaN that arithmetic gives stays NaN.
-inline void put(Low& to, float x) {
+inline void store(bf16& to, float x) {
     uint32_t bits = __builtin_bit_cast(uint32_t, x);
-    to = Low((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    to = bf16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-inline void put(float& to, float x) { to = x; }
+inline void store(float& to, float x) { to = x; }
 
 constexpr float SMALLEST = -87.0f;  // e^x of less counts as zero
 
 // e^x for x <= 88, to 3e-7 of its value: 2^n times six terms of the series at |r| <= ln 2 / 2, x = n ln 2 + r.
 inline float exponential(float x) {
     constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: added, it leaves a whole number in the lowest bits
-    float held = x < SMALLEST ? SMALLEST : x;  // NaN stays
-    float turned = held * 1.44269504f + ROUND, n = turned - ROUND;
-    float r = held - n * 0.693145752f - n * 1.42860677e-6f;
+    float clamped = x < SMALLEST ? SMALLEST : x;  // NaN stays
+    float scaled = clamped * 1.44269504f + ROUND, n = scaled - ROUND;
+    float r = clamped - n * 0.693145752f - n * 1.42860677e-6f;
     float series = 1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
-    uint32_t whole = __builtin_bit_cast(uint32_t, turned) - 0x4b400000u;
+    uint32_t whole = __builtin_bit_cast(uint32_t, scaled) - 0x4b400000u;
     float power = __builtin_bit_cast(float, (whole + 127) << 23);
     return x < SMALLEST ? 0.0f : series * power;
 }
@@ -40,7 +40,7 @@ inline uint64_t word(uint64_t seed, uint64_t at) {
     return x ^ x >> 31;
 }
 
-// Dropout from 16 random bits per number: kept if they, signed, reach `level` (kernels/training/dropout.py).
+// Dropout from 16 random bits per number: kept if they, signed, reach `level` (tinylm/kernels/train/dropout.py).
 struct Draws {
     using Word = uint64_t __attribute__((may_alias));
     uint64_t seed;
