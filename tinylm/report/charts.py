@@ -11,7 +11,7 @@ from tinylm.report.drawing import MARKERS, SERIES, SOFT, add_legend, count_axis,
 Curves = Mapping[str, tuple[list[float], list[float]]]
 Bands = Mapping[
     str, tuple[list[float], list[float], list[float]]
-]  # places, lows, highs of a curve, by its name
+]  # positions, lows, highs of a curve, by its name
 _SHADE = 0.22  # opacity of a band
 _MANY = 24  # points; a longer curve is drawn without markers
 
@@ -30,7 +30,7 @@ def draw_curves(
 ) -> Figure:
     """One line per curve; the curve named `faint` is thin (noisier than the others).
 
-    Bands are shaded behind the curves whose names they have. counted_x: places are whole numbers (of tokens, updates).
+    Bands are shaded behind the curves whose names they have. counted_x: positions are whole numbers (of tokens, updates).
     """
     drawing, axes = new_axes(title, x_label, y_label)
     for number, (name, (xs, ys)) in enumerate(curves.items()):
@@ -57,9 +57,9 @@ def draw_curves(
 
 def _wide_enough(axes: Axes, curves: Curves) -> None:
     axes.margins(x=0.02)
-    places = {x for xs, _ in curves.values() for x in xs}
-    if len(places) == 1:  # one whole number: ticks beside it would be fractions
-        (x,) = places
+    positions = {x for xs, _ in curves.values() for x in xs}
+    if len(positions) == 1:  # one whole number: ticks beside it would be fractions
+        (x,) = positions
         axes.set_xlim(x - 1, x + 1)
 
 
@@ -109,10 +109,10 @@ def draw_bars(
     """Horizontal bars from top to bottom, each with its value; the bar named `strong` stands out."""
     drawing, axes = new_axes(title, x_label, "", (5.0, 0.9 + 0.34 * len(bars)))
     names, values = [name for name, _ in bars], [value for _, value in bars]
-    places = list(range(len(bars)))[::-1]
+    positions = list(range(len(bars)))[::-1]
     colours = [SERIES[1] if name == strong else SERIES[0] for name in names]
-    axes.barh(places, values, color=colours, height=0.62)
-    axes.set_yticks(places, names)
+    axes.barh(positions, values, color=colours, height=0.62)
+    axes.set_yticks(positions, names)
     axes.grid(False, axis="y")
     if log_x:
         axes.set_xscale("log")
@@ -125,9 +125,9 @@ def draw_bars(
         axes.locator_params(axis="x", nbins=5)
         if engineering:
             axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    for place, value in zip(places, values):
+    for position, value in zip(positions, values):
         axes.annotate(
-            number(value), (value, place), (4, 0), textcoords="offset points", va="center"
+            number(value), (value, position), (4, 0), textcoords="offset points", va="center"
         )
     return drawing
 
@@ -140,21 +140,32 @@ def draw_intervals(
     *,
     chance: float,
 ) -> Figure:
-    """From top to bottom a share with its interval, (name, value, low, high), and another model's share beside it.
+    """From top to bottom a share with its interval, (name, value, low, high), and another model's share.
 
     names: what the two are called below the picture; chance: where a dashed line is.
     """
     drawing, axes = new_axes(title, x_label, "", (6.0, 1.2 + 0.26 * len(rows)))
-    places = list(range(len(rows)))[::-1]
+    positions = list(range(len(rows)))[::-1]
     axes.axvline(chance, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
     axes.hlines(
-        places, [row[2] for row in rows], [row[3] for row in rows], color=SERIES[0], linewidth=2.4
+        positions,
+        [row[2] for row in rows],
+        [row[3] for row in rows],
+        color=SERIES[0],
+        linewidth=2.4,
     )
     axes.plot(
-        [row[1] for row in rows], places, linestyle="", marker="o", color=SERIES[0], label=names[0]
+        [row[1] for row in rows],
+        positions,
+        linestyle="",
+        marker="o",
+        color=SERIES[0],
+        label=names[0],
     )
     others = [
-        (row[4], place) for row, place in zip(rows, places, strict=True) if row[4] is not None
+        (row[4], position)
+        for row, position in zip(rows, positions, strict=True)
+        if row[4] is not None
     ]
     if others:
         xs, ys = zip(*others, strict=True)
@@ -168,7 +179,7 @@ def draw_intervals(
             color=SERIES[1],
             label=names[1],
         )
-    axes.set_yticks(places, [row[0] for row in rows])
+    axes.set_yticks(positions, [row[0] for row in rows])
     axes.set_xlim(min(0.4, *(row[2] for row in rows), *(value for value, _ in others)) - 0.02, 1.02)
     axes.grid(False, axis="y")
     add_legend(drawing, names)

@@ -71,7 +71,7 @@ def _rank(role: Role) -> tuple[bool, float]:
 
 def roles(run: Run) -> list[Role]:
     """Every head's fit to every description."""
-    found = []
+    fits = []
     for row in run.rows("roles"):
         layer, head = as_number(row.get("layer")), as_number(row.get("head"))
         score, baseline = as_number(row.get("score")), as_number(row.get("baseline"))
@@ -79,8 +79,8 @@ def roles(run: Run) -> list[Role]:
             claimed = str(row.get("claimed")) == "True"
             positions = as_number(row.get("positions"))
             name = str(row.get("role"))
-            found.append(Role(name, int(layer), int(head), score, baseline, positions, claimed))
-    return found
+            fits.append(Role(name, int(layer), int(head), score, baseline, positions, claimed))
+    return fits
 
 
 def best_by_role(run: Run) -> dict[str, Role]:

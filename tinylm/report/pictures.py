@@ -280,18 +280,18 @@ class WithAndWithout:
 
 def _head_roles(run: Run) -> Picture | None:
     """Each head's role and what the model loses without it."""
-    known = heads(run)
-    if not known:
+    measured = heads(run)
+    if not measured:
         return None
-    shape = max(head.layer for head in known), max(head.head for head in known)
+    shape = max(head.layer for head in measured), max(head.head for head in measured)
     values = np.full(shape, np.nan)
     texts = np.full(shape, "", dtype=object)
-    for head in known:
+    for head in measured:
         position = head.layer - 1, head.head - 1
         values[position] = np.nan if head.increase is None else head.increase
         texts[position] = f"{head.name()}\n{loss(head.increase)}".strip()
     title = "Loss added by ablating a head, nats per token"
-    words = "; ".join(_in_words(head) for head in known)
+    words = "; ".join(_in_words(head) for head in measured)
     return Picture(heatmaps.draw_matrix(values, texts, title), f"{title}: {words}.")
 
 

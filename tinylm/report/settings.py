@@ -33,17 +33,17 @@ class ReportSettings:
 
     def problems(self) -> list[str]:
         """What no page can show: a name of several lines, a path that is none, texts without a word."""
-        found = []
+        lines = []
         if self.author is not None and (not self.author.strip() or not self.author.isprintable()):
-            found.append(f"author = {self.author!r}; allowed: a name in one line, or null")
+            lines.append(f"author = {self.author!r}; allowed: a name in one line, or null")
         if self.hub_path is not None and not is_hub_path(self.hub_path):
-            found.append(
+            lines.append(
                 f"hub_path = {self.hub_path!r}; allowed: OWNER/NAME such as me/small-stories, or null"
             )
         for key, texts in (("prompts", self.prompts), ("sentences", self.sentences)):
             empty = [number for number, text in enumerate(texts, start=1) if not text.strip()]
-            found += [
+            lines += [
                 f"{key}: text {number} is empty; allowed: texts with at least a word"
                 for number in empty
             ]
-        return found
+        return lines
