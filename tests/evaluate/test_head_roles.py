@@ -28,8 +28,9 @@ def row_of(words, starts=None, marks=(), specials=()):
         if word
     ]
     text = [place not in specials for place in range(len(words))]
-    places = list(range(len(words)))
-    return Row(read, places, text, [i in marks for i in places], starts or [-1] * len(words), False)
+    return Row(
+        read, text, [i in marks for i in range(len(words))], starts or [-1] * len(words), False
+    )
 
 
 def random_rows(rng):

@@ -1,4 +1,4 @@
-"""All attention heads over evaluation stories: tendencies, roles, contribution, over training."""
+"""All attention heads over evaluation stories: statistics, roles, contribution, over training."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 from tinylm.evaluate.ablation import ablate, summarise_ablation
 from tinylm.evaluate.attention_maps import attention, passages
 from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, summarise_roles
-from tinylm.evaluate.head_tendencies import MEASURES, HeadTendencies
+from tinylm.evaluate.head_statistics import HeadStatistics
 from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.word_classes import Row, WordReader
@@ -44,15 +44,15 @@ def _read(
 
 def _measure_attention(
     model: TinyLM, tokenizer: Tokenizer, stories: Sequence[_Passage]
-) -> tuple[HeadTendencies, HeadRoles]:
-    """Tendencies and roles of a model's heads over the same passages."""
-    tendencies = HeadTendencies(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
+) -> tuple[HeadStatistics, HeadRoles]:
+    """Statistics and roles of a model's heads over the same passages."""
+    statistics = HeadStatistics(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
     roles = HeadRoles(model.settings.context)
     for ids, row, pairs in stories:
         maps = attention(model, ids).maps
-        tendencies.add(maps, ids, row.marks, row.groups)
+        statistics.add(maps, ids)
         roles.add(maps, row.text, pairs)
-    return tendencies, roles
+    return statistics, roles
 
 
 def _tagger(rows: Sequence[Row]) -> dict[str, Any] | None:
@@ -81,7 +81,7 @@ def measure_heads(
 ) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
     """(metrics, rows of heads.csv, roles.csv and ablation.csv by name).
 
-    Tendencies and roles are over `tendency_sentences` passages, ablation is over
+    Statistics and roles are over `tendency_sentences` passages, ablation is over
     `ablation_stories`. vectors (V, D): the words' vectors before training (fastText's), by which
     words are similar.
     """
@@ -89,7 +89,7 @@ def measure_heads(
     stories = _read(tokenizer, vectors, passages(store, settings.tendency_sentences, context))
     rows = [story.row for story in stories]
     words = [word for row in rows for word in row.words]
-    tendencies, roles = _measure_attention(model, tokenizer, stories)
+    statistics, roles = _measure_attention(model, tokenizer, stories)
     role_rows = roles.table(settings.bootstrap, settings.seed)
     ablated = passages(store, settings.ablation_stories, context)
     whole, ablation_rows = ablate(model, ablated, settings.bootstrap, settings.seed)
@@ -106,7 +106,7 @@ def measure_heads(
         "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
         "logit_lens": logit_lens(model, ablated),
     }
-    return metrics, {"heads": tendencies.table(), "roles": role_rows, "ablation": ablation_rows}
+    return metrics, {"heads": statistics.table(), "roles": role_rows, "ablation": ablation_rows}
 
 
 def heads_over_training(
@@ -116,7 +116,7 @@ def heads_over_training(
     vectors: np.ndarray,
     settings: EvaluateSettings,
 ) -> list[dict[str, Any]]:
-    """A row for each checkpoint and head: its tendencies and, for each role, score - baseline.
+    """A row for each checkpoint and head: its statistics and, for each role, score - baseline.
 
     Over `PASSAGES` passages. epochs is None at the end of training.
     """
@@ -124,15 +124,12 @@ def heads_over_training(
     stories = _read(tokenizer, vectors, passages(store, PASSAGES, context))
     rows: list[dict[str, Any]] = []
     for epochs, model in checkpoints:
-        tendencies, roles = _measure_attention(model, tokenizer, stories)
+        statistics, roles = _measure_attention(model, tokenizer, stories)
         gains: dict[tuple[int, int], dict[str, float]] = {}
         for role in roles.table(1, settings.seed):  # the interval is not used
             of_head = gains.setdefault((role["layer"], role["head"]), {})
             of_head[role["role"]] = gain(role)
-        for tendency in tendencies.table():
-            layer = tendency["layer"]
-            head = tendency["head"]
-            row = {"epochs": epochs, "layer": layer, "head": head}
-            row |= {name: tendency[name] for name in MEASURES}
-            rows.append(row | gains.get((layer, head), {}))
+        for row in statistics.table():
+            of_head = gains.get((row["layer"], row["head"]), {})
+            rows.append({"epochs": epochs, **row, **of_head})
     return rows

@@ -41,9 +41,8 @@ class Word(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of ids read as words. groups, text, marks, starts have one value per token.
+    """A row of ids read as words. text, marks, starts have one value per token.
 
-    groups: the number of the word, mark or special token that it is or belongs to.
     text: whether it holds text, so is not a special token.
     marks: whether it is or ends with a punctuation mark.
     starts: the index of its sentence's first token; -1 in the row's first sentence, at that token
@@ -52,7 +51,6 @@ class Row(NamedTuple):
     """
 
     words: list[Word]
-    groups: list[int]
     text: list[bool]
     marks: list[bool]
     starts: list[int]
@@ -77,8 +75,7 @@ class WordReader:
         """The row as words with classes."""
         ids = [int(token) for token in ids]
         pieces = [self.text_of(token) for token in ids]
-        groups = self._groups(ids)
-        words = self._words(ids, pieces, groups)
+        words = self._words(ids, pieces)
         texts = [word.text for word in words]
         names = look_up(texts)
         marked = [word.marked for word in words]
@@ -92,10 +89,11 @@ class WordReader:
         ]
         marks, starts = _sentences(pieces)
         has_text = [token not in self._silent for token in ids]
-        return Row(words, groups, has_text, marks, starts, told is not None)
+        return Row(words, has_text, marks, starts, told is not None)
 
-    def _words(self, ids: list[int], pieces: list[str], groups: list[int]) -> list[Word]:
-        """The words of the groups of tokens, without classes; marks and special tokens are none."""
+    def _words(self, ids: list[int], pieces: list[str]) -> list[Word]:
+        """The words, without classes; marks and special tokens are none."""
+        groups = self._groups(ids)
         words = []
         marked = True
         for _, indices in itertools.groupby(range(len(ids)), key=lambda index: groups[index]):
