@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from markupsafe import Markup
 
 from tinylm.exchange.publication import Publication
@@ -100,39 +99,50 @@ def write_card(run: Run, publication: Publication, pictures: Pictures) -> str:
 
 def _head(run: Run, publication: Publication) -> str:
     """The YAML that the hub reads."""
+    from huggingface_hub import ModelCardData
+
     source, hub_id = run.param("data", "source"), run.param("data", "hub_id")
-    english = source == "storybook" or (source == "hub" and hub_id == "roneneldan/TinyStories")
-    stock = publication.format == "transformers"
-    values: dict[str, Any] = {
-        "language": ["en"] if english else None,
-        "license": publication.licence,
-        "library_name": "transformers",
-        "pipeline_tag": "text-generation",
-        "tags": ["tinylm", "small-language-model", "dvc", *([] if stock else ["custom_code"])],
-        "datasets": [hub_id] if source == "hub" else None,
-        "model-index": _results(run, publication),
-    }
-    known = {key: value for key, value in values.items() if value}
-    return yaml.safe_dump(known, sort_keys=False, allow_unicode=True, width=120)
+    is_english = source == "storybook" or (source == "hub" and hub_id == "roneneldan/TinyStories")
+    tags = ["tinylm", "small-language-model", "dvc"]
+    if publication.format == "tinylm":
+        tags.append("custom_code")
+    results = _results(run, publication)
+    head = ModelCardData(
+        language=["en"] if is_english else None,
+        license=publication.licence,
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        tags=tags,
+        datasets=[hub_id] if source == "hub" else None,
+        model_name=publication.repo.rpartition("/")[2] if results else None,
+        eval_results=results or None,
+    )
+    return f"{head.to_yaml()}\n"
 
 
-def _results(run: Run, publication: Publication) -> list[dict[str, Any]]:
-    figures = {
-        "perplexity": ("perplexity", "perplexity on the evaluation split"),
-        "raw_bits_per_byte": ("raw_bits_per_byte", "bits per byte of the raw text"),
-        "bits_per_byte": ("bits_per_byte", "bits per byte of the normalised text"),
+def _results(run: Run, publication: Publication) -> list[Any]:
+    """The metrics of stage evaluate, as huggingface_hub's EvalResult."""
+    from huggingface_hub import EvalResult
+
+    names = {
+        "perplexity": "perplexity on the evaluation split",
+        "raw_bits_per_byte": "bits per byte of the raw text",
+        "bits_per_byte": "bits per byte of the normalised text",
     }
-    rows = [
-        {"type": kind, "value": value, "name": name}
-        for key, (kind, name) in figures.items()
-        if (value := as_number(run.get("evaluate", key))) is not None
-    ]
-    if not rows:
-        return []
-    kind = str(run.param("data", "hub_id" if run.param("data", "source") == "hub" else "source"))
-    result = {
-        "task": {"type": "text-generation"},
-        "dataset": {"name": publication.data.data, "type": kind, "split": "evaluation"},
-        "metrics": rows,
-    }
-    return [{"name": publication.repo.rpartition("/")[2], "results": [result]}]
+    is_hub = run.param("data", "source") == "hub"
+    dataset = str(run.param("data", "hub_id" if is_hub else "source"))
+    results = []
+    for metric, name in names.items():
+        value = as_number(run.get("evaluate", metric))
+        if value is not None:
+            result = EvalResult(
+                task_type="text-generation",
+                dataset_type=dataset,
+                dataset_name=publication.data.data,
+                dataset_split="evaluation",
+                metric_type=metric,
+                metric_value=value,
+                metric_name=name,
+            )
+            results.append(result)
+    return results

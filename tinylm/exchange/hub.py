@@ -101,7 +101,7 @@ def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> P
             f"{url} holds files that tinylm did not publish ({names}); choose another name"
         )
     files = files_of(folder)
-    operations = [CommitOperationAdd(name, folder / name) for name in files]
+    operations: list[Any] = [CommitOperationAdd(name, folder / name) for name in files]
     for name in present:
         is_published = name in NAMES or name.startswith(FOLDERS)
         if is_published and name not in files:
