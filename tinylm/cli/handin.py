@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import InputError, load_params, read_section
+from tinylm.base.config import InputError, read_section
 from tinylm.cli.command import PARAMS, Command
-from tinylm.cli.publish import origin
+from tinylm.cli.run_state import RunState, load_trained, origin, read_run_state
 
 NOTES = """\
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the model card; the
@@ -34,55 +34,44 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(params: dict[str, Any]) -> tuple[Any, list[str]]:
-    """(the run, everything that is missing of it or not of these parameters and this code)."""
-    from tinylm.compare.provenance import changed_code, is_current, without_stale
-    from tinylm.report.sources import FILES, read_run
+def _missing(state: RunState) -> list[str]:
+    """Everything that is missing of the run, or is not of these parameters and this code."""
+    from tinylm.compare.provenance import changed_code
+    from tinylm.report.sources import FILES
 
-    run, missing = without_stale(read_run(".", params), ".")
+    missing = list(state.stale)
     lacking: dict[str, str] = {}
-    for (
-        name,
-        problem,
-    ) in run.problems.items():  # times are of a machine: a result that was fetched has none
-        if not name.endswith("_time"):
+    for name, problem in state.run.problems.items():
+        if not name.endswith("_time"):  # times are of a machine: fetched results have none
             lacking.setdefault(FILES[name][1], problem.partition(";")[0])
     missing += lacking.values()
     missing += changed_code(".", {stage for _, stage in FILES.values()})
     if not Path(paths.REPORT_PDF).exists():
         missing.append(f"{paths.REPORT_PDF} is missing")
-    elif not missing and not is_current(".", params, "report"):
+    elif not missing and not state.has_report:
         missing.append(f"{paths.REPORT_PDF} does not show this run")
-    return run, missing
+    return missing
 
 
 def _code() -> list[str]:
-    """The files that git tracks. Raises InputError outside git, and where the code would not be whole."""
+    """The files that git tracks. Raises InputError where the code would not be whole."""
     from tinylm.compare.provenance import tracked, untracked
 
     files = tracked(".")
     if files is None:
         raise InputError(
-            "the code that is handed in is what git tracks, and this folder is in no git repository; git init and "
-            "git add -A make it one"
+            "the code that is handed in is what git tracks, and this folder is in no git "
+            "repository; git init and git add -A make it one"
         )
-    odd = [
-        f"{name}: tracked by git, but no plain file is there"
-        for name in files
-        if not _is_plain(Path(name))
-    ]
-    new = untracked(".", "tinylm", "stages")
-    odd += [
-        f"{name}: not tracked by git, so that the code would lack it; git add {name}"
-        for name in new
-    ]
-    if odd:
-        raise InputError(f"nothing handed in: {'; '.join(odd)}")
+    problems = []
+    for name in files:
+        if not Path(name).is_file() or Path(name).is_symlink():
+            problems.append(f"{name}: tracked by git, but no plain file is there")
+    for name in untracked(".", "tinylm", "stages"):
+        problems.append(f"{name}: not tracked by git, so the code would lack it; git add {name}")
+    if problems:
+        raise InputError(f"nothing handed in: {'; '.join(problems)}")
     return files
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def _author(given: str | None, settings: Any) -> str | None:
@@ -99,13 +88,14 @@ def _author(given: str | None, settings: Any) -> str | None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write exports/ENTRY.zip, or say in one line what is missing."""
+    """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
     from tinylm.exchange.handin import HandIn, check_entry, write_hand_in
     from tinylm.report.settings import ReportSettings
 
-    entry, params = check_entry(arguments.entry), load_params()
-    settings = read_section(params, "report", ReportSettings)
-    found, missing = _run(params)
+    entry = check_entry(arguments.entry)
+    state = read_run_state()
+    settings = read_section(state.params, "report", ReportSettings)
+    missing = _missing(state)
     if missing:
         raise InputError(
             f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
@@ -113,36 +103,32 @@ def run(arguments: argparse.Namespace) -> None:
     code = _code()
     hand_in = HandIn(entry, _author(arguments.author, settings), arguments.weights)
 
-    from tinylm.exchange.export import Trained, export, stock_problem
+    from tinylm.exchange.export import export, stock_problem
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load_parts
     from tinylm.exchange.publication import Publication, data_licence
 
-    trained = Trained(paths.MODELS, paths.TOKENIZER, *load_parts(paths.MODELS, paths.TOKENIZER))
+    trained = load_trained()
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
     publication = Publication(
-        settings.hub_path or entry,
-        form,
-        None,
-        data_licence(params["data"], None),
-        origin(),
+        repo=settings.hub_path or entry,
+        format=form,
+        licence=None,
+        data=data_licence(state.params["data"], None),
+        origin=origin(),
         report=False,
         left_out=(),
         lacks=tuple(untranslated(trained.decode)),
         weights=arguments.weights,
     )
-    path, files = write_hand_in(
-        hand_in,
-        found,
-        publication,
-        code,
-        lambda new: export(new, trained, form) if arguments.weights else None,
-    )
+
+    def write_model(new: Path) -> None:
+        if arguments.weights:
+            export(new, trained, form)
+
+    path, files = write_hand_in(hand_in, state.run, publication, code, write_model)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
-    print(
-        f"{len(code)} of them are the code"
-        + ("" if arguments.weights else "; no weights, --weights adds them")
-    )
+    without = "" if arguments.weights else "; no weights, --weights adds them"
+    print(f"{len(code)} of them are the code{without}")
 
 
 COMMAND = Command(

@@ -2,11 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tinylm.base import paths
-from tinylm.base.config import InputError, load_params
+from tinylm.base.config import InputError
 from tinylm.cli.command import PARAMS, Command
+from tinylm.cli.run_state import RunState, load_trained, origin, read_run_state
+
+if TYPE_CHECKING:
+    from tinylm.exchange.publication import DataLicence
 
 NOTES = """\
 Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve, the report and what
@@ -42,114 +45,87 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _run() -> tuple[Any, list[str], bool]:
-    """(the run without what other parameters made, what was left out and why, whether the report is of this run)."""
-    from tinylm.compare.provenance import is_current, without_stale
-    from tinylm.report.sources import read_run
-
-    params = load_params()
-    run, left_out = without_stale(read_run(".", params), ".")
-    if "train" not in run.found:
-        raise InputError(
-            "; ".join(["no trained model of these parameters: run dvc repro train", *left_out])
-        )
-    left_out += [line for name, line in run.problems.items() if name == "evaluate"]
-    report = is_current(".", params, "report")
-    return (
-        run,
-        left_out + ([] if report else ["report: it does not show this run; run dvc repro report"]),
-        report,
-    )
-
-
 def _listing(folder: Path, files: list[str]) -> str:
     sizes = {name: (folder / name).stat().st_size for name in files}
-    width = max(map(len, files))
-    lines = [f"  {name:{width}}  {size:>12,}" for name, size in sizes.items()]
-    return "\n".join(
-        [*lines, f"  {f'{len(files)} files, bytes':{width}}  {sum(sizes.values()):>12,}"]
-    )
+    sizes[f"{len(files)} files, bytes"] = sum(sizes.values())
+    width = max(map(len, sizes))
+    return "\n".join(f"  {name:{width}}  {size:>12,}" for name, size in sizes.items())
 
 
-def origin() -> Any:
-    """Where the model of this folder comes from. Raises InputError if its bytes are not those of stage train."""
-    from tinylm.compare.provenance import output_md5, revision, uncommitted
-    from tinylm.exchange.publication import Origin
-
-    made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    return Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
-
-
-def _publication(arguments: argparse.Namespace, report: bool, **known: Any) -> Any:
-    from tinylm.exchange.publication import Publication
-
-    return Publication(
-        arguments.repo, arguments.format, arguments.license, origin=origin(), report=report, **known
-    )
-
-
-def _data(arguments: argparse.Namespace) -> Any:
+def _data_licence(arguments: argparse.Namespace, section: dict[str, Any]) -> "DataLicence":
     """The data's licence. Raises InputError if a publication could not state it."""
     from tinylm.exchange.publication import check_name, data_licence
 
-    for option, given in (
-        ("--license", arguments.license),
-        ("--data-license", arguments.data_license),
-    ):
-        if given is not None:
-            check_name(given, option)
-    data = data_licence(load_params()["data"], arguments.data_license)
+    if arguments.license is not None:
+        check_name(arguments.license, "--license")
+    if arguments.data_license is not None:
+        check_name(arguments.data_license, "--data-license")
+    data = data_licence(section, arguments.data_license)
     if data.name is None and not arguments.dry_run:
         raise InputError(
-            f"the licence of the data ({data.data}) is not known: say it with --data-license NAME"
+            f"the licence of the data ({data.data}) is not known: name it by --data-license NAME"
         )
     return data
 
 
-def _say_what_would_be(arguments: argparse.Namespace, known_licence: bool) -> None:
-    from tinylm.exchange.hub import endpoint
-
-    kind = "private" if arguments.private else "public if it is new"
-    print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
-    if not known_licence:
-        print("the licence of the data is not known: to publish, say it with --data-license NAME")
+def _left_out(state: RunState) -> list[str]:
+    """What the publication lacks and why. Raises InputError without a trained model."""
+    if "train" not in state.run.found:
+        problems = ["no trained model of these parameters: run dvc repro train", *state.stale]
+        raise InputError("; ".join(problems))
+    lines = list(state.stale)
+    if "evaluate" in state.run.problems:
+        lines.append(state.run.problems["evaluate"])
+    if not state.has_report:
+        lines.append("report: it does not show this run; run dvc repro report")
+    return lines
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
-    from tinylm.exchange.hub import check_repo
+    from tinylm.exchange.hub import check_repo, endpoint, find_token, upload
 
     check_repo(arguments.repo)
-    run, left_out, report = _run()
-    data = _data(arguments)
-
-    from tinylm.exchange.hub import find_token, upload
-
+    state = read_run_state()
+    left_out = _left_out(state)
+    data = _data_licence(arguments, state.params["data"])
     token = "" if arguments.dry_run else find_token()
 
-    from tinylm.exchange.export import Trained, export
+    from tinylm.exchange.export import export
     from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.loading import load_parts
+    from tinylm.exchange.publication import Publication
     from tinylm.exchange.publishing import EXPORTS, build
 
-    trained = Trained(paths.MODELS, paths.TOKENIZER, *load_parts(paths.MODELS, paths.TOKENIZER))
-    lacks = tuple(untranslated(trained.decode))
-    publication = _publication(arguments, report, data=data, left_out=tuple(left_out), lacks=lacks)
-    folder = EXPORTS / arguments.repo
-    files = build(
-        folder, run, publication, lambda new: export(new, trained, arguments.format), Path()
+    trained = load_trained()
+    publication = Publication(
+        repo=arguments.repo,
+        format=arguments.format,
+        licence=arguments.license,
+        data=data,
+        origin=origin(),
+        report=state.has_report,
+        left_out=tuple(left_out),
+        lacks=tuple(untranslated(trained.decode)),
     )
+
+    def write_model(new: Path) -> None:
+        export(new, trained, arguments.format)
+
+    folder = EXPORTS / arguments.repo
+    files = build(folder, state.run, publication, write_model, Path())
     for line in left_out:
         print(f"left out: {line}")
     print(f"{folder}:\n{_listing(folder, files)}")
     if arguments.dry_run:
-        _say_what_would_be(arguments, data.name is not None)
+        kind = "private" if arguments.private else "public if it is new"
+        print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
+        if data.name is None:
+            print("the licence of the data is not known: to publish, name it by --data-license")
         return
     message = f"tinylm {publication.origin.commit or ''}".strip()
-    done = upload(folder, arguments.repo, arguments.private, message, token)
-    print(
-        f"{done.url}: {'commit' if done.changed else 'holds all of it already, commit'} {done.commit}"
-    )
+    result = upload(folder, arguments.repo, arguments.private, message, token)
+    change = "commit" if result.changed else "holds all of it already, commit"
+    print(f"{result.url}: {change} {result.commit}")
 
 
 COMMAND = Command(
