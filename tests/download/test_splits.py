@@ -77,6 +77,15 @@ def test_copies_are_on_one_side_and_a_further_story_moves_no_other(corpus):
         assert Counter(after[split]) - Counter({"New.": 1}) == Counter(before[split] * 2)
 
 
+def test_stories_that_a_tokenizer_may_not_tell_apart_are_on_one_side(corpus):
+    corpus.write(corpus.file([*STORIES, *(story.upper().replace(".", " !") for story in STORIES)]))
+    bare = {
+        split: {text.lower().rstrip(" .!") for text in texts}
+        for split, texts in corpus.splits().items()
+    }
+    assert sum(map(len, bare.values())) == len(STORIES)
+
+
 def test_the_seed_decides_the_split(corpus):
     settings = corpus.file(STORIES)
     corpus.write(settings)

@@ -17,16 +17,20 @@ _ASCII_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum()
 class CleanRow(NamedTuple):
     """A story as stored in the corpus.
 
-    line: JSON; split_hash: 64 bits that decide its split; dedup_key: equal for equal stories;
-    words, bytes: counts; log_prob: in nats, if there is one.
+    line: JSON; dedup_key: hash of the bare text and the seed, equal for stories that differ only in
+    case, marks and white space; words, bytes: counts; log_prob: in nats, if there is one.
     """
 
     line: bytes
-    split_hash: int
     dedup_key: bytes
     words: int
     bytes: int
     log_prob: float | None
+
+    @property
+    def split_hash(self) -> int:
+        """64 bits that decide the story's split."""
+        return int.from_bytes(self.dedup_key[:8], "big")
 
 
 def without_first_lines(text: str) -> str:
@@ -54,14 +58,11 @@ def clean_row(text: str, log_prob: float | None, settings: DataSettings) -> Clea
     story: dict[str, str | float] = {"text": text}
     if log_prob is not None:
         story["log_prob"] = log_prob
-    words = text.split()
-    seeded = f"{settings.seed}\n{' '.join(words)}".encode()
-    split_hash = hashlib.blake2b(seeded, digest_size=16).digest()[:8]
+    seeded = f"{settings.seed}\n".encode() + bare_text(text)
     return CleanRow(
         line=(json.dumps(story, ensure_ascii=False) + "\n").encode(),
-        split_hash=int.from_bytes(split_hash, "big"),
-        dedup_key=hashlib.blake2b(bare_text(text), digest_size=16).digest(),
-        words=len(words),
+        dedup_key=hashlib.blake2b(seeded, digest_size=16).digest(),
+        words=len(text.split()),
         bytes=len(text.encode()),
         log_prob=log_prob,
     )
