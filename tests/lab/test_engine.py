@@ -139,7 +139,7 @@ def test_the_bars_are_the_chances_after_the_filters(model, engine, rules):
     kept, places = filters.top_k(scores, rules["topK"])
     scaled = filters.top_p(filters.scale(kept, rules["temperature"]), rules["topP"])
     expected = torch.zeros(VOCAB, dtype=torch.float64).scatter_(
-        0, places[0], torch.softmax(scaled[0], -1)
+        0, places[0], torch.softmax(scaled[0].double(), -1)
     )
     shown = engine.call(
         "(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)", ids, rules

@@ -24,15 +24,15 @@ export class BeamSearch {
   step() {
     const { width, eos, banned, length: most } = this.rules;
     this.length += 1;
-    const found = this.live.flatMap(({ session, node }, beam) => {
+    const candidates = this.live.flatMap(({ session, node }, beam) => {
       const logits = session.next();
       const logProb = logSoftmax(logits);
       for (const id of banned) logits[id] = -Infinity;
       const best = largest(logits, width + 1).filter((id) => logits[id] > -Infinity);
       return best.map((token) => ({ beam, token, parent: node, total: node.total + logProb(token) }));
     });
-    found.sort((one, other) => other.total - one.total || one.beam - other.beam);
-    const ranked = found.slice(0, 2 * width);
+    candidates.sort((one, other) => other.total - one.total || one.beam - other.beam);
+    const ranked = candidates.slice(0, 2 * width);
     for (const one of ranked.slice(0, width)) if (one.token === eos) this.keep(this.grow(one, "finished"));
     const next = ranked.filter(({ token }) => token !== eos).slice(0, width);
     const nodes = next.map((one) => this.grow(one, "live"));

@@ -19,16 +19,16 @@ export function randomNumbers(seed) {
 // Ids of the `count` largest, best first, the lower id of equal ones first
 export function largest(scores, count) {
   if (count > 200) return Array.from(scores.keys()).sort((a, b) => scores[b] - scores[a] || a - b).slice(0, count);
-  const found = [];
-  let least = -Infinity; // the score that an id must beat once `count` are found
+  const best = [];
+  let least = -Infinity; // the score that an id must beat once `count` are there
   for (let id = 0; id < scores.length; id++) {
-    if (found.length === count && !(scores[id] > least)) continue;
-    let place = Math.min(found.length, count - 1);
-    for (; place > 0 && scores[id] > scores[found[place - 1]]; place--) found[place] = found[place - 1];
-    found[place] = id;
-    if (found.length === count) least = scores[found[count - 1]];
+    if (best.length === count && !(scores[id] > least)) continue;
+    let rank = Math.min(best.length, count - 1);
+    for (; rank > 0 && scores[id] > scores[best[rank - 1]]; rank--) best[rank] = best[rank - 1];
+    best[rank] = id;
+    if (best.length === count) least = scores[best[count - 1]];
   }
-  return found;
+  return best;
 }
 
 function penalise(scores, ids, { penalty, eos }) {

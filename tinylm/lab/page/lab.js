@@ -68,8 +68,8 @@ export class Lab {
   // Show other tokens. The text that they replace stays as a branch if it has generated tokens that they lack.
   replace(ids, given = Math.min(this.given, ids.length)) {
     const begins = (text, start) => start.every((id, place) => text[place] === id);
-    const known = (branch) => branch.ids.length === this.ids.length && begins(branch.ids, this.ids);
-    if (this.ids.length > this.given && !begins(ids, this.ids) && !this.branches.some(known)) {
+    const isCurrent = (branch) => branch.ids.length === this.ids.length && begins(branch.ids, this.ids);
+    if (this.ids.length > this.given && !begins(ids, this.ids) && !this.branches.some(isCurrent)) {
       this.branches = [{ ids: this.ids, given: this.given }, ...this.branches];
     }
     Object.assign(this, { ids, given, chosen: null });

@@ -78,8 +78,8 @@ class Bytes {
       const words = (this.rule.lower_case ? lower(text) : text).match(GPT2_WORD) ?? [];
       return words.flatMap((word) => this.merge(spelled(word)));
     }
-    const known = Array.from(text, (one) => (LINE_END.test(one) || this.spells(one) ? one : "")).join("");
-    const words = known.split(LINE_END).flatMap((line) => line.match(GPT2_WORD) ?? []);
+    const spelt = Array.from(text, (one) => (LINE_END.test(one) || this.spells(one) ? one : "")).join("");
+    const words = spelt.split(LINE_END).flatMap((line) => line.match(GPT2_WORD) ?? []);
     return words.flatMap((word) => this.match(spelled(word)));
   }
 
@@ -112,14 +112,14 @@ class Bytes {
     const capitals = word === word.toUpperCase() && /^\u0120*[\x00-\x7f]+$/.test(word);
     const small = capitals ? word[0] + word.slice(1).toLowerCase() : word;
     if ([...small].every((one) => this.ids.has(one))) word = small;
-    const found = [];
+    const ids = [];
     for (let at = 0; at < word.length; ) {
       let end = Math.min(word.length, at + this.longest);
       while (!this.ids.has(word.slice(at, end))) end -= 1;
-      found.push(this.ids.get(word.slice(at, end)));
+      ids.push(this.ids.get(word.slice(at, end)));
       at = end;
     }
-    return found;
+    return ids;
   }
 
   decode(ids) {

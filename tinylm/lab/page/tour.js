@@ -122,9 +122,9 @@ export function bindTour(lab, token, write, open) {
     [at, used] = [place, false];
     const { title, text, attempt, actions } = all[at];
     const button = (label, click, properties = {}) => {
-      const made = make("button", { type: "button", ...properties }, label);
-      made.addEventListener("click", click);
-      return made;
+      const element = make("button", { type: "button", ...properties }, label);
+      element.addEventListener("click", click);
+      return element;
     };
     const tries = Object.entries(actions).map(([label, work]) => button(label, () => { used = true; work(); }));
     $("guide-text").textContent = `Step ${at + 1} of ${all.length}. ${attempt}`;

@@ -13,20 +13,21 @@ export function bindBeams(lab, token) {
 
   // One text by greedy decoding or sampling: {ids, logProb, ms}
   function single(model, from, length, temperature) {
-    const [begun, found] = [performance.now(), []];
+    const begun = performance.now();
+    const written = [];
     const { eos, ...others } = rules();
     const session = new Session(model, from, { slide: lab.facts.slide });
     const next = randomNumbers(lab.rules.seed);
     let logProb = 0;
-    while (found.length < length && (eos === null || found.at(-1) !== eos)) {
+    while (written.length < length && (eos === null || written.at(-1) !== eos)) {
       const chances = nextChances(session.next(), session.ids, { ...others, ...temperature, eos: lab.tokenizer.rule.eos_id });
       const id = draw(chances, next());
       logProb += Math.log(chances.before[id]);
       session.push(id);
-      found.push(id);
+      written.push(id);
     }
     session.close();
-    return { ids: found, logProb, ms: performance.now() - begun };
+    return { ids: written, logProb, ms: performance.now() - begun };
   }
 
   // Rows are given to the leaves in order; a parent stands at its first child.
