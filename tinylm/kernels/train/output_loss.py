@@ -71,9 +71,13 @@ class OutputLoss(torch.autograd.Function):
         grad_bias = None if bias is None else torch.zeros_like(bias)
         for start in range(0, len(h), rows):
             chunk = slice(start, min(start + rows, len(h)))
-            logits = torch.mm(h[chunk], w.T, out=buffer[: chunk.stop - start])  # (n, V)
-            if bias is not None:
-                logits += bias
+            logits = buffer[: chunk.stop - start]  # (n, V)
+            if bias is not None and dtype == BF16:  # one pass and one rounding instead of two
+                torch.addmm(bias.to(dtype), h[chunk], w.T, out=logits)
+            else:
+                torch.mm(h[chunk], w.T, out=logits)
+                if bias is not None:
+                    logits += bias
             nats, scale = softmax_gradient(logits, targets[chunk])
             total += nats
             torch.mul(torch.mm(logits, w), scale, out=grad_hidden[chunk])
