@@ -46,11 +46,10 @@ def main() -> None:
     times = {
         "settings": costs,
         "not_measured": failed + not_timed + missing,
-        "measured": sweep.MEASURED,
     }
     stage.write(merged, {"loss": lowest}, times)
-    for answer in merged["answers"]:
-        print(answer)
+    for number, row in merged["settings"].items():
+        print(f"accumulation {number}: held-out loss {row['held_out_loss_at_equal_tokens']:.3f}")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,6 @@ def main() -> None:
     times = {
         "methods": speeds,
         "not_measured": failed + missing,
-        "measured": beam.measured(settings),
     }
     log_prob = widest.get("log_prob_per_token")
     stage.write(figures, {"log_prob": log_prob}, times, tables)

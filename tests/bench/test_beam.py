@@ -69,7 +69,6 @@ def test_stage_writes_what_was_agreed(trained, inline):
     for rows in (methods, times["methods"]):
         assert all(stated.items() <= row.items() for row in rows.values())
     assert set(times["methods"]["beam 3"]) == {*measure.with_spread(beam.FIGURES), *stated}
-    assert "fixed length, no stop at <eos>, with cache" in times["measured"]
     rows = list(csv.DictReader((trained / "data/beam_bench/outputs.csv").open()))
     assert [row["method"] for row in rows] == METHODS * 3
     assert len({row["prompt"] for row in rows[:4]}) == 1
@@ -109,10 +108,6 @@ def test_cache_and_stop_rule_are_those_of_the_settings_and_stated(
                 stop,
                 True,
             )
-    assert ("without cache" in written["measured"], "up to <eos>" in written["measured"]) == (
-        not cache,
-        stop,
-    )
 
 
 def test_stories_of_the_storybook_are_asked_whether_they_make_sense(trained, inline, monkeypatch):

@@ -146,16 +146,6 @@ def conditions(settings: BeamBenchSettings, decode: DecodeSettings) -> dict[str,
     }
 
 
-def measured(settings: BeamBenchSettings) -> str:
-    """How the speeds were measured, in one sentence."""
-    length = "up to <eos>" if settings.stop_at_eos else "fixed length, no stop at <eos>"
-    return (
-        f"tokens of the returned hypothesis per prompt over seconds, {length}, with{'' if settings.cache else 'out'} "
-        "cache; one prompt at a time (median over prompts), and all prompts at once; the median of interleaved trials "
-        "(lowest to highest), each in a process of its own"
-    )
-
-
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Measure each method, then time all of them again in turn, and print its speed (see `measure.run_trials`)."""
     named = [({"setting": task.name}, task) for task in tasks]

@@ -33,11 +33,6 @@ SERIES = {
     "sqrt": "sqrt",
 }  # as plots name them
 MODES = tuple(SERIES)
-MEASURED = (
-    "a step is forward and backward pass of one batch in fp32, without the optimizer; its time is the median of "
-    "interleaved trials (lowest to highest), each in a process of its own; peak memory is the allocator's in one "
-    "further step, above weights and gradients; the time of an epoch is extrapolated: its tokens over tokens/s"
-)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,13 +23,6 @@ from tinylm.vocab.token_store import TokenStore
 TIE = 1e-4  # nats; float32 logits of the two paths differ by about 1e-6
 SMALLER = 4  # parts of the batch of which one is measured too, as is a single row
 TIMES = ("tokens_per_s", "first_token_s", "rest_s_per_token")
-MEASURED = (
-    "greedy, the trained model, fixed length, no stop; the time to the first token is the pass over the prompts, that "
-    "of each further token the mean of a step of all rows; tokens/s counts all rows over the whole time; each is the "
-    "median of interleaved trials (lowest to highest), each in a process of its own; peak memory is the allocator's in "
-    "one further run, above the weights and with the cache; without a cache it is that of the step with the longest "
-    "window"
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

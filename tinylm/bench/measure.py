@@ -221,24 +221,17 @@ def median_seconds(
     return statistics.median(times)
 
 
-def call(function: Callable[[], object]) -> object:
-    """function(), in this Python thread."""
-    return function()
-
-
 def peak_mib(
     step: Callable[[], object],
     device: Any,
     before: Callable[[], object] = lambda: None,
-    threads: Sequence[Callable[[Callable[[], object]], object]] = (call,),
 ) -> float | None:
     """Peak of the allocator during one step(), in MiB above what was allocated when it began; None if not measured.
 
     On CUDA this is the allocator's own counter; on the CPU it is the running sum of the allocations and releases that
     torch's profiler records. The profiler does not see the release of what was allocated before it started: what step()
     releases (old gradients) must be allocated by `before()`, which is recorded too and counts as there from the start.
-    threads: each runs a function in one of the Python threads that compute. The profiler sees one alone, so step() runs
-    once for each, and the sum of their peaks is given. Do not time the same run: recording is slow.
+    Do not time the same run: recording is slow.
     """
     import torch
 
@@ -251,40 +244,19 @@ def peak_mib(
         torch.cuda.synchronize(device)
         return (torch.cuda.max_memory_allocated(device) - start) / MIB
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it prints a line at each start and stop
-    peaks = [_recorded_peak(step, before, inside) for inside in threads]
-    return sum(peaks) / MIB if all(peaks) else None
-
-
-def _mark() -> None:
-    """An event that tells where the step began."""
-    import torch
-
-    with torch.autograd.profiler.record_function(_STEP):
-        pass
-
-
-def _recorded_peak(
-    step: Callable[[], object],
-    before: Callable[[], object],
-    inside: Callable[[Callable[[], object]], object],
-) -> int:
-    """Bytes; 0 if nothing was recorded."""
-    import torch
-
-    profiler: Any = torch.autograd.profiler.profile(profile_memory=True)
-    inside(profiler.__enter__)
-    try:
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
         before()
-        inside(_mark)
+        with torch.autograd.profiler.record_function(_STEP):
+            pass  # an event that shows where the step began
         step()
-    finally:
-        inside(lambda: profiler.__exit__(None, None, None))
-    events = profiler.kineto_results.events() if profiler.kineto_results else []
+    recorded: Any = profiler.kineto_results
+    events = recorded.events() if recorded else []
     begins = next((event.start_ns() for event in events if event.name() == _STEP), 0)
     sizes = sorted(
         (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
     )
-    return max(itertools.accumulate((size for when, size in sizes if when >= begins), initial=0))
+    since = (size for when, size in sizes if when >= begins)
+    return max(itertools.accumulate(since, initial=0)) / MIB or None
 
 
 def split_failures(

@@ -6,12 +6,6 @@ from typing import Any
 from tinylm.bench import measure
 
 TAIL_TOKENS = 0.1  # last share of the budget, over which the train loss is averaged
-MEASURED = (
-    "tokens/s and the time of an update are the median of interleaved trials (lowest to highest), each in a process of "
-    "its own and over the same mini-batches, without validation; the time of an epoch is extrapolated: its tokens over "
-    "tokens/s; peak memory is the allocator's in one update, above weights, gradients and optimizer state, with all "
-    "its mini-batches as wide as the widest of the epoch"
-)
 
 
 def held_out_at(run: Mapping[str, Any], update: int) -> float:
@@ -49,33 +43,7 @@ def merge(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
         "budget_tokens": first["budget_tokens"],
         "equal_updates": update,
         "settings": table,
-        "learning_rate": (
-            "the same peak rate for every setting; warm-up and decay follow the share of the token budget that is "
-            "used, so that every setting has the same rate at the same tokens"
-        ),
-        "answers": _answers(table, first["batch_size"], update),
     }
-
-
-def _answers(table: Mapping[int, Mapping[str, Any]], batch_size: int, update: int) -> list[str]:
-    def list_of(figure: str) -> str:
-        return ", ".join(f"{row[figure]:.3f} with {number}" for number, row in table.items())
-
-    by_tokens = min(table, key=lambda number: table[number]["held_out_loss_at_equal_tokens"])
-    by_updates = min(table, key=lambda number: table[number]["held_out_loss_at_equal_updates"])
-    tokens = table[by_tokens]["tokens"]
-    return [
-        f"What does a fixed amount of computing buy? Compare after equally many mini-batches, that is equal tokens "
-        f"({tokens:,}): held-out loss {list_of('held_out_loss_at_equal_tokens')} accumulation steps; lowest "
-        f"with {by_tokens}. More accumulation means fewer updates for the same tokens.",
-        f"What does a larger batch buy an update? Compare at equal updates (update {update} of each): held-out loss "
-        f"{list_of('held_out_loss_at_equal_updates')} accumulation steps; lowest with {by_updates}. An update with N "
-        f"accumulation steps costs N times the tokens, and at equal updates the learning rates differ, since they "
-        f"follow the tokens.",
-        f"Does accumulation cost memory? One mini-batch of {batch_size} {'row' if batch_size == 1 else 'rows'} is in "
-        f"memory at a time. From the second on its gradients stand for a moment beside the sum that they are added to; "
-        f"further steps add nothing. The peaks stand in metrics/accum_sweep_time.json.",
-    ]
 
 
 def curves(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, list[tuple[int, str, float]]]:

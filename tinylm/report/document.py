@@ -66,7 +66,7 @@ def write_document(
         not_shown=[finding for finding in findings if not finding.is_shown],
         picture=lambda name, caption: _picture(pictures, name, caption),
         missing=lambda *names: _missing(run, names),
-        measured=lambda name: _how_measured(run, name),
+        not_measured=lambda name: _not_measured(run, name),
     )
 
 
@@ -111,10 +111,9 @@ def _missing(run: Run, names: Iterable[str]) -> Markup:
     )
 
 
-def _how_measured(run: Run, name: str) -> Markup:
-    """How a bench measured, and which of its settings it could not measure."""
-    how = run.get(name, "measured")
-    lines = [f"How it was measured: {how}."] if isinstance(how, str) else []
+def _not_measured(run: Run, name: str) -> Markup:
+    """Which settings a bench could not measure, and why."""
+    lines = []
     for row in run.records(name, "not_measured"):
         lines.append(f"Not measured: {row.setting}, {name_of(str(row.figure))}: {row.reason}.")
     return Markup("\n\n").join(Markup("*{}*").format(render.escape(line)) for line in lines)

@@ -2,6 +2,7 @@
 //
 // Keys and values of earlier tokens are those of tinylm/model/kv_cache.py, which gets the new ones. The formulas are
 // those of tinylm/model/transformer.py; compiled.py fills the structures.
+#include <new>
 #include <vector>
 
 #include "products.h"
@@ -182,19 +183,28 @@ class Rows {
     std::vector<float> x, normed, qkv, mixed, up, scores;
 };
 
+// Returns whether the memory sufficed: an exception must not leave a thread.
+bool run(const Model& model, const Step& step, int64_t begin, int64_t end, int64_t threads) {
+    try {
+        Rows(model, step, begin, end, threads).run();
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    return true;
+}
+
 }  // namespace
 
-// Threads share the sequences; a single one's large products are shared instead.
-extern "C" void tinylm_step(const Model* model, const Step* step) {
+// Threads share the sequences; a single one's large products are shared instead. Returns whether the memory sufficed.
+extern "C" int64_t tinylm_step(const Model* model, const Step* step) {
     const int64_t shares = std::min(step->sequences, step->threads);
-    if (shares == 1) {
-        Rows(*model, *step, 0, step->sequences, step->threads).run();
-        return;
-    }
-#pragma omp parallel for num_threads(shares) schedule(static, 1)
+    if (shares == 1) return run(*model, *step, 0, step->sequences, step->threads);
+    bool done = true;
+#pragma omp parallel for num_threads(shares) schedule(static, 1) reduction(&& : done)
     for (int64_t share = 0; share < shares; ++share) {
         const int64_t begin = step->sequences * share / shares;
         const int64_t end = step->sequences * (share + 1) / shares;
-        Rows(*model, *step, begin, end, 1).run();
+        done = run(*model, *step, begin, end, 1) && done;
     }
+    return done;
 }

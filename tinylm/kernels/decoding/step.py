@@ -46,7 +46,7 @@ class _Arguments(ctypes.Structure):
 def library() -> ctypes.CDLL:
     """The compiled step, loaded. Raises CannotCompile."""
     shared = LIBRARY.load()
-    shared.tinylm_step.restype = None
+    shared.tinylm_step.restype = ctypes.c_int64
     shared.tinylm_step.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     return shared
 
@@ -100,7 +100,8 @@ class CompiledStep(Step):
             logits=logits.data_ptr(),
         )
         model = ctypes.byref(self._weights.structure)
-        self._library.tinylm_step(model, ctypes.byref(arguments))
+        if not self._library.tinylm_step(model, ctypes.byref(arguments)):
+            raise MemoryError(f"{len(tokens)} tokens of one decoding step")
         return logits
 
 
