@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import socket
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -138,14 +137,6 @@ def reserve(handle: IO[Any], size: int, target: Path) -> None:
             raise _error_of(target, error, size) from None
 
 
-@contextlib.contextmanager
-def scratch_file(folder: str | Path) -> Iterator[IO[bytes]]:
-    """An unbuffered file without a name on the disk of `folder`, gone with the process."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(buffering=0, dir=folder) as handle:
-        yield handle
-
-
 def write_bytes(path: str | Path, content: bytes) -> None:
     """Write a file whose whole content is in memory."""
     with atomic_write(path, "wb", len(content)) as handle:
@@ -190,12 +181,6 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         raise (_error_of(target, error) if inside else error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def rename_folder(source: Path, target: Path) -> None:
-    """Give a folder another name in the same parent."""
-    os.rename(source, target)
-    _sync_folder(target.parent)
 
 
 def _plain(value: Any) -> Any:

@@ -54,11 +54,11 @@ def embedding_matrix(
         covered = int((has_vector & counted).sum())
         info |= {"covered": covered, "coverage": covered / words if words else 0.0}
     std = settings.std
-    if has_vector.any():
+    if np.any(has_vector):
         std = float(matrix[has_vector].std()) or settings.std
     rng = np.random.default_rng(derive_seed(settings.seed, "embedding"))
     drawn = rng.normal(0.0, std, size=matrix.shape).astype(np.float32)
-    matrix = np.where(has_vector[:, None], matrix, drawn)
+    matrix = np.where(np.expand_dims(has_vector, 1), matrix, drawn)
     other_roles = {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}
     if tokenizer.pad_id in tokenizer.specials - other_roles:
         matrix[tokenizer.pad_id] = 0.0

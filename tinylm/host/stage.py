@@ -18,9 +18,10 @@ import time
 from collections.abc import Collection
 from typing import Any, TypeVar
 
+from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
+from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
-from tinylm.base.results import write_results
 from tinylm.base.seeding import seed_everything
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
 from tinylm.host.times import Tables, stage_time, write_times
@@ -87,7 +88,8 @@ class Stage:
         times: metrics/NAME_time.json, with seconds, peak memory and conditions.
         tables: {file of a plot: header and rows} of what was timed.
         """
-        write_results(self.name, results, **metrics)
+        write_json(paths.figures(self.name), results, sealed=True)
+        write_json(paths.metrics(self.name), metrics)
         stage_time(self.name, self.start, self.conditions, times, tables)
 
     def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
