@@ -1,6 +1,6 @@
 """Simulated sweeps, by tinylm's own comparison: how often it claims what is not so, and how often it finds what is.
 
-`python -m pytest tests/compare/test_claims.py -s` prints the rates that docs/how-to/compare.md names.
+`python -m pytest tests/compare/test_claims.py -s` prints the rates that docs/explanation/evaluation.md names.
 """
 
 import numpy as np
