@@ -56,7 +56,7 @@ def small_params() -> dict:
 def plant(folder: Path, params: dict) -> None:
     """params.yaml, a corpus and, since train notes which code it ran, the code."""
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
-    for name in ("stages", "tinylm", "docs"):
+    for name in ("stages", "tinylm", "dvc.yaml"):
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
     rows = "".join(json.dumps({"text": story}) + "\n" for story in STORIES)
