@@ -19,8 +19,7 @@ from studies.published import study_section, table_lines
 from studies.records import FOLDER, RESULTS, Record
 from tinylm.base.config import InputError, load_params
 from tinylm.base.files import read_json, write_json
-from tinylm.compare.difference import NO_CLAIM, claimed, seed_error
-from tinylm.evaluate.statistics import holm
+from tinylm.evaluate.statistics import NO_CLAIM, holm, seed_error, verdict
 from tinylm.host.command import CommandFailed, Parser, guard
 from tinylm.host.runtime import conditions
 from tinylm.presets.write import Values, flatten, names, preset_values
@@ -186,8 +185,8 @@ def compared_with_first(runs: Runs) -> dict[str, Record]:
             errors[setting] = error
     raw = [error.p(compared[setting]["difference"]) for setting, error in errors.items()]
     for setting, p in zip(errors, holm(raw), strict=True):
-        verdict = claimed(compared[setting]["difference"] < 0, p)
-        compared[setting] |= {"error": errors[setting].error, "p": p, "says": verdict}
+        says = verdict(compared[setting]["difference"] < 0, p)
+        compared[setting] |= {"error": errors[setting].error, "p": p, "says": says}
     return compared
 
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from tinylm.compare.comparison import compare, what_differs
-from tinylm.compare.difference import SeedError
 from tinylm.compare.runs import PAIR_COLUMNS, Setting, settings_of
+from tinylm.evaluate.statistics import SeedError
 
 SEEDS = {
     "n": 3,

@@ -12,18 +12,29 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.compare import difference as differences
-from tinylm.compare.difference import ALPHA, MIN_TEXTS, NO_CLAIM, Difference, SeedError, Tables
 from tinylm.compare.pairing import ChangedStory, most_changed, pair_up
 from tinylm.compare.runs import ABSENT, RESULT_SECTIONS, Run, Setting, settings_of
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
-from tinylm.evaluate.statistics import holm, mean, pooled_perplexity, pooled_ratio
+from tinylm.evaluate.statistics import (
+    ALPHA,
+    NO_CLAIM,
+    Difference,
+    SeedError,
+    Tables,
+    difference_of,
+    holm,
+    mean,
+    pooled_perplexity,
+    pooled_ratio,
+    verdict,
+)
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "unclear"
 EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ONE_SEED = "equal", "seeds only", "nothing differs", "one seed"
 
 PERPLEXITY, BITS, RAW_BITS = "perplexity", "bits_per_byte", "raw_bits_per_byte"
 BLEU, MINIMAL_PAIRS = "bleu4", "minimal_pairs"
+MIN_TEXTS = 5  # with fewer stories or prompts, the bootstrap interval is too narrow
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # lower is better; one hypothesis
 
 
@@ -161,7 +172,7 @@ class _Sides:
             return None
         first, second = self._tables(["nats", "tokens"])
         recorded = self._recorded_error(PERPLEXITY)
-        return differences.difference(first, second, pooled_perplexity, recorded)
+        return difference_of(first, second, pooled_perplexity, recorded)
 
     def _bits(self, metric: str, columns: list[str]) -> Difference | None:
         """Over the shared stories, or where there are none, over each side's own."""
@@ -173,7 +184,7 @@ class _Sides:
             return None
         recorded = self._recorded_error(metric)
         paired = len(self.pairs.stories) > 0
-        return differences.difference(first, second, pooled_ratio, recorded, paired)
+        return difference_of(first, second, pooled_ratio, recorded, paired)
 
     def _bleu(self) -> Difference | None:
         if not len(self.pairs.samples):
@@ -188,7 +199,7 @@ class _Sides:
                 counts, _ = score_texts(texts, references, tokenize="none")
                 tables[seed] = counts.astype(float)
             sides.append(tables)
-        return differences.difference(sides[0], sides[1], corpus_bleu)
+        return difference_of(sides[0], sides[1], corpus_bleu)
 
     def _minimal_pairs(self) -> Difference | None:
         """Over the pairs that all runs were asked: the mean over phenomena, as in stage evaluate."""
@@ -211,7 +222,7 @@ class _Sides:
         for side in sides:
             shared = {seed: table[answers.index].to_numpy() for seed, table in side.items()}
             tables.append({seed: (row * weights)[:, None] for seed, row in shared.items()})
-        return differences.difference(tables[0], tables[1], mean)
+        return difference_of(tables[0], tables[1], mean)
 
     def _recorded_error(self, metric: str) -> SeedError | None:
         """For one run of each side: their variances add up; an unknown one equals the other's."""
@@ -282,9 +293,9 @@ def judge(
     is_better = (difference.value < 0) == lower_is_better
     kind = BETTER if is_better else WORSE
     if p is not None:
-        sentence = differences.claimed(is_better, p, comparisons)
+        sentence = verdict(is_better, p, comparisons)
         return (kind if p <= ALPHA else UNCLEAR), sentence
-    if difference.holds_zero:
+    if difference.low <= 0 <= difference.high:
         return UNCLEAR, f"{NO_CLAIM}: the interval contains 0"
     return ONE_SEED, f"{NO_CLAIM}: {kind} over these texts, but with one seed each"
 

@@ -19,9 +19,9 @@ from tinylm.compare.comparison import (
     Comparison,
     Finding,
 )
-from tinylm.compare.difference import LEVEL, RESAMPLES
 from tinylm.compare.runs import Run
 from tinylm.compare.scaling import Scaling
+from tinylm.evaluate.statistics import LEVEL, RESAMPLES
 from tinylm.report import render
 from tinylm.report.sources import as_number
 from tinylm.report.wording import (

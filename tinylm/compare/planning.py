@@ -22,10 +22,9 @@ import numpy as np
 import pandas as pd
 
 from tinylm.base.config import InputError
-from tinylm.compare.difference import shared_seeds, text_freedom
 from tinylm.compare.pairing import pair_up
 from tinylm.compare.runs import Run, Setting, settings_of
-from tinylm.evaluate.statistics import student_point
+from tinylm.evaluate.statistics import shared_seeds, student_point, text_freedom
 
 MOST_SEEDS = 10_000
 _STORY_FACTORS = (1, 2, 5, 10, 100)  # times the stories of now

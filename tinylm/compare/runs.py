@@ -14,9 +14,9 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
-from tinylm.compare.difference import SeedError
 from tinylm.compare.provenance import lock_stages, stage_paths, stale_stages
 from tinylm.compare.revisions import Absent, Revision
+from tinylm.evaluate.statistics import SeedError
 from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 

@@ -1,16 +1,27 @@
-"""Intervals and tests: bootstrap, Wilson, Student's t, Holm. The project's one statistics module.
+"""Intervals and tests: bootstrap, Wilson, Student's t, Holm, differences over texts and seeds.
 
-It needs numpy only, so that reports and comparisons start without torch.
+The project's one statistics module. It needs numpy only, so that reports and comparisons start without torch.
 """
 
+import dataclasses
+import functools
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 Statistic = Callable[[np.ndarray], np.ndarray]  # column means (..., K) -> (...)
+Tables = Mapping[int, np.ndarray]  # seed -> (S, K), a row for each text
 
 Z95 = 1.96  # standard deviations from the centre to either end of a 95 % normal interval
+LEVEL = 0.95  # of the intervals of differences
+ALPHA = 1 - LEVEL  # chance that a comparison of any number of runs claims anything false
+RESAMPLES = 4000  # of texts, for the interval of a difference
+SMALLEST_P = 1e-12
+NO_CLAIM = "no difference claimed"
+_RESAMPLING_SEED = 1
+_HALF_WIDTH = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)  # of an interval, in errors
 _DRAWS_AT_ONCE = 1_000_000  # a block of resamples then uses some tens of MiB
 
 
@@ -93,7 +104,6 @@ def paired_interval(
     statistic: Statistic,
     resamples: int,
     seed: int,
-    level: float = 0.95,
 ) -> tuple[float, float]:
     """Interval of statistic(second) - statistic(first), measured on the same samples.
 
@@ -106,7 +116,7 @@ def paired_interval(
         return statistic(means[:, width:]) - statistic(means[:, :width])
 
     both = np.concatenate([first, second], axis=1)
-    low, high = bootstrap_intervals(both, difference, resamples, seed, level)
+    low, high = bootstrap_intervals(both, difference, resamples, seed)
     return float(low), float(high)
 
 
@@ -116,7 +126,6 @@ def unpaired_interval(
     statistic: Statistic,
     resamples: int,
     seed: int,
-    level: float = 0.95,
 ) -> tuple[float, float]:
     """Interval of statistic(second) - statistic(first), measured on different samples.
 
@@ -125,8 +134,8 @@ def unpaired_interval(
     """
     one = float(statistic(first.mean(axis=0)))
     other = float(statistic(second.mean(axis=0)))
-    one_low, one_high = bootstrap_intervals(first, statistic, resamples, seed, level)
-    other_low, other_high = bootstrap_intervals(second, statistic, resamples, seed, level)
+    one_low, one_high = bootstrap_intervals(first, statistic, resamples, seed)
+    other_low, other_high = bootstrap_intervals(second, statistic, resamples, seed)
     low = other - one - math.hypot(one_high - one, other - other_low)
     high = other - one + math.hypot(one - one_low, other_high - other)
     return low, high
@@ -215,3 +224,171 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, multiplied)
         corrected[index] = largest
     return corrected
+
+
+# A difference between two settings
+#
+# Texts and seeds are two crossed sources of chance (Bouthillier et al. 2021, arXiv:2103.03098; Owen 2007). Each has an
+# error of its own. That of the texts comes from a bootstrap that draws whole stories (or prompts, or pairs) from the
+# means over seeds. That of the seeds comes from the spread of the runs' metrics, seed by seed where both settings have
+# the same seeds. A difference counts at a level if it is larger than
+#
+#     sqrt((t_seeds * error_seeds)^2 + (t_texts * error_texts)^2)
+#
+# with each error's own point of Student's t, which keeps the level whatever the two variances are (Banerjee 1960). One
+# t with the degrees of freedom of Welch and Satterthwaite claims several times too much with three seeds and many
+# comparisons. What one seed does to one story is in both errors, which again errs on the safe side (Cameron, Gelbach
+# and Miller 2011 would subtract it).
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedError:
+    """Standard error of a difference that comes from seeds, and its degrees of freedom."""
+
+    error: float
+    freedom: int
+    paired: bool  # seed by seed
+
+    @property
+    def bound(self) -> float:
+        """How far apart two such means are by their seeds alone, in 95 of 100 cases."""
+        return student_point(ALPHA, self.freedom) * self.error
+
+    def p(self, value: float) -> float:
+        """Probability of a difference at least as large as `value` by seeds alone."""
+        if not value:
+            return 1.0
+        if not self.error:
+            return 0.0
+        return student_tail(value / self.error, self.freedom)
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A metric of two settings over the same texts; low, high: 95 % interval of second - first.
+
+    The interval covers the texts and, where `seeds` is not None, the seeds.
+    """
+
+    first: float
+    second: float
+    low: float
+    high: float
+    count: int  # texts that both were measured on
+    error: float  # standard error over the texts
+    paired: bool = True  # text by text
+    seeds: SeedError | None = None
+
+    @property
+    def value(self) -> float:
+        """second - first"""
+        return self.second - self.first
+
+    @functools.cached_property
+    def p(self) -> float | None:
+        """The lowest level at which the difference counts; None where the seeds' error is unknown.
+
+        By bisection of its logarithm, to four digits, and never below SMALLEST_P.
+        """
+        if self.seeds is None or not math.isfinite(self.value):
+            return None
+        if not self.error:
+            return self.seeds.p(self.value)
+        low = math.log(SMALLEST_P)
+        high = 0.0
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            critical = critical_value(math.exp(middle), self.seeds, self.error, self.count)
+            if abs(self.value) >= critical:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)
+
+
+def text_freedom(texts: float) -> int:
+    """Degrees of freedom of an error over texts; beyond 100 they hardly matter."""
+    return int(min(max(texts - 1, 1), 100))
+
+
+def critical_value(level: float, seeds: SeedError, error: float, texts: int) -> float:
+    """What a difference has to exceed at this level. error: over so many texts."""
+    by_seeds = student_point(level, seeds.freedom) * seeds.error
+    by_texts = student_point(level, text_freedom(texts)) * error
+    return math.hypot(by_seeds, by_texts)
+
+
+def shared_seeds(first: Mapping[int, object], second: Mapping[int, object]) -> list[int]:
+    """The smaller side's seeds, if they are two or more and the other has them all; else none."""
+    shared = sorted(first.keys() & second.keys())
+    if len(shared) < 2 or len(shared) < min(len(first), len(second)):
+        return []
+    return shared
+
+
+def seed_error(
+    first: Mapping[int, float], second: Mapping[int, float], recorded: SeedError | None = None
+) -> SeedError | None:
+    """Standard error of mean(second) - mean(first), metrics by seed; None if it is unknown.
+
+    With `shared_seeds`, that of their differences. Otherwise the variances of both sides add up
+    (Welch 1947), with the smaller side's degrees of freedom; a side with one run is taken to vary
+    as the other. recorded: the error for one run on each side, from stage seeds.
+    """
+    if not np.isfinite([*first.values(), *second.values()]).all():
+        return None
+    if shared := shared_seeds(first, second):
+        deviation = statistics.stdev(second[seed] - first[seed] for seed in shared)
+        error = deviation / math.sqrt(len(shared))
+        return SeedError(error, len(shared) - 1, paired=True)
+    several = [side for side in (first, second) if len(side) > 1]
+    if not several:
+        return recorded
+    variances = [statistics.variance(side.values()) for side in several]
+    variance = variances[0] / len(first) + variances[-1] / len(second)
+    freedom = min(map(len, several)) - 1
+    return SeedError(math.sqrt(variance), freedom, paired=False)
+
+
+def difference_of(
+    first: Tables,
+    second: Tables,
+    statistic: Statistic,
+    recorded: SeedError | None = None,
+    paired: bool = True,
+) -> Difference:
+    """Two settings by the tables of their runs, whose rows are the same texts for all seeds.
+
+    paired: row i is the same text on both sides, and every resample draws the same rows from both.
+    A side's metric is that of its mean over seeds: for perplexity, exp of the mean loss.
+    recorded: see `seed_error`.
+    """
+    if shared := shared_seeds(first, second):
+        first = {seed: first[seed] for seed in shared}
+        second = {seed: second[seed] for seed in shared}
+    one, other = (np.mean(list(side.values()), axis=0) for side in (first, second))
+    interval = paired_interval if paired else unpaired_interval
+    low, high = interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
+    error = (high - low) / (2 * _HALF_WIDTH)
+    count = min(len(one), len(other))
+    values = [float(statistic(table.mean(axis=0))) for table in (one, other)]
+    by_seed = []
+    for side in (first, second):
+        by_seed.append({seed: float(statistic(rows.mean(axis=0))) for seed, rows in side.items()})
+    seeds = seed_error(by_seed[0], by_seed[1], recorded)
+    if seeds is not None:
+        value = values[1] - values[0]
+        half = critical_value(ALPHA, seeds, error, count)
+        low = value - half
+        high = value + half
+    return Difference(values[0], values[1], low, high, count, error, paired, seeds)
+
+
+def verdict(better: bool, p: float, comparisons: int = 1) -> str:
+    """The sentence on a difference with this corrected p: a claim if p <= 0.05."""
+    sentence = f"p = {p:.2g}"
+    if comparisons > 1:
+        sentence += f" after {comparisons} comparisons"
+    if p > ALPHA:
+        return f"{NO_CLAIM}: {sentence}"
+    return f"{'better' if better else 'worse'}; {sentence}"

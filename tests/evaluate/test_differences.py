@@ -1,15 +1,18 @@
+"""Differences between two settings: the interval over texts, the error of seeds, and p."""
+
 import numpy as np
 import pytest
 
-from tinylm.compare.difference import (
+from tinylm.evaluate.bleu import corpus_bleu, score_texts
+from tinylm.evaluate.statistics import (
     SeedError,
     critical_value,
+    difference_of,
+    pooled_perplexity,
+    pooled_ratio,
     seed_error,
     shared_seeds,
-    text_difference,
 )
-from tinylm.evaluate.bleu import corpus_bleu, score_texts
-from tinylm.evaluate.statistics import pooled_perplexity, pooled_ratio
 
 
 def tables(shift, seed=1, count=200):
@@ -21,30 +24,33 @@ def tables(shift, seed=1, count=200):
     return [np.stack([nats, tokens], axis=1).astype(float) for nats in rows]
 
 
+def one_seed(first, second, statistic, **more):
+    return difference_of({1: first}, {1: second}, statistic, **more)
+
+
 def test_a_paired_interval_is_narrower_than_an_unpaired_one():
     first, second = tables(-0.05)
-    paired = text_difference(first, second, pooled_ratio)
-    unpaired = text_difference(first, second, pooled_ratio, paired=False)
+    paired = one_seed(first, second, pooled_ratio)
+    unpaired = one_seed(first, second, pooled_ratio, paired=False)
     assert paired.value == pytest.approx(unpaired.value) == pytest.approx(-0.05, abs=0.01)
     assert paired.low < paired.value < paired.high < 0
     assert unpaired.low < 0 < unpaired.high
-    assert (paired.holds_zero, unpaired.holds_zero) == (False, True)
     assert paired.high - paired.low < 0.2 * (unpaired.high - unpaired.low)
 
 
 def test_an_interval_holds_the_truth_as_often_as_its_level():
     held = 0
     for seed in range(60):
-        difference = text_difference(*tables(-0.003, seed, count=60), pooled_ratio)
+        difference = one_seed(*tables(-0.003, seed, count=60), pooled_ratio)
         held += difference.low <= -0.003 <= difference.high
     assert 50 <= held <= 60
 
 
-def test_equal_tables_differ_by_nothing_in_every_resample():
+@pytest.mark.parametrize("statistic", [pooled_ratio, pooled_perplexity])
+def test_equal_tables_differ_by_nothing_in_every_resample(statistic):
     first, _ = tables(0.0)
-    for statistic in (pooled_ratio, pooled_perplexity):
-        difference = text_difference(first, first.copy(), statistic)
-        assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+    difference = one_seed(first, first.copy(), statistic)
+    assert (difference.value, difference.low, difference.high) == (0, 0, 0)
 
 
 def test_corpus_bleu_is_paired_over_prompts():
@@ -52,7 +58,7 @@ def test_corpus_bleu_is_paired_over_prompts():
     good = [text.replace("house", "shed") if i % 3 else text for i, text in enumerate(references)]
     poor = [f"the dog number {i % 7} ran to a shed" for i in range(30)]
     counts = [score_texts(texts, references, "none")[0].astype(float) for texts in (poor, good)]
-    difference = text_difference(*counts, corpus_bleu)
+    difference = one_seed(*counts, corpus_bleu)
     assert difference.second == pytest.approx(float(corpus_bleu(counts[1].sum(axis=0))))
     assert 0 < difference.low < difference.value < difference.high
 
@@ -92,8 +98,10 @@ def test_the_level_holds_whatever_the_share_of_seeds(seeds, share):
 
 
 def test_p_is_the_level_at_which_a_difference_just_counts():
-    difference = text_difference(*tables(-0.05), pooled_ratio)
-    difference = difference.with_seeds(SeedError(0.01, 2, paired=True))
+    first, second = tables(-0.05)
+    recorded = SeedError(0.01, 2, paired=False)
+    difference = one_seed(first, second, pooled_ratio, recorded=recorded)
     reached = critical_value(difference.p, difference.seeds, difference.error, difference.count)
     assert reached == pytest.approx(abs(difference.value), rel=1e-3)
-    assert difference.holds_zero == (difference.p > 0.05)
+    holds_zero = difference.low <= 0 <= difference.high
+    assert holds_zero == (difference.p > 0.05)
