@@ -1,0 +1,186 @@
+"""The embedding matrix of each source, for each tokenizer."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tinylm.base.config import InputError, read_section
+from tinylm.embedding.matrix import embedding_matrix
+from tinylm.embedding.skipgram import EmbeddingSettings, train_skipgram
+from tinylm.embedding.source import read_vectors
+from tinylm.vocab.matrix_file import load_matrix, save_matrix
+from tinylm.vocab.settings import VocabSettings
+from tinylm.vocab.tokenizer import make_tokenizer
+
+replace = dataclasses.replace
+SETTINGS = EmbeddingSettings(
+    source="skipgram", path="", hub_id=None, hub_revision=None, width=12, epochs=2, window=3,
+    min_n=3, max_n=4, buckets=500, lr=0.05, std=0.02, seed=1,
+)  # fmt: skip
+RULE = VocabSettings(tokenizer="words")
+TEXTS = [
+    "The cat sat on the mat.",
+    "A dog sat on a log, the dog and the cat!",
+    "Cats and dogs.",
+] * 30
+TOKENIZERS = {
+    name: make_tokenizer(replace(RULE, tokenizer=name, max_size=size), lambda: TEXTS)[0]
+    for name, size in (("words", None), ("bpe", 300), ("longest_match", 40))
+}
+WORDS = TOKENIZERS["words"]
+
+
+def matrix(tokenizer=WORDS, texts=TEXTS, **changes):
+    ids = [index for text in texts for index in tokenizer.encode_story(text)]
+    settings = replace(SETTINGS, **changes)
+    return embedding_matrix(settings, tokenizer, lambda: texts, lambda: np.array(ids))
+
+
+def test_skipgram_twice_gives_equal_bytes():
+    first, info = matrix()
+    for size in (300, 6500, 300_000):
+        np.full(size, 7.5, dtype=np.float32)  # fastText reads memory that it never wrote
+        assert matrix()[0].tobytes() == first.tobytes()
+    assert matrix(seed=2)[0][4:].tobytes() != first[4:].tobytes()
+    assert np.isfinite(first).all()
+    assert info["covered"] == info["words"] == len(WORDS) - 4
+
+
+def test_an_unseen_word_has_the_vector_of_its_parts_or_none():
+    vectors = train_skipgram(TEXTS, ["catty", "Q"], SETTINGS)
+    assert vectors[0].any()
+    assert not train_skipgram(TEXTS, ["catty"], replace(SETTINGS, min_n=0, max_n=0)).any()
+
+
+def test_divergence_is_refused():
+    texts = [f"{text} " * 20 for text in TEXTS]
+    with pytest.raises(InputError, match=r"embedding\.lr"):
+        train_skipgram(texts, ["the"], replace(SETTINGS, lr=10.0, epochs=200))
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@pytest.mark.parametrize("source", ["skipgram", "counts", "random", "file"])
+def test_every_tokenizer_gets_a_matrix(train_bin, name, source):
+    tokenizer = TOKENIZERS[name]
+    path = str(train_bin(minn=1, maxn=3)) if source == "file" else ""
+    vectors, info = matrix(tokenizer, source=source, width=7, path=path, min_n=0, max_n=0)
+    assert vectors.shape == (len(tokenizer), 7)
+    assert len({row.tobytes() for row in vectors}) > len(tokenizer) - 10
+    assert info["words"] == len(tokenizer) - len(tokenizer.specials)
+    if tokenizer.pad_id in tokenizer.specials:
+        assert not vectors[tokenizer.pad_id].any()
+        assert vectors[tokenizer.sos_id].any()
+    if source in ("skipgram", "counts"):
+        used = {index for text in TEXTS for index in tokenizer.encode(text)}
+        assert info["covered"] == len(used - tokenizer.specials)
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_random_matrix(std):
+    vectors, info = matrix(source="random", width=4000, std=std)
+    assert vectors[4:].std() == pytest.approx(std, rel=0.02)
+    assert np.array_equal(vectors, matrix(source="random", width=4000, std=std)[0])
+    assert not np.array_equal(vectors, matrix(source="random", width=4000, std=std, seed=2)[0])
+    assert "coverage" not in info
+
+
+def test_rows_of_a_file_and_rows_of_the_same_scale_for_the_rest(tmp_path):
+    rows = np.random.default_rng(0).normal(0, 3.0, (2, 500)).astype(np.float32)
+    lines = [
+        f"{word} {' '.join(map(str, row))}\n"
+        for word, row in zip(("the", "cat"), rows, strict=True)
+    ]
+    (tmp_path / "a.vec").write_text("2 500\n" + "".join(lines))
+    vectors, info = matrix(source="file", path=str(tmp_path / "a.vec"), width=500)
+    assert np.array_equal(vectors[[WORDS.id_of("the"), WORDS.id_of("cat")]], rows)
+    for index in (WORDS.id_of("dog"), WORDS.unk_id):
+        assert vectors[index].std() == pytest.approx(3.0, rel=0.1)
+    assert (info["covered"], info["coverage"]) == (2, 2 / (len(WORDS) - 4))
+
+
+def test_words_that_a_binary_file_lacks_have_the_vector_of_their_parts(train_bin):
+    path = train_bin(minn=3, maxn=3)
+    vectors, info = matrix(source="file", path=str(path), width=7)
+    table, covered, parts = read_vectors(path, WORDS.tokens[4:], 7)
+    assert vectors[4:].tobytes() == table.tobytes()
+    assert (info["covered"], info["from_subwords"]) == (covered.sum(), parts["from_subwords"])
+
+
+class Pieces:
+    """A vocabulary in which one id has every role, and two tokens are the same word."""
+
+    tokens = ("!", "the", " the", "\ufffd", " cat", "<|end|>")
+    specials = frozenset({5})
+    sos_id = eos_id = pad_id = 5
+    unk_id = None
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def word_of(self, index):
+        return "" if index in (3, 5) else self.tokens[index].strip()
+
+
+@pytest.mark.parametrize("pad", [0, 5])
+def test_tokens_of_one_word_share_its_row_and_no_role_is_zeroed(tmp_path, pad):
+    (tmp_path / "a.vec").write_text("4 3\nthe 1 2 3\ncat 4 5 6\n! 7 8 9\n\ufffd 9 9 9\n")
+    settings = replace(SETTINGS, source="file", path=str(tmp_path / "a.vec"), width=3)
+    pieces = Pieces()
+    pieces.pad_id = pad
+    vectors, info = embedding_matrix(settings, pieces, list, list)
+    assert vectors[[0, 1, 2, 4]].tolist() == [[7, 8, 9], [1, 2, 3], [1, 2, 3], [4, 5, 6]]
+    assert vectors[[3, 5]].all()
+    assert (info["words"], info["covered"]) == (5, 4)
+
+
+@pytest.mark.parametrize("name", ["bpe", "longest_match"])
+def test_tokens_that_no_text_has_are_not_covered_by_their_parts(name):
+    tokenizer = TOKENIZERS[name]
+    _, info = matrix(tokenizer, ["The cat sat"] * 30, min_n=1, max_n=3)
+    assert info["covered"] == len(set(tokenizer.encode("The cat sat"))) < info["words"] / 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"min_n": 5}, "min_n"),
+        ({"window": 101, "source": "counts"}, "window"),
+        ({"hub_id": ""}, "hub_id"),
+        ({"hub_id": "a/b", "source": "file"}, "hub_revision"),
+    ],
+)
+def test_settings_are_checked_between_each_other(changes, key):
+    section = dataclasses.asdict(SETTINGS)
+    assert read_section({"embedding": section}, "embedding", EmbeddingSettings) == SETTINGS
+    with pytest.raises(InputError, match=rf"embedding\.{key} "):
+        read_section({"embedding": section | changes}, "embedding", EmbeddingSettings)
+
+
+def test_a_matrix_saved_and_loaded(tmp_path):
+    vectors = np.arange(12, dtype=np.float32).reshape(4, 3)[:, ::-1]
+    for name in ("one", "two"):
+        save_matrix(tmp_path / name, vectors)
+    assert np.array_equal(load_matrix(tmp_path / "one"), vectors)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with pytest.raises(InputError, match="dvc repro vocab"):
+        load_matrix(tmp_path / "none")
+
+
+ONES = np.ones((4, 3), dtype=np.float32)
+
+
+@pytest.mark.parametrize("change", ["cut", "flipped", "no checksum", "other name", "not finite"])
+def test_a_damaged_matrix_is_refused(tmp_path, change):
+    path = tmp_path / "embedding.safetensors"
+    save_matrix(path, ONES * np.nan if change == "not finite" else ONES)
+    content = path.read_bytes()
+    if change == "cut":
+        path.write_bytes(content[:-4])
+    elif change == "flipped":
+        path.write_bytes(content[:-1] + b"\7")
+    elif change != "not finite":
+        save_file({"embedding" if change == "no checksum" else "other": ONES}, str(path))
+    with pytest.raises(InputError, match=r"embedding\.safetensors"):
+        load_matrix(path)

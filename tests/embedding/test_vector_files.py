@@ -1,0 +1,226 @@
+"""Files of vectors: `.bin` equal to fastText's own reader to the bit, `.vec` line by line, the hub."""
+
+import gzip
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import numpy as np
+import pytest
+
+from tests.embedding.test_matrix import SETTINGS, replace
+from tinylm.base.config import InputError
+from tinylm.embedding.fasttext_bin import subword_buckets
+from tinylm.embedding.source import check_vectors, read_vectors, vector_file
+
+SHARED = Path(__file__).parents[3] / "shared" / "fasttext"
+IN_FILE = ["the", "cat", "naïve", "привет", "日本語", "😀", "a", "é", "dogs,", "</s>"]
+OTHERS = ["catty", "приветы", "本", "e", "ü", "<cat>", "😀😀", "<", "x" * 90]
+WORDS = IN_FILE + OTHERS
+KINDS = {
+    "skipgram": {"minn": 3, "maxn": 6},
+    "cbow": {"model": "cbow", "minn": 1, "maxn": 2},
+    "shortest and longest": {"minn": 0, "maxn": 20},
+    "no n-grams": {"minn": 0, "maxn": 0},
+    "no n-gram is that long": {"minn": 5, "maxn": 4},
+    "hierarchical softmax": {"loss": "hs", "minn": 2, "maxn": 3},
+    "supervised": {"supervised": True},
+    "supervised, n-grams": {"supervised": True, "minn": 2, "maxn": 4, "wordNgrams": 2},
+}
+
+
+def read_by_fasttext(path, words=WORDS):
+    import fasttext
+
+    model = fasttext.load_model(str(path))
+    return np.stack([model.get_word_vector(word) for word in words])
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_bin_vectors_equal_fasttexts_own_to_the_bit(train_bin, kind, version):
+    path = train_bin(version=version, **KINDS[kind])
+    table, covered, info = read_vectors(path, WORDS, 7)
+    assert table.tobytes() == read_by_fasttext(path).tobytes()
+    assert covered[: len(IN_FILE)].all()
+    assert info["from_subwords"] == covered[len(IN_FILE) :].sum()
+    if kind == "no n-grams":
+        assert not covered[len(IN_FILE) :].any()
+
+
+def test_the_last_of_equal_words_counts_as_in_fasttext(train_bin):
+    path = train_bin()
+    path.write_bytes(path.read_bytes().replace(b"mat\0", b"cat\0"))
+    assert read_vectors(path, WORDS, 7)[0].tobytes() == read_by_fasttext(path).tobytes()
+
+
+def fnv(text):
+    value = 2166136261
+    for byte in text.encode():
+        value = (value ^ byte) * 16777619 % 2**32
+    return value
+
+
+def test_buckets_of_subwords_by_hand():
+    expected = [fnv(text) for text in ("<a", "a", "ab", "b", "b>")]
+    assert subword_buckets("ab", 1, 2, 2**32) == expected
+    assert subword_buckets("</s>", 1, 9, 10) == []
+    assert len(subword_buckets("日本", 2, 2, 10)) == 3
+
+
+def test_a_cut_bin_file_is_refused(train_bin):
+    path = train_bin(dim=2, bucket=3, minn=3, maxn=3)
+    content = path.read_bytes()
+    output_matrix = 17 + 4 * 2 * 20  # the vocabulary has more words than that
+    for length in range(0, len(content) - output_matrix, 7):
+        path.write_bytes(content[:length])
+        with pytest.raises(InputError, match=r"a\.bin"):
+            check_vectors(path, 2)
+
+
+def test_another_width_and_quantised_models_are_refused(train_bin, tmp_path):
+    import fasttext
+
+    path = train_bin(supervised=True, minn=3, maxn=3, bucket=300)
+    check_vectors(path, 7)
+    with pytest.raises(InputError, match=r"embedding\.width"):
+        check_vectors(path, 8)
+    model = fasttext.load_model(str(path))
+    model.quantize(input=str(tmp_path / "a.txt"), cutoff=280, retrain=False)
+    model.save_model(str(tmp_path / "a.ftz"))
+    with pytest.raises(InputError, match=r"a\.ftz"):
+        check_vectors(tmp_path / "a.ftz", 7)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/fasttext")
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("crime-and-punishment", 5), ("lee_fasttext_new", 10), ("pang_lee_polarity_fasttext", 100)],
+)
+def test_bin_files_of_others_equal_fasttexts_own(name, width):
+    path = SHARED / f"{name}.bin"
+    assert read_vectors(path, WORDS, width)[0].tobytes() == read_by_fasttext(path).tobytes()
+
+
+@pytest.fixture
+def vec(tmp_path):
+    def write(content, name="a.vec"):
+        content = content if isinstance(content, bytes) else content.encode()
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return path
+
+    return write
+
+
+def rows_of(path, words, width=2):
+    table, covered, _ = read_vectors(path, words, width)
+    return {words[i]: table[i].tolist() for i in np.flatnonzero(covered)}
+
+
+@pytest.mark.parametrize("name", ["a.vec", "a.vec.gz"])
+def test_vec_rows_of_the_wanted_words(vec, name):
+    path = vec("4 2\nthe 0.5 -1 \n, 1e-3 2\nother x 1e39\n\u00a0é 1 1\n", name)
+    check_vectors(path, 2)
+    assert rows_of(path, ["the", ",", "cat"]) == {"the": [0.5, -1], ",": [np.float32(1e-3), 2]}
+
+
+def test_the_first_row_of_a_word_counts_or_else_of_one_in_other_case(vec):
+    path = vec("7 2\nParis 1 1\nPARIS 2 2\nRome 3 3\nrome 4 4\nROME 5 5\nrome 9 9\nthe 6 6\n")
+    assert rows_of(path, ["paris", "rome"]) == {"paris": [1, 1], "rome": [4, 4]}
+    rows = {"paris": [1, 1], "Rome": [3, 3], "rome": [4, 4], "The": [6, 6], "the": [6, 6]}
+    assert rows_of(path, list(rows)) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("", 1),
+        ("a 1 1\n", 1),
+        ("2 3\na 1 1 1\n", 1),
+        ("2 2\na 1 1\nb 2\n", 3),
+        ("2 2\nnew york 1 1\na 1 1\n", 2),
+        ("2 2\na 1 nan\n", 2),
+        ("2 2\na 1 x\n", 2),
+        ("1 2\na 1 1\nb 2 2\n", 3),
+        ("9 2\na 1 1\nb 2 2\n", 3),
+    ],
+)
+def test_bad_vec_files_are_refused_with_the_line(vec, content, line):
+    with pytest.raises(InputError, match=rf"a\.vec, line {line}: "):
+        read_vectors(vec(content), ["a", "b"], 2)
+
+
+def test_damaged_gzip_files_are_refused(vec):
+    path = vec("".join(["99 2\n", *(f"w{row} {row} 0.{row}\n" for row in range(99))]), "a.vec.gz")
+    content = path.read_bytes()
+    for damaged in (b"no gzip", content[:-9], content[:20]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a\.vec\.gz"):
+            read_vectors(path, ["w0", "w98"], 2)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/fasttext")
+def test_a_vec_file_of_the_official_program_is_its_binary_twin_rounded():
+    path = SHARED / "crime-and-punishment.vec"
+    words = [line.split(" ")[0] for line in path.read_text("utf-8").splitlines()[1:]]
+    table, *_ = read_vectors(path.with_suffix(".bin"), words, 5)
+    assert np.allclose(table, read_vectors(path, words, 5)[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.vec.zip", "a.bin.gz"])
+def test_other_formats_are_refused(vec, name):
+    path = vec("1 2\nthe 1 2\n", name)
+    with pytest.raises(InputError, match=name):
+        check_vectors(path, 2)
+    with pytest.raises(InputError, match=name):
+        read_vectors(path, ["the"], 2)
+
+
+def test_a_missing_file_and_one_without_a_word_of_the_vocabulary_are_refused(vec, tmp_path):
+    (tmp_path / "folder.vec").mkdir()
+    for path in (tmp_path / "none.vec", tmp_path / "folder.vec"):
+        with pytest.raises(InputError, match=r"embedding\.path"):
+            read_vectors(path, ["the"], 2)
+    with pytest.raises(InputError, match=r"a\.vec"):
+        read_vectors(vec("1 2\nthe 1 2\n"), ["zebra"], 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "file"),
+    [
+        (["README.md", "b.vec", "model.bin", "c.vec.gz"], "model.bin"),
+        (["b.vec", "c.vec.gz"], "b.vec"),
+        (["README.md"], None),
+        (["a.bin", "b.bin"], None),
+    ],
+)
+def test_the_one_file_of_a_hub_repository_is_read_at_its_revision(
+    vec, monkeypatch, tmp_path, names, file
+):
+    source = vec("1 2\nthe 1 2\n")
+
+    def model_info(self, hub_id, *, revision, **_):
+        assert (hub_id, revision) == ("a/b", "0123")
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
+
+    def hf_hub_download(hub_id, name, *, revision):
+        assert (hub_id, revision) == ("a/b", "0123")
+        return shutil.copy(source, tmp_path / name)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+    settings = replace(SETTINGS, hub_id="a/b", hub_revision="0123")
+    if file:
+        assert vector_file(settings) == tmp_path / file
+        return
+    with pytest.raises(InputError, match=r"embedding\.hub_id"):
+        vector_file(settings)
+
+
+def test_the_hub_offline_is_one_line_that_names_the_keys(monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match=r"embedding\.hub_id.*embedding\.path") as caught:
+        vector_file(replace(SETTINGS, hub_id="a/b", hub_revision="0123"))
+    assert "\n" not in str(caught.value)
