@@ -9,54 +9,43 @@ TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
 @torch.no_grad()
 def cached(model, ids, chunks, capacity=None):
     """Logits of all positions, the sequence fed in chunks of the given sizes."""
-    cache, start, parts = model.new_cache(len(ids), capacity), 0, []
+    cache = model.new_cache(len(ids), capacity)
+    start = 0
+    logits = []
     for size in chunks:
-        places = torch.arange(start, start + size).expand(len(ids), -1)
-        parts.append(model.logits(model.hidden_states(ids[:, start : start + size], places, cache)))
+        positions = torch.arange(start, start + size).expand(len(ids), -1)
+        hidden = model.hidden_states(ids[:, start : start + size], positions, cache)
+        logits.append(model.logits(hidden))
         start += size
-    return torch.cat(parts, 1)
+    return torch.cat(logits, 1)
 
 
 @pytest.mark.parametrize(
-    ("heads", "norm", "chunks"),
-    pairs(
-        [{"heads": 3}, {"heads": 1}, {"heads": 5, "head_width": 4}],
-        ["pre", "post"],
-        [[1] * 13, [13], [5, 1, 1, 1, 1, 1, 1, 1, 1], [3, 7, 2, 1], [12, 1]],
-    ),
+    ("heads", "norm", "norm_kind", "positions", "tied_output", "chunks"),
+    [
+        ({"head_width": 6}, "pre", "layer", "rotary", True, [5, 1, 1, 4, 1, 1]),
+        *pairs(
+            [{"heads": 3, "head_width": 6}, {"heads": 1}, {"heads": 5, "head_width": 4}],
+            ["pre", "post"],
+            ["layer", "rms", "std"],
+            ["sinusoids", "learned", "none"],
+            [True, False],
+            [[1] * 13, [13], [5, 1, 1, 4, 1, 1], [12, 1]],
+        ),
+    ],
 )
-def test_cached_logits_equal_uncached(new_model, ids, heads, norm, chunks):
-    model = new_model(norm=norm, **heads)
-    torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)
-
-
-@pytest.mark.parametrize("positions", ["sinusoids", "learned", "rotary", "none"])
-@pytest.mark.parametrize(("norm_kind", "norm"), [("layer", "pre"), ("rms", "pre"), ("std", "post")])
-def test_cached_logits_equal_uncached_in_every_kind_of_model(
-    new_model, ids, positions, norm_kind, norm
+def test_cached_logits_equal_uncached(
+    new_model, ids, heads, norm, norm_kind, positions, tied_output, chunks
 ):
-    for output in (
-        {"tied_output": True, "output_bias": True},
-        {"tied_output": False, "output_bias": True},
-    ):
-        kind = {"positions": positions, "norm_kind": norm_kind, "norm": norm, "head_width": 6}
-        model = new_model(**kind, qkv_bias=False, **output)
-        torch.testing.assert_close(cached(model, ids, [5, 1, 1, 4, 1, 1]), model(ids), **TOLERANCE)
-
-
-def test_a_cache_smaller_than_the_context_serves_as_well(new_model, ids):
-    model = new_model()
-    torch.testing.assert_close(cached(model, ids, [6, 7], capacity=13), model(ids), **TOLERANCE)
-
-
-def test_positions_start_at_zero_where_none_are_given(new_model, ids):
-    model = new_model()
-    cache = model.new_cache(5)
-    torch.testing.assert_close(
-        model.logits(model.hidden_states(ids[:, :6], cache=cache)), model(ids[:, :6]), **TOLERANCE
+    model = new_model(
+        norm=norm,
+        norm_kind=norm_kind,
+        positions=positions,
+        tied_output=tied_output,
+        output_bias=True,
+        **heads,
     )
-    step = model.hidden_states(ids[:, 6:7], torch.full((5, 1), 6), cache)
-    torch.testing.assert_close(model.logits(step), model(ids[:, :7])[:, 6:], **TOLERANCE)
+    torch.testing.assert_close(cached(model, ids, chunks), model(ids), **TOLERANCE)
 
 
 @torch.no_grad()
@@ -141,27 +130,9 @@ def test_put_replaces_some_rows_by_those_of_another_cache(new_model, ids):
         )
 
 
-def test_leftovers_past_a_rows_position_are_never_read(new_model, ids):
-    model = new_model()
-    cache = prefilled(model, ids, [9] * 5)
-    for buffer in cache.keys + cache.values:
-        buffer[:, :, 4:] = 1e3
-    logits = step(model, cache, ids, [4] * 5)
-    torch.testing.assert_close(logits, model(ids[:, :5])[:, -1], **TOLERANCE)
-
-
 def test_no_slot_past_the_capacity_or_the_context(new_model, ids):
     model = new_model(context=11)
     with pytest.raises(ValueError, match="position 7 lies past the cache's 7 slots"):
         cached(model, ids, [7, 1], capacity=7)
     with pytest.raises(ValueError, match="12 positions; the context holds 11"):
         cached(model, ids, [11, 1], capacity=13)
-
-
-def test_a_cache_takes_the_models_precision_and_counts_its_bytes(new_model):
-    model = new_model(layers=3, heads=5)
-    cache = model.new_cache(7, 11)
-    assert cache.keys[0].dtype == torch.float64
-    assert (
-        cache.nbytes == 3 * 2 * 7 * 5 * 11 * 4 * 8
-    )  # layers, keys and values, rows, heads, slots, width, bytes

@@ -3,7 +3,6 @@ import math
 import pytest
 import torch
 
-from tests.support.small import model_settings
 from tinylm.model.ops import apply_rotary
 from tinylm.model.transformer import rope_table, sinusoids
 
@@ -19,12 +18,6 @@ def test_sinusoids_are_the_papers_formula_at_any_width(width):
             angle = t / 10000 ** ((column - column % 2) / width)
             expected = math.cos(angle) if column % 2 else math.sin(angle)
             assert table[t, column].item() == pytest.approx(expected, abs=1e-6)
-
-
-def test_positions_far_out_keep_their_precision():
-    assert sinusoids(100_001, 2)[100_000, 0].item() == pytest.approx(math.sin(100_000), abs=1e-6)
-    expected = [math.sin(100_000 / 10000 ** (2 * pair / 7)) for pair in range(4)]
-    assert sinusoids(100_001, 7)[100_000, ::2].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_turned_query_meets_a_turned_key_at_their_distance_alone():
@@ -50,21 +43,4 @@ def test_pairs_are_turned_by_the_papers_angles():
     angles = [1000 / 10000 ** (2 * pair / 6) for pair in range(3)]
     assert found.tolist() == pytest.approx(
         [*map(math.cos, angles), *map(math.sin, angles)], abs=1e-5
-    )
-
-
-@pytest.mark.parametrize(
-    ("heads", "head_width", "fits"),
-    [(3, 4, True), (3, 5, False), (2, None, True), (5, None, False)],
-)
-def test_rotary_positions_want_heads_of_equal_and_even_width(heads, head_width, fits):
-    settings = model_settings(positions="rotary", heads=heads, head_width=head_width)
-    problems = settings.problems_with_width(12)
-    assert problems == (
-        []
-        if fits
-        else [
-            f"model.positions = 'rotary'; allowed: with heads of equal and even width, not "
-            f"{heads} on {12 if head_width is None else heads * head_width}"
-        ]
     )

@@ -58,7 +58,6 @@ def test_two_ranks_compute_what_one_process_does(folder):
     ("action", "code", "named"),
     [
         (("1", "3", "os.kill(os.getpid(), 9)"), 1, "rank 1 was killed"),
-        (("1", "3", "raise MemoryError"), 1, "out of memory"),
         (("0", "3", "from tinylm.base.config import InputError; raise InputError('no')"), 2, "no"),
     ],
 )
@@ -68,19 +67,6 @@ def test_a_rank_that_ends_ends_the_run_with_one_line(folder, action, code, named
     assert len(done.stderr.splitlines()) == 1
     assert named in done.stderr
     assert not list(folder.glob("rank-*"))
-
-
-def test_the_shares_are_the_mini_batch(ragged):
-    assert Group().share(ragged) is ragged
-    shares = [Group(rank, 3).share(ragged) for rank in range(3)]
-    # a mini-batch with too few rows has no share for the last ranks
-    assert [len(share) for share in shares] == [4, 3, 2]
-    everything = [batch for share in shares for batch in share]
-    assert sum(batch.tokens for batch in everything) == sum(batch.tokens for batch in ragged)
-    rows = sorted(row.tolist() for batch in everything for row in batch.inputs)
-    assert rows == sorted(row.tolist() for batch in ragged for row in batch.inputs)
-    for batch in everything:
-        assert batch.tokens == int((batch.targets >= 0).sum())
 
 
 def test_more_processes_than_rows_or_than_cards_are_refused(new_settings, monkeypatch):
@@ -102,8 +88,3 @@ def test_another_number_than_torchruns_is_refused(monkeypatch, processes, size):
     monkeypatch.setenv("WORLD_SIZE", str(size))
     with pytest.raises(InputError, match=r"train\.processes"):
         in_ranks(processes, [], pytest.fail)
-
-
-def test_ranks_share_the_threads_of_their_host():
-    assert Group(0, 4, 0, 2).threads(5) == 2
-    assert Group(0, 4, 0, 4).threads(2) == 1

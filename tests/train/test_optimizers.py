@@ -67,23 +67,6 @@ def test_a_parameter_without_a_gradient_stays_and_those_behind_it_learn(kind):
     assert optimizer.updates == 1
 
 
-def test_the_state_of_optimizers_has_a_name_for_each_tensor():
-    tensors = parameters(torch.float32)
-    adam = Adam([(tensors[:2], 0.1), (tensors[2:], 0.0)], (0.9, 0.98), 1e-8, True)
-    wanted = ["first.0", "first.1", "first.2", "second.0", "second.1", "second.2"]
-    assert list(adam.state_dict()) == wanted
-    shapes = [tuple(tensor.shape) for tensor in adam.state_dict().values()]
-    assert shapes == [(5, 7), (7,), (2, 3)] * 2
-    set_gradients(tensors, 1)
-    adam.step(0.1)
-    assert torch.equal(adam.state_dict()["first.1"], adam.first[1])
-    assert torch.equal(adam.state_dict()["second.2"], adam.second[2])
-    muon = Muon([(tensors[0], 1), (tensors[2], 1)], 0.9, 0.1, torch.float32)
-    assert list(muon.state_dict()) == ["momentum.0", "momentum.1"]
-    assert torch.equal(muon.state_dict()["momentum.1"], muon.momentum[1])
-    assert adam.updates - muon.updates == 1
-
-
 @pytest.mark.parametrize("max_norm", [0.05, 1e9, None])
 def test_clipping_matches_torch(max_norm):
     ours, theirs = parameters(), parameters()
@@ -93,19 +76,10 @@ def test_clipping_matches_torch(max_norm):
     wanted = torch.nn.utils.clip_grad_norm_(theirs, max_norm or math.inf)
     assert norm == pytest.approx(wanted.item(), rel=1e-12)
     for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(
-            one.grad, other.grad, rtol=1e-5, atol=0
-        )  # torch divides by norm + 1e-6
+        # torch divides by norm + 1e-6
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-5, atol=0)
     if max_norm == 0.05:
         assert clip_gradients(ours, None) == pytest.approx(0.05, rel=1e-12)
-
-
-@pytest.mark.parametrize(("max_norm", "after"), [(4.9, 4.9), (5.0, 5.0), (5.1, 5.0)])
-def test_clipping_starts_at_its_bound(max_norm, after):
-    tensor = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    tensor.grad = torch.tensor([3.0, 4.0], dtype=torch.float64)
-    assert clip_gradients([tensor], max_norm) == 5.0
-    assert tensor.grad.norm().item() == pytest.approx(after, rel=1e-12)
 
 
 def test_clipping_skips_frozen_parameters_and_sees_nan():
@@ -123,17 +97,18 @@ def test_a_norm_past_the_range_of_squares_in_float32_is_still_a_number():
     assert tensor.grad.norm().item() == pytest.approx(1.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
-@pytest.mark.parametrize("changes", [{}, {"tied_output": False}, {"embedding": "frozen"}])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"tied_output": False, "positions": "learned"}, {"embedding": "frozen"}]
+)
 def test_every_trainable_parameter_has_one_optimizer(new_model, new_settings, optimizer, changes):
     model = new_model(**changes)
     held: list[int] = []
     for part, _ in make_optimizers(model, new_settings(optimizer=optimizer)):
-        held += (
-            [id(p) for p, _ in part.parameters]
-            if isinstance(part, Muon)
-            else [id(p) for g, _ in part.groups for p in g]
-        )
+        groups = [part.parameters] if isinstance(part, Muon) else part.groups
+        for group in groups:
+            parameters = [p for p, _ in group] if isinstance(part, Muon) else group[0]
+            held += [id(parameter) for parameter in parameters]
     assert sorted(held) == sorted(id(p) for p in model.parameters() if p.requires_grad)
 
 
@@ -146,27 +121,6 @@ def test_weight_decay_falls_on_the_blocks_matrices_only(new_model, new_settings)
         n for n, p in model.named_parameters() if n.startswith("blocks") and p.dim() == 2
     }
     assert rate == 1e-2
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
-@pytest.mark.parametrize(
-    "changes", [{}, {"tied_output": False, "positions": "learned", "output_bias": True}]
-)
-def test_weight_decay_on_all(new_model, new_settings, optimizer, changes):
-    model = new_model(**changes)
-    parts = [
-        p
-        for p, _ in make_optimizers(
-            model, new_settings(optimizer=optimizer, decay="all", weight_decay=0.5)
-        )
-    ]
-    groups = [group for part in parts if isinstance(part, Adam) for group in part.groups]
-    assert {decay for _, decay in groups} == {0.5}
-    assert all(part.weight_decay == 0.5 for part in parts if isinstance(part, Muon))
-    decayed = sum(len(group) for group, _ in groups) + sum(
-        len(p.parameters) for p in parts if isinstance(p, Muon)
-    )
-    assert decayed == len(list(model.parameters()))
 
 
 def test_adamw_on_all_matches_torch(new_model, new_settings, ragged):
@@ -185,21 +139,3 @@ def test_adamw_on_all_matches_torch(new_model, new_settings, ragged):
         theirs.step()
     for one, other in zip(*(m.parameters() for m in models), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_learned_positions_are_no_matrix_of_a_block(new_model, new_settings, optimizer):
-    model = new_model(positions="learned")
-    (name,) = {n for n, _ in model.named_parameters()} - {
-        n for n, _ in new_model().named_parameters()
-    }
-    learned = dict(model.named_parameters())[name]
-    parts = [
-        part
-        for part, _ in make_optimizers(model, new_settings(optimizer=optimizer))
-        if isinstance(part, Adam)
-    ]
-    ((_, decay),) = [
-        group for part in parts for group in part.groups if any(p is learned for p in group[0])
-    ]
-    assert decay == 0.0

@@ -1,53 +1,80 @@
+"""What is chosen for a machine: precision, compilation of blocks, native kernels."""
+
 import pytest
 import torch
 
-from tinylm.train import precision
+from tests.support.small import needs_compiler
+from tinylm.host.runtime import conditions
+from tinylm.kernels.library import FLAGS
+from tinylm.model.ops import REFERENCE
+from tinylm.train import acceleration, precision
+from tinylm.train.numeric_environment import numeric_environment
 from tinylm.train.precision import resolved
 from tinylm.train.trainer import Trainer
 
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize(("fast", "expected"), [(True, "bf16"), (False, "fp32")])
+@pytest.mark.parametrize(
+    ("chosen", "device", "fast", "expected"),
+    [
+        ("auto", "cpu", True, "bf16"),
+        ("auto", "cpu", False, "fp32"),
+        ("tf32", "cpu", True, "fp32"),
+        ("tf32", "cuda", True, "tf32"),
+        ("fp32", "cpu", True, "fp32"),
+        ("bf16", "cpu", False, "bf16"),
+    ],
+)
 def test_auto_is_bf16_where_the_machine_multiplies_in_it(
-    monkeypatch, new_settings, new_model, new_batches, fast, expected
+    monkeypatch, new_settings, chosen, device, fast, expected
 ):
     monkeypatch.setattr(precision, "multiplies_in_bf16", lambda device: fast)
-    assert (
-        Trainer(new_model(), new_batches(), new_settings(precision="auto")).settings.precision
-        == expected
-    )
-
-
-def test_tf32_is_for_cuda(new_settings):
-    cuda = torch.device("cuda")
-    found = [resolved(new_settings(precision="tf32"), device).precision for device in (CPU, cuda)]
-    assert found == ["fp32", "tf32"]
+    settings = resolved(new_settings(precision=chosen), torch.device(device))
+    assert settings.precision == expected
 
 
 @pytest.mark.parametrize(
     ("device", "chosen", "recompute", "compiled"),
     [
-        ("cuda", "true", "none", "true"),
         ("cuda", "auto", "none", "true"),
         ("cuda", "false", "none", "false"),
         ("cuda", "true", "blocks", "false"),
         ("cpu", "true", "none", "false"),
-        ("cpu", "auto", "none", "false"),
     ],
 )
 def test_torch_compiles_blocks_on_cuda_only(new_settings, device, chosen, recompute, compiled):
-    settings = new_settings(compile=chosen, recompute=recompute)
+    settings = new_settings(compile=chosen, recompute=recompute, precision="fp32")
     assert resolved(settings, torch.device(device)).compile == compiled
 
 
-@pytest.mark.parametrize("chosen", ["fp32", "bf16"])
-def test_what_was_chosen_stays(monkeypatch, new_settings, chosen):
-    monkeypatch.setattr(precision, "multiplies_in_bf16", lambda device: chosen == "fp32")
-    assert resolved(new_settings(precision=chosen), CPU).precision == chosen
+@needs_compiler
+def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, tmp_path):
+    """The same wherever the cache is; other flags are other kernels; without a compiler, torch."""
+
+    def kernels(precision="bf16"):
+        settings = new_settings(precision=precision)
+        return numeric_environment(conditions(CPU, 1), settings, CPU)["kernels"]
+
+    first = kernels()
+    assert first.startswith("native ")
+    assert kernels("fp32") == "torch"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kernels() == first
+    monkeypatch.setattr("tinylm.kernels.library.FLAGS", (*FLAGS, "-ffast-math"))
+    assert kernels() != first
+    monkeypatch.setattr(acceleration, "why_not_native", lambda *_: "no C++ compiler")
+    assert kernels() == "torch"
 
 
-def test_auto_is_fp32_on_a_processor_without_the_instructions(monkeypatch, new_settings):
-    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
-        monkeypatch.setattr(torch.cpu, name, lambda: False)
-    assert resolved(new_settings(precision="auto"), CPU).precision == "fp32"
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_training_works_without_the_package_of_kernels(
+    monkeypatch, new_model, new_batches, new_settings, precision
+):
+    monkeypatch.setattr(acceleration, "kernels", None)
+    settings = new_settings(precision=precision)
+    model = new_model(settings)
+    assert all(part.ops is REFERENCE for part in model.modules() if hasattr(part, "ops"))
+    trainer = Trainer(model, new_batches(), settings)
+    losses = [trainer.update(trainer.next_batches())[0] for _ in range(10)]
+    assert losses[-1] < losses[0]
