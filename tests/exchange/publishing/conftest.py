@@ -1,10 +1,11 @@
-"""A stand-in for the hub's HTTP interface on loopback, and a run to publish."""
+"""A fake of the hub's HTTP interface on loopback, and a run to publish."""
 
 import base64
 import hashlib
 import json
 import re
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,18 @@ LARGE = (".safetensors", ".png", ".pdf")
 
 
 class Hub:
-    """What the hub knows: repositories with their commits, large files; every request that came, and faults to show."""
+    """Repositories with their commits, large files by SHA-256, all requests, and faults to show.
+
+    requests: (method, path, authorization, body).
+    faults: (method, pattern of the path, status or "stall"); each is shown once.
+    """
 
     def __init__(self) -> None:
         self.repos: dict[str, list[dict[str, bytes]]] = {}  # name: the files of each commit
         self.private: set[str] = set()
-        self.large: dict[str, bytes] = {}  # by SHA-256
-        self.requests: list[
-            tuple[str, str, str | None, bytes]
-        ] = []  # method, path, authorization, body
-        self.faults: list[
-            tuple[str, str, int | str]
-        ] = []  # method, pattern of the path, status or "stall"
+        self.large: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str, str | None, bytes]] = []
+        self.faults: list[tuple[str, str, int | str]] = []
         self.stalled = threading.Event()
         self.released = threading.Event()
         self.url = ""
@@ -40,10 +41,12 @@ class Hub:
         """Name of the newest commit."""
         return hashlib.sha1(f"{repo} {len(self.repos[repo])}".encode()).hexdigest()
 
-    def asked(self, method: str, pattern: str) -> int:
-        return sum(
-            method == m and re.search(pattern, path) is not None for m, path, _, _ in self.requests
-        )
+    def count(self, method: str, pattern: str) -> int:
+        """How many requests there were."""
+        matching = [
+            path for verb, path, *_ in self.requests if verb == method and re.search(pattern, path)
+        ]
+        return len(matching)
 
     def make(self, repo: str, files: dict[str, bytes], private: bool = False) -> None:
         """A repository that is there already."""
@@ -58,17 +61,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def _answer(
-        self, status: int, value: Any = None, headers: dict[str, str] | None = None
-    ) -> None:
-        body = (
-            value
-            if isinstance(value, bytes)
-            else json.dumps(value if value is not None else {}).encode()
-        )
+    def _answer(self, status: int, value: Any, code: str = "") -> None:
+        body = json.dumps(value).encode()
         self.send_response(status)
-        for key, text in ({"Content-Length": str(len(body))} | (headers or {})).items():
-            self.send_header(key, text)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Error-Code", code)
         self.end_headers()
         self.wfile.write(body)
 
@@ -101,26 +98,22 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = _take
 
     def _create(self, body: bytes) -> None:
-        asked = json.loads(body)
-        repo = f"{asked['organization'] or 'me'}/{asked['name']}"
-        known = repo in self.hub.repos
-        if not known:
-            self.hub.make(
-                repo,
-                {".gitattributes": b"*.safetensors filter=lfs\n"},
-                asked.get("visibility") == "private",
-            )
-        self._answer(409 if known else 200, {"url": f"{self.hub.url}/{repo}"})
+        request = json.loads(body)
+        repo = f"{request['organization'] or 'me'}/{request['name']}"
+        status = 409
+        if repo not in self.hub.repos:
+            status = 200
+            is_private = request.get("visibility") == "private"
+            self.hub.make(repo, {".gitattributes": b"*.safetensors filter=lfs\n"}, is_private)
+        self._answer(status, {"url": f"{self.hub.url}/{repo}"})
 
     def _info(self, _: bytes, repo: str) -> None:
         if repo not in self.hub.repos:
-            self._answer(404, {"error": "Repository not found"}, {"X-Error-Code": "RepoNotFound"})
+            self._answer(404, {"error": "Repository not found"}, "RepoNotFound")
             return
         rows = [{"rfilename": name} for name in self.hub.repos[repo][-1]]
-        private = repo in self.hub.private
-        self._answer(
-            200, {"id": repo, "sha": self.hub.head(repo), "private": private, "siblings": rows}
-        )
+        info = {"id": repo, "sha": self.hub.head(repo), "private": repo in self.hub.private}
+        self._answer(200, info | {"siblings": rows})
 
     def _validate(self, body: bytes) -> None:
         front = json.loads(body)["content"].split("---\n")[1]
@@ -128,17 +121,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200 if fine else 400, {"errors": [], "warnings": []})
 
     def _preupload(self, body: bytes, repo: str) -> None:
-        there = self.hub.repos[repo][-1]
+        present = self.hub.repos[repo][-1]
         rows = []
         for file in json.loads(body)["files"]:
-            mode = "lfs" if file["path"].endswith(LARGE) else "regular"
-            held, oid = there.get(file["path"]), None
-            if held is not None:
-                git = hashlib.sha1(f"blob {len(held)}\0".encode() + held).hexdigest()
-                oid = hashlib.sha256(held).hexdigest() if mode == "lfs" else git
-            rows.append(
-                {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
-            )
+            path = file["path"]
+            mode = "lfs" if path.endswith(LARGE) else "regular"
+            oid = None
+            if path in present and mode == "lfs":
+                oid = hashlib.sha256(present[path]).hexdigest()
+            elif path in present:
+                blob = f"blob {len(present[path])}\0".encode() + present[path]
+                oid = hashlib.sha1(blob).hexdigest()
+            rows.append({"path": path, "uploadMode": mode, "shouldIgnore": False, "oid": oid})
         self._answer(200, {"files": rows})
 
     def _batch(self, body: bytes, _: str) -> None:
@@ -149,17 +143,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {"transfer": "basic", "objects": rows})
 
     def _store(self, body: bytes, oid: str) -> None:
-        if hashlib.sha256(body).hexdigest() != oid:
-            self._answer(400)
-            return
+        assert hashlib.sha256(body).hexdigest() == oid
         self.hub.large[oid] = body
-        self._answer(200)
+        self._answer(200, {})
 
     def _commit(self, body: bytes, repo: str) -> None:
-        files, lines = (
-            dict(self.hub.repos[repo][-1]),
-            [json.loads(line) for line in body.splitlines()],
-        )
+        files = dict(self.hub.repos[repo][-1])
+        lines = [json.loads(line) for line in body.splitlines()]
         if lines[0]["value"].get("parentCommit") != self.hub.head(repo):
             self._answer(412, {"error": "A commit has happened since."})
             return
@@ -173,9 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
                 assert line["key"] == "deletedFile"
                 del files[name]
         self.hub.repos[repo].append(files)
-        self._answer(
-            200, {"commitUrl": f"{self.hub.url}/{repo}/commit/x", "commitOid": self.hub.head(repo)}
-        )
+        url = f"{self.hub.url}/{repo}/commit/x"
+        self._answer(200, {"commitUrl": url, "commitOid": self.hub.head(repo)})
 
     ROUTES = (
         ("POST", "/api/repos/create", True, _create),
@@ -190,17 +179,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """The stand-in, where huggingface_hub looks for the hub; without its own way of storing large files (Xet)."""
+    """The fake, where huggingface_hub looks for the hub; without Xet for large files."""
     from huggingface_hub import constants
 
     held = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": held}))
     server.daemon_threads = True
     held.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-    )
-    thread.start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", held.url)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     yield held
@@ -230,3 +216,32 @@ def folder(tmp_path) -> Path:
 def params() -> dict[str, Any]:
     """The storybook's parameters."""
     return load_params(FOLDER / "storybook.yaml")
+
+
+def _md5(path: Path) -> str:
+    """As DVC computes it, of a file or a folder."""
+    if path.is_file():
+        return hashlib.md5(path.read_bytes()).hexdigest()
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    rows = [{"md5": _md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
+    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
+
+
+@pytest.fixture(scope="session")
+def write_lock() -> Callable[[Path, dict], None]:
+    """Writes dvc.lock of a folder, as after `dvc repro`; {stage: (sections, deps, outs)}."""
+
+    def write(folder: Path, stages: dict[str, tuple[list, list, list]]) -> None:
+        params = load_params(folder / "params.yaml")
+        entries = {}
+        for name, (sections, deps, outs) in stages.items():
+            used = {section: params[section] for section in sections if section in params}
+            entries[name] = {
+                "params": {"params.yaml": used},
+                "deps": [{"path": path, "md5": _md5(folder / path)} for path in deps],
+                "outs": [{"path": path, "md5": _md5(folder / path)} for path in outs],
+            }
+        lock = yaml.safe_dump({"schema": "2.0", "stages": entries})
+        (folder / "dvc.lock").write_text(lock, encoding="utf-8")
+
+    return write

@@ -1,6 +1,5 @@
-"""tinylm handin as it is typed, in a small whole run under git: what the zip holds, and what is refused in one line."""
+"""tinylm handin in a small whole run under git: what the zip holds, and what is refused."""
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -23,237 +22,156 @@ CODE = {
     "tinylm/model/ops.py": "x = 1\n",
     "tinylm/a.py": "",
 }
+IGNORED = "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"
 
 
-def _write(folder, name, text):
+def write(folder, name, text):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")
 
 
-def _md5(path):
-    if path.is_file():
-        return hashlib.md5(path.read_bytes()).hexdigest()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    rows = [{"md5": _md5(file), "relpath": file.relative_to(path).as_posix()} for file in files]
-    return hashlib.md5(json.dumps(rows, sort_keys=True).encode()).hexdigest() + ".dir"
-
-
-def _lock(folder):
-    """dvc.lock, as after `dvc repro` of every stage."""
+def edit(folder, section, key, value):
     params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    held = {}
+    params[section][key] = value
+    write(folder, "params.yaml", yaml.safe_dump(params))
+
+
+def stages():
+    """{stage: (its section, dependencies, outputs)}, as after `dvc repro` of all."""
+    rows = {}
     for stage in STAGES:
         outs = {path for path, maker in FILES.values() if maker == stage and "_time" not in path}
-        deps = ["stages/train.py", "tinylm/model"] if stage == "train" else []
-        outs = (
-            {"models", *(path for path in outs if not path.startswith("models"))}
-            if stage == "train"
-            else outs
-        )
-        held[stage] = {
-            "params": {"params.yaml": {stage: params[stage]} if stage in params else {}},
-            "deps": [{"path": path, "md5": _md5(folder / path)} for path in deps],
-            "outs": [{"path": path, "md5": _md5(folder / path)} for path in sorted(outs)],
-        }
-    held["report"] = {
-        "params": {"params.yaml": {"report": params["report"]}},
-        "deps": [{"path": "data/figures", "md5": _md5(folder / "data/figures")}],
-        "outs": [{"path": "report", "md5": _md5(folder / "report")}],
-    }
-    _write(folder, "dvc.lock", yaml.safe_dump({"schema": "2.0", "stages": held}))
+        deps = []
+        if stage == "train":
+            deps = ["stages/train.py", "tinylm/model"]
+            outs = {"models", *(path for path in outs if not path.startswith("models"))}
+        rows[stage] = ([stage], deps, sorted(outs))
+    rows["report"] = (["report"], ["data/figures"], ["report"])
+    return rows
 
 
 @pytest.fixture(scope="module")
-def made(finished_run, tmp_path_factory):
+def whole_run(finished_run, tmp_path_factory, write_lock):
     """A whole run with its report, its code under git."""
-    folder = tmp_path_factory.mktemp("made") / "run"
+    folder = tmp_path_factory.mktemp("whole") / "run"
     links = shutil.ignore_patterns("stages", "tinylm", "docs", "runs")
     shutil.copytree(finished_run, folder, ignore=links)
-    ignored = {".gitignore": "/data/\n/models/\n/report/\n/exports/\n/plots/pictures/\n/metrics/\n"}
-    for name, text in (CODE | ignored | {paths.OWN_TEXTS: "[]"}).items():
-        _write(folder, name, text)
-    _lock(folder)
+    for name, text in (CODE | {".gitignore": IGNORED, paths.OWN_TEXTS: "[]"}).items():
+        write(folder, name, text)
+    write_lock(folder, stages())
     for words in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return folder
 
 
 @pytest.fixture
-def here(made, tmp_path, monkeypatch):
+def here(whole_run, tmp_path, monkeypatch):
     """A copy of it; the working folder. The card shows one picture: no others are drawn."""
-    monkeypatch.chdir(shutil.copytree(made, tmp_path / "run"))
+    monkeypatch.chdir(shutil.copytree(whole_run, tmp_path / "run"))
     monkeypatch.setattr(pictures, "PICTURES", {"loss_tokens": pictures.PICTURES["loss_tokens"]})
     return tmp_path / "run"
 
 
-def _report(folder, **values):
-    """Section report edited, and the report made again."""
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    params["report"] |= values
-    _write(folder, "params.yaml", yaml.safe_dump(params))
-    _lock(folder)
-
-
-def _zip(folder, entry=ENTRY):
+def unzip(folder, entry=ENTRY):
     with zipfile.ZipFile(folder / f"exports/{entry}.zip") as archive:
         assert archive.testzip() is None
         return {name.removeprefix(f"{entry}/"): archive.read(name) for name in archive.namelist()}
 
 
-def test_the_zip_holds_all_that_is_asked_for(here, capsys):
+def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     assert main(["handin", ENTRY]) == 0
-    held = _zip(here)
-    assert f"exports/{ENTRY}.zip: {len(held)} files" in capsys.readouterr().out
-    for name, text in CODE.items():
-        assert held[f"code/{name}"] == text.encode()
-    copies = {
+    archive = here / f"exports/{ENTRY}.zip"
+    first = archive.read_bytes()
+    files = unzip(here)
+    sources = {
         "report/report.pdf": "report/report.pdf",
-        "plots/loss_tokens.png": "plots/pictures/loss_tokens.png", "plots/loss.csv": "plots/loss.csv",
-        "samples/samples.csv": "data/evaluate/samples.csv", "samples/stories.csv": "data/evaluate/training_samples.csv",
-        "samples/own_texts.json": paths.OWN_TEXTS, "settings.yaml": "params.yaml", "model/pipeline/dvc.lock": "dvc.lock"
-    }  # fmt: skip
-    for name, source in copies.items():
-        assert held[name] == (here / source).read_bytes(), name
-    assert not [
-        name for name in held if name.endswith(".safetensors") or name.startswith("code/data")
-    ]
-    card, readme = (held[name].decode() for name in ("model/README.md", "README.md"))
-    perplexity = json.loads((here / "data/figures/evaluate.json").read_text())["perplexity"]
-    assert number(perplexity) in card
-    assert "byte by byte" not in card  # what it says of weights that are not there
-    assert "from_pretrained" not in card
-    assert readme.startswith(
-        f"# {ENTRY}\n\nPerplexity on the evaluation split: {number(perplexity)}\n"
-    )
-    assert "| `code/` |" in readme
-    assert "the weights" not in readme
-
-
-def test_equal_files_give_equal_bytes(here):
-    assert main(["handin", ENTRY]) == 0
-    first = (here / f"exports/{ENTRY}.zip").read_bytes()
+        "plots/loss_tokens.png": "plots/pictures/loss_tokens.png",
+        "plots/loss.csv": "plots/loss.csv",
+        "samples/samples.csv": "data/evaluate/samples.csv",
+        "samples/stories.csv": "data/evaluate/training_samples.csv",
+        "samples/own_texts.json": paths.OWN_TEXTS,
+        "settings.yaml": "params.yaml",
+        "model/pipeline/dvc.lock": "dvc.lock",
+    }
+    sources |= {f"code/{name}": name for name in CODE}
+    for name, source in sources.items():
+        assert files[name] == (here / source).read_bytes(), name
+    for name in files:
+        assert not name.endswith(".safetensors")
+        assert not name.startswith("code/data")
+    evaluate = json.loads((here / "data/figures/evaluate.json").read_text())
+    perplexity = number(evaluate["perplexity"]).encode()
+    assert perplexity in files["model/README.md"]
+    assert perplexity in files["README.md"]
+    assert b"from_pretrained" not in files["model/README.md"]
     for path in here.rglob("*.py"):
         path.touch()
     assert main(["handin", ENTRY]) == 0
-    assert (here / f"exports/{ENTRY}.zip").read_bytes() == first
+    assert archive.read_bytes() == first
 
 
-def test_weights_are_there_on_request(here):
-    assert main(["handin", ENTRY, "--weights"]) == 0
-    held = _zip(here)
-    assert (
-        held["model/tinylm/model.safetensors"] == (here / "models/model.safetensors").read_bytes()
-    )
-    assert b"byte by byte" in held["model/README.md"]
-    assert b'tinylm generate "once upon a time" --models ../model' in held["README.md"]
-
-
-def test_the_lab_is_there_with_the_weights_that_it_holds_and_is_linked_to_only_then(here):
-    _write(here, "report/lab.html", "the model")
-    page = (here / "report/index.html").read_text("utf-8")
-    assert '<a href="lab.html">' in page
-    _lock(here)
+def test_weights_and_the_lab_that_holds_them_are_there_on_request(here, write_lock):
+    write(here, "report/lab.html", "the model")
+    write_lock(here, stages())
     assert main(["handin", ENTRY]) == 0
-    held = _zip(here)
-    assert "report/lab.html" not in held
-    assert b"lab.html" not in held["report/index.html"]
+    files = unzip(here)
+    assert "report/lab.html" not in files
+    assert b"lab.html" not in files["report/index.html"]
     assert main(["handin", ENTRY, "--weights"]) == 0
-    held = _zip(here)
-    assert held["report/lab.html"] == b"the model"
-    assert b"lab.html" in held["report/index.html"]
-    assert b"`report/lab.html`" in held["README.md"]
+    files = unzip(here)
+    weights = (here / "models/model.safetensors").read_bytes()
+    assert files["model/tinylm/model.safetensors"] == weights
+    assert files["report/lab.html"] == b"the model"
+    assert b"lab.html" in files["report/index.html"]
+    assert b"--models ../model" in files["README.md"]
 
 
-def test_who_it_is_of_and_where_the_model_is(here, capsys):
+def test_who_it_is_of_and_where_the_model_is(here, write_lock, capsys):
     assert main(["handin", ENTRY, "--author", "Ada Lovelace"]) == 0
     assert "report.author" in capsys.readouterr().out
-    assert b"Author: Ada Lovelace" in _zip(here)["README.md"]
-    _report(here, author="Ada Lovelace", hub_path="me/small-stories")
+    assert b"Author: Ada Lovelace" in unzip(here)["README.md"]
+    edit(here, "report", "author", "Ada Lovelace")
+    edit(here, "report", "hub_path", "me/small-stories")
+    write_lock(here, stages())
     assert main(["handin", "other"]) == 0
-    held = _zip(here, "other")
-    assert (
-        b"Author: Ada Lovelace\n\nThe model on the Hugging Face hub: me/small-stories"
-        in held["README.md"]
-    )
-    assert b'from_pretrained("me/small-stories")' in held["model/README.md"]
-    for author, said in (
-        ("Charles Babbage", "the report names 'Ada Lovelace'"),
-        ("a\nb", "a name in one line"),
-    ):
+    files = unzip(here, "other")
+    assert b"Author: Ada Lovelace" in files["README.md"]
+    assert b'from_pretrained("me/small-stories")' in files["model/README.md"]
+    for author in ("Charles Babbage", "a\nb"):
         assert main(["handin", ENTRY, "--author", author]) == 2
-        assert said in capsys.readouterr().err
+        assert "--author" in capsys.readouterr().err
 
 
-def _edit(folder, section, key, value):
-    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
-    params[section][key] = value
-    _write(folder, "params.yaml", yaml.safe_dump(params))
-
-
-MISSING = {
-    "no paper": (
-        lambda f: (f / "report/report.pdf").unlink(),
-        "report/report.pdf is missing; dvc repro",
-    ),
-    "an old paper": (
-        lambda f: _edit(f, "report", "title", "x"),
-        "report/report.pdf does not show this run",
-    ),
-    "a paper of older results": (
-        lambda f: _write(f, "data/figures/more.json", "{}"),
-        "report/report.pdf does not show this run",
-    ),
-    "another paper": (
-        lambda f: _write(f, "report/report.pdf", "x"),
-        "report/report.pdf does not show this run",
-    ),
-    "stale": (
-        lambda f: _edit(f, "train", "lr", 0.5),
-        "train: section train of params.yaml was another",
-    ),
-    "not run": (
-        lambda f: (f / FILES["kv_bench"][0]).unlink(),
-        "data/figures/kv_bench.json is missing",
-    ),
-    "edited code": (
-        lambda f: _write(f, "tinylm/model/ops.py", "x = 2\n"),
-        "stage train ran with other code: tinylm/mo",
-    ),
-    "new code": (lambda f: _write(f, "tinylm/b.py", ""), "tinylm/b.py: not tracked by git"),
-    "code that is gone": (
-        lambda f: (f / "tinylm/a.py").unlink(),
-        "tinylm/a.py: tracked by git, but no plain file",
-    ),
-    "a link": (
-        lambda f: ((f / "README.md").unlink(), (f / "README.md").symlink_to("/etc/passwd")),
-        "README.md: tracked",
-    ),
-    "no git": (lambda f: shutil.rmtree(f / ".git"), "git init and git add -A make it one"),
-    "no lock": (lambda f: (f / "dvc.lock").unlink(), "dvc.lock is missing"),
+CASES = {
+    "report/report.pdf": lambda here: (here / "report/report.pdf").unlink(),
+    "does not show this run": lambda here: edit(here, "report", "title", "x"),
+    "section train": lambda here: edit(here, "train", "lr", 0.5),
+    "kv_bench.json": lambda here: (here / FILES["kv_bench"][0]).unlink(),
+    "stage train ran with other code": lambda here: write(here, "tinylm/model/ops.py", "x = 2\n"),
+    "tinylm/b.py": lambda here: write(here, "tinylm/b.py", ""),
+    "tinylm/a.py": lambda here: (here / "tinylm/a.py").unlink(),
+    "git": lambda here: shutil.rmtree(here / ".git"),
+    "dvc.lock": lambda here: (here / "dvc.lock").unlink(),
 }
 
 
-@pytest.mark.parametrize("case", MISSING)
-def test_what_is_missing_is_said_in_one_line(here, capsys, case):
-    harm, said = MISSING[case]
-    harm(here)
+@pytest.mark.parametrize("named", CASES)
+def test_what_is_missing_is_named_in_one_line(here, capsys, named):
+    CASES[named](here)
     assert main(["handin", ENTRY]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("error: ")
     assert len(error.splitlines()) == 1
-    assert said in error
+    assert named in error
     assert not (here / "exports").exists()
 
 
-@pytest.mark.parametrize(
-    "entry", ["", "a/b", "..", ".hidden", "a b", "é", "con", "LPT1.zip", "x.", "a" * 65, "a\n"]
-)
+@pytest.mark.parametrize("entry", ["", "a/b", "..", "é", "con", "x.", "a" * 65])
 def test_an_entry_is_a_file_name(here, capsys, entry):
     assert main(["handin", "--", entry]) == 2
-    assert "allowed: a file name" in capsys.readouterr().err
+    assert "ENTRY" in capsys.readouterr().err
 
 
-def test_a_failure_leaves_the_earlier_zip_and_no_part(here, monkeypatch, capsys):
+def test_a_failure_leaves_the_earlier_zip_and_no_part(here, monkeypatch):
     assert main(["handin", ENTRY]) == 0
     before = (here / f"exports/{ENTRY}.zip").read_bytes()
 
@@ -262,6 +180,5 @@ def test_a_failure_leaves_the_earlier_zip_and_no_part(here, monkeypatch, capsys)
 
     monkeypatch.setattr("tinylm.exchange.handin.readme", failing)
     assert main(["handin", ENTRY]) == 2
-    assert "no more" in capsys.readouterr().err
     assert [path.name for path in (here / "exports").iterdir()] == [f"{ENTRY}.zip"]
     assert (here / f"exports/{ENTRY}.zip").read_bytes() == before
