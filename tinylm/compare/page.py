@@ -146,7 +146,6 @@ def to_markdown(
         labels=LABELS,
         scaling=fits,
         laws=_law_table(fits) if fits is not None else "",
-        resamples=scaling.RESAMPLES,
         sweep=sweep,
         sweep_caption=_sweep_caption(sweep) if sweep is not None else "",
         stories=stories and any(against.changed for against in comparison.against),
@@ -259,26 +258,16 @@ def _law_table(fits: Scaling) -> Markup:
     rows = []
     for axis, law in fits.laws.items():
         sizes = law.points[axis]
+        low, high = law.interval
         row = [
             pictures.AXIS_NAMES[axis],
             f"{len(sizes)} of {fits.points[axis].notna().sum()}",
             f"{_size(sizes.min())} to {_size(sizes.max())}",
-            f"{number(law.exponent)} ({_span(law.exponent_interval)})",
-            f"{number(law.floor)} ({_span(law.floor_interval)})" if law.has_floor else ABSENT,
+            f"{number(law.exponent)} ({number(low)} to {number(high)})",
         ]
         rows.append(row)
-    heads = [
-        "loss against",
-        "settings",
-        "sizes",
-        "exponent (95 % interval)",
-        "floor (95 % interval)",
-    ]
+    heads = ["loss against", "settings", "sizes", "exponent (95 % interval)"]
     return render.table(heads, rows, f"Power laws, in {fits.unit}")
-
-
-def _span(ends: tuple[float, float]) -> str:
-    return f"{number(ends[0])} to {number(ends[1])}"
 
 
 def _size(value: float) -> str:

@@ -15,12 +15,14 @@ class Pairs:
     """Stories (P, 2) and samples (Q, 2) that two runs share, as row numbers in each.
 
     same_tokens: the stories are the same tokens of one vocabulary, and the same of them are scored,
-    so perplexities may be compared. notes: a line for each thing that cannot be compared.
+    so perplexities may be compared. all_stories: neither run has a story that the other lacks.
+    notes: a line for each thing that cannot be compared.
     """
 
     stories: np.ndarray
     samples: np.ndarray
     same_tokens: bool
+    all_stories: bool
     notes: list[str]
 
 
@@ -30,7 +32,7 @@ def pair_up(first: Run, second: Run) -> Pairs:
     for run in (first, second):
         if run.stories is None:
             note = f"{run.name}: no losses of single stories, so no intervals"
-            return Pairs(none, none, False, [note])
+            return Pairs(none, none, False, False, [note])
     assert first.stories is not None
     assert second.stories is not None
     stories = _matches(first.stories, second.stories, ["text_id"])
@@ -48,7 +50,9 @@ def pair_up(first: Run, second: Run) -> Pairs:
     both_sampled = not first.samples.empty and not second.samples.empty
     if both_sampled and not len(samples):
         notes.append("the prompts or their references differ: BLEU is not compared")
-    return Pairs(stories, samples, len(stories) > 0 and not difference, notes)
+    same_tokens = len(stories) > 0 and not difference
+    all_stories = len(stories) == max(sizes) > 0
+    return Pairs(stories, samples, same_tokens, all_stories, notes)
 
 
 def _token_difference(first: pd.DataFrame, second: pd.DataFrame, stories: np.ndarray) -> list[str]:
