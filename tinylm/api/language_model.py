@@ -161,7 +161,7 @@ class LanguageModel:
                     banned = banned_ids(self.tokenizer)
                     eos_id = self.tokenizer.eos_id
                     run = Sampling(session, settings, max_tokens, eos_id, banned)
-                token = int(run.step(step, with_log_probs=False))
+                token = int(run.step(step, with_log_probs=False)[0])
             writer.add(token)
             if token == self.tokenizer.eos_id:
                 break

@@ -117,11 +117,11 @@ class Attention:
         layers = _chosen("layer", layer, self.weights.shape[0])
         heads = _chosen("head", head, self.weights.shape[1])
         after = f"next: {visible(self.next.word)} ({self.next.probability:.0%})"
+        titles = []
+        for row in layers:
+            titles.append([f"layer {row + 1}, head {column + 1}" for column in heads])
         with rc_context(STYLE):
-            drawing = draw_sentence(self.words, self.weights[layers][:, heads], after)
-            panels = [(layer, head) for layer in layers for head in heads]
-            for axes, (row, column) in zip(drawing.axes, panels, strict=True):
-                axes.set_title(f"layer {row + 1}, head {column + 1}", fontsize=8, pad=3)
+            drawing = draw_sentence(self.words, self.weights[layers][:, heads], after, titles)
         return drawing
 
     def _repr_png_(self) -> bytes:
