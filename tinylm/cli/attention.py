@@ -61,7 +61,10 @@ def run(arguments: argparse.Namespace) -> None:
     no_dates = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     with rc_context(STYLE), atomic_write(path, "wb") as target:
         drawing.savefig(target, format=kind, dpi=150, facecolor="white", metadata=no_dates)
-    heads = len(drawing.axes)
+    layers, heads_per_layer = attention.weights.shape[:2]
+    shown_layers = layers if arguments.layer is None else 1
+    shown_heads = heads_per_layer if arguments.head is None else 1
+    heads = shown_layers * shown_heads
     count = "1 head" if heads == 1 else f"{heads} heads"
     print(f"{arguments.output}: {count}, {len(attention.words)} tokens")
 
