@@ -132,12 +132,7 @@ def test_figures_and_rows(corpus, made):
     ngrams, unigrams = (KneserNey(stories, order, len(tokenizer)) for order in (3, 1))
     fresh = untrained_like(model, np.random.default_rng(1).normal(size=(len(tokenizer), 12)), 1)
     figures, rows = judge_pairs(
-        tokenizer,
-        store,
-        ngrams=ngrams,
-        unigrams=unigrams,
-        checkpoints=[(0.0, fresh), (None, model)],
-        seed=1,
+        tokenizer, store, ngrams, unigrams, [(0.0, fresh), (None, model)], 1
     )
     assert list(figures["phenomena"]) == [phenomenon.name for phenomenon in PHENOMENA]
     assert len(rows) == sum(len(pairs.texts) for pairs in made)

@@ -136,7 +136,6 @@ def untrained_like(model: TinyLM, vectors: np.ndarray, seed: int) -> TinyLM:
 def judge_pairs(
     tokenizer: Tokenizer,
     train: TokenStore,
-    *,
     ngrams: KneserNey,
     unigrams: KneserNey,
     checkpoints: Sequence[tuple[float | None, TinyLM]],

@@ -1,0 +1,159 @@
+"""The five parts of stage evaluate: loss, baselines, continuations, minimal pairs and attention."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tinylm.base import paths
+from tinylm.base.files import atomic_write, read_json
+from tinylm.decoding.settings import DecodeSettings
+from tinylm.evaluate.attention_maps import write_maps
+from tinylm.evaluate.baselines import baselines, count_ngrams
+from tinylm.evaluate.continuations import evaluation_prompts, sample_stories, samples_over_training
+from tinylm.evaluate.heads import heads_over_training, measure_heads
+from tinylm.evaluate.memorised import measure_memorised
+from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
+from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.sense import judge_methods, sense_over_training
+from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.split_score import score_split
+from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
+from tinylm.model.transformer import TinyLM
+from tinylm.vocab.matrix_file import load_matrix
+from tinylm.vocab.prompts import Prompt
+from tinylm.vocab.token_store import TokenStore
+from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
+
+Table = Sequence[Mapping[str, Any]] | pd.DataFrame
+Part = tuple[dict[str, Any], dict[str, Table]]  # metrics, and tables by the name of their CSV file
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What is measured, and the n-gram models of the train split that it is compared with.
+
+    checkpoints: (epochs, model with the weights of then): the untrained model, those of
+    `train.keep_epochs`, and the trained model, whose epochs are None.
+    vectors (V, D): input embeddings before training. corpus: the results of stage download.
+    """
+
+    model: TinyLM
+    layout: str
+    checkpoints: list[tuple[float | None, TinyLM]]
+    tokenizer: Tokenizer
+    train: TokenStore
+    evaluation: TokenStore
+    vectors: np.ndarray
+    prompts: list[Prompt]
+    corpus: dict[str, Any]
+    ngrams: KneserNey
+    unigrams: KneserNey
+
+
+def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
+    """The trained model and everything else that stage evaluate reads. Raises InputError."""
+    model, config = load_model(paths.MODELS, device)
+    check_vocabulary(paths.MODELS, paths.TOKENIZER)
+    layout = config["layout"]
+    tokenizer = open_tokenizer(paths.TOKENIZER)
+    train = TokenStore(paths.TOKENS, "train")
+    evaluation = TokenStore(paths.TOKENS, "evaluation")
+    vectors = load_matrix(paths.EMBEDDING)
+    untrained = untrained_like(model, vectors, settings.seed)
+    return Measured(
+        model=model,
+        layout=layout,
+        checkpoints=[(0.0, untrained), *load_checkpoints(paths.MODELS, device), (None, model)],
+        tokenizer=tokenizer,
+        train=train,
+        evaluation=evaluation,
+        vectors=vectors,
+        prompts=evaluation_prompts(evaluation, tokenizer, settings),
+        corpus=read_json(paths.figures("download"), "download"),
+        ngrams=count_ngrams(train, layout, settings.ngram_order),
+        unigrams=count_ngrams(train, layout, 1),
+    )
+
+
+def measure_loss(run: Measured, settings: EvaluateSettings) -> Part:
+    """Perplexity and bits per byte of the split and its stories, and of the baselines."""
+    score = score_split(
+        run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
+    )
+    metrics = score.metrics
+    floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
+    if metrics["unknown_share"]:  # the generator is given every word
+        floor = None
+    metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
+    return metrics, {"stories": score.stories}
+
+
+def measure_continuations(
+    run: Measured, settings: EvaluateSettings, decode: DecodeSettings
+) -> Part:
+    """Perplexity, BLEU and variety of samples, what they copy from train, whether they make sense.
+
+    Sense needs the storybook's stories, continued from their starts.
+    """
+    model = run.model
+    tokenizer = run.tokenizer
+    prompts = run.prompts
+    metrics: dict[str, Any] = {}
+    tables: dict[str, Table] = {}
+    metrics["samples"], samples, rows = sample_stories(model, tokenizer, prompts, settings, decode)
+    tables.update(samples)
+    training = samples_over_training(run.checkpoints, tokenizer, prompts, settings, decode)
+    tables["training_samples"] = training
+    metrics["memorised"], tables["memorised"] = measure_memorised(
+        rows, tokenizer, run.train, settings
+    )
+    if run.corpus["source"] == "storybook" and settings.prompts == "starts":
+        sense, tables["sense"] = judge_methods(
+            model, tokenizer, prompts, rows, run.ngrams, settings, decode
+        )
+        metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
+    return metrics, tables
+
+
+def measure_pairs(run: Measured, settings: EvaluateSettings) -> Part:
+    """Minimal pairs of grammar and meaning."""
+    pairs, table = judge_pairs(
+        run.tokenizer, run.train, run.ngrams, run.unigrams, run.checkpoints, settings.seed
+    )
+    return {"pairs": pairs}, {"pairs": table}
+
+
+def measure_attention(run: Measured, settings: EvaluateSettings) -> Part:
+    """Where heads look and what they contribute; writes the attention maps of some sentences."""
+    tokenizer = run.tokenizer
+    checkpoints = run.checkpoints
+    sentences = settings.attention_sentences
+    write_maps(run.model, checkpoints[1:-1], tokenizer.tokens, run.evaluation, sentences)
+    heads, tables = measure_heads(run.model, tokenizer, run.evaluation, run.vectors, settings)
+    tables["heads_training"] = heads_over_training(
+        checkpoints, tokenizer, run.evaluation, run.vectors, settings
+    )
+    return {"heads": heads}, tables
+
+
+def write_tables(tables: Mapping[str, Table]) -> None:
+    """Each table as data/evaluate/NAME.csv, numbers with five decimals."""
+    for name, table in tables.items():
+        with atomic_write(paths.evaluated(f"{name}.csv")) as handle:
+            pd.DataFrame(table).to_csv(handle, index=False, float_format="%.5f")
+
+
+def stage_metrics(results: Mapping[str, Any]) -> dict[str, Any]:
+    """The few numbers of metrics/evaluate.json."""
+    metrics = {name: results[name] for name in ("perplexity", "bits_per_byte")}
+    if results["raw_bits_per_byte"] is not None:
+        metrics["raw_bits"] = results["raw_bits_per_byte"]
+    if "sense" in results:
+        words = results["sense"]["methods"]["decode"]["words"]
+        metrics["sense"] = words["value"] if words else None
+    metrics["bleu4"] = results["samples"]["bleu4"]["value"]
+    return metrics
