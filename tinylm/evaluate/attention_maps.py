@@ -69,7 +69,7 @@ def sentence_arrays(
 
 
 def checkpoint_arrays(
-    checkpoints: Iterable[tuple[float, TinyLM]], tokens: Sequence[str], ids: np.ndarray
+    checkpoints: Iterable[tuple[float | None, TinyLM]], tokens: Sequence[str], ids: np.ndarray
 ) -> dict[str, np.ndarray]:
     """One sentence at M checkpoints, at least one.
 
@@ -91,7 +91,7 @@ def checkpoint_arrays(
 
 def write_maps(
     model: TinyLM,
-    checkpoints: Sequence[tuple[float, TinyLM]],
+    checkpoints: Sequence[tuple[float | None, TinyLM]],
     tokens: Sequence[str],
     store: TokenStore,
     sentences: int,

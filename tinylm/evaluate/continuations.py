@@ -1,10 +1,12 @@
 """The model continues texts of the evaluation split, and the continuations are scored."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import Generation, generate
@@ -12,9 +14,9 @@ from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.diversity import distinct_n, repeated_share, repeated_shares
-from tinylm.evaluate.scoring import perplexity, token_log_probs
+from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.evaluate.statistics import Statistic, bootstrap_interval, mean, pooled_perplexity
+from tinylm.evaluate.statistics import bootstrap_interval, mean, pooled_perplexity
 from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
@@ -225,18 +227,15 @@ def sample_stories(
     prompts: Sequence[Prompt],
     settings: EvaluateSettings,
     decode: DecodeSettings,
-) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
     """(metrics with their protocol, tables by name, rows of `continue_stories`).
 
     Tables: "samples" with the columns of TABLE, and "greedy" if section `evaluate` sets it.
     """
     rows = continue_stories(model, tokenizer, prompts, settings, decode)
     metrics, sentence_bleu = summarise(rows, settings)
-    samples = []
-    for row, bleu in zip(rows, sentence_bleu, strict=True):
-        scored = row | {"bleu": bleu}
-        samples.append({name: scored[name] for name in TABLE})
-    tables = {"samples": samples}
+    samples = pd.DataFrame(rows).assign(bleu=sentence_bleu)[list(TABLE)]
+    tables: dict[str, Any] = {"samples": samples}
     if settings.greedy:
         first = prompts[: settings.greedy]
         tables["greedy"] = continue_greedily(model, tokenizer, first, settings, decode)
@@ -253,11 +252,6 @@ def summarise(
     """
     from tinylm.evaluate.bleu_metric import Bleu  # needs a second to import
 
-    def with_interval(values: Any, statistic: Statistic, value: float) -> dict[str, float]:
-        table = np.asarray(values, dtype=float)
-        low, high = bootstrap_interval(table, statistic, settings.bootstrap, settings.seed)
-        return {"value": value, "low": low, "high": high}
-
     texts = [row["continuation"] for row in rows]
     references = [row["reference"] for row in rows]
     perplexities = [row["perplexity"] for row in rows]
@@ -267,25 +261,22 @@ def summarise(
         "count": len(rows),
         "finished": sum(row["finished"] for row in rows),
         "mean_continuation_perplexity": with_interval(
-            perplexities, mean, float(np.mean(perplexities))
+            perplexities, mean, settings, float(np.mean(perplexities))
         ),
-        "sentence_bleu": with_interval(sentence_bleu, mean, bleu["sentence_bleu"]),
+        "sentence_bleu": with_interval(sentence_bleu, mean, settings, bleu["sentence_bleu"]),
         "brevity_penalty": bleu["brevity_penalty"],
         "hypothesis_tokens": bleu["prediction_length"],
         "reference_tokens": bleu["reference_length"],
     }
     for name, prefix in (("continuation_perplexity", ""), ("reference_perplexity", "reference_")):
-        columns = (f"{prefix}nats", f"{prefix}tokens")
-        table = np.array([[row[column] for column in columns] for row in rows], dtype=float)
+        table = pd.DataFrame(rows)[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
         totals = np.array([table[:, 0].sum(), table[:, 1].sum()])
-        metrics[name] = with_interval(table, pooled_perplexity, float(pooled_perplexity(totals)))
+        pooled = float(pooled_perplexity(totals))
+        metrics[name] = with_interval(table, pooled_perplexity, settings, pooled)
     for order in range(1, 5):
         name = f"bleu{order}"
-
-        def of_order(means: np.ndarray, order: int = order) -> np.ndarray:
-            return corpus_bleu(means, order)
-
-        metrics[name] = with_interval(counts, of_order, bleu[name])
+        statistic = functools.partial(corpus_bleu, order=order)
+        metrics[name] = with_interval(counts, statistic, settings, bleu[name])
     for prefix, side in (("", texts), ("reference_", references)):
         for n in (1, 2, 3):
             metrics[f"{prefix}distinct{n}"] = distinct_n(side, n)

@@ -1,7 +1,7 @@
 """The five parts of stage evaluate: loss, baselines, continuations, minimal pairs and attention."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ from tinylm.vocab.prompts import Prompt
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
-Table = Sequence[Mapping[str, Any]] | pd.DataFrame
-Part = tuple[dict[str, Any], dict[str, Table]]  # metrics, and tables by the name of their CSV file
+# metrics; tables by the name of their CSV file, each a data frame or a list of rows
+Part = tuple[dict[str, Any], dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ def measure_continuations(
     tokenizer = run.tokenizer
     prompts = run.prompts
     metrics: dict[str, Any] = {}
-    tables: dict[str, Table] = {}
+    tables: dict[str, Any] = {}
     metrics["samples"], samples, rows = sample_stories(model, tokenizer, prompts, settings, decode)
     tables.update(samples)
     training = samples_over_training(run.checkpoints, tokenizer, prompts, settings, decode)
@@ -140,7 +140,7 @@ def measure_attention(run: Measured, settings: EvaluateSettings) -> Part:
     return {"heads": heads}, tables
 
 
-def write_tables(tables: Mapping[str, Table]) -> None:
+def write_tables(tables: Mapping[str, Any]) -> None:
     """Each table as data/evaluate/NAME.csv, numbers with five decimals."""
     for name, table in tables.items():
         with atomic_write(paths.evaluated(f"{name}.csv")) as handle:

@@ -4,15 +4,15 @@ What the true continuations share with train is the comparison.
 """
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tinylm.evaluate.diversity import ngrams
+from tinylm.evaluate.scoring import with_interval
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.evaluate.statistics import Statistic, bootstrap_interval, mean, pooled_ratio
+from tinylm.evaluate.statistics import mean, pooled_ratio
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -47,123 +47,113 @@ class Overlap:
     overlap: float = 0.0
 
 
-class _Gram:
-    """An n-gram of the texts, as a node of their trie.
+class _Grams(NamedTuple):
+    """The n-grams of many texts that are still compared, for one n.
 
-    longer: the n-grams of one more word, by that word; places: (text, word) of each occurrence;
-    story: the first story of train that contains it.
+    words (N,): all texts, each followed by -1, which also stands for words that are not compared.
+    text (N,): the number of the text of each word.
+    starts (P,): where the n-grams begin, in order. keys (P,): equal for equal n-grams.
     """
 
-    __slots__ = ("longer", "places", "story")
+    words: np.ndarray
+    text: np.ndarray
+    starts: np.ndarray
+    keys: np.ndarray
 
-    def __init__(self) -> None:
-        self.longer: dict[str, _Gram] = {}
-        self.places: list[tuple[int, int]] = []
-        self.story: int | None = None
+    def only(self, shared: np.ndarray) -> "_Grams":
+        """The n-grams whose keys are in `shared` (sorted), with their index in it as new key."""
+        is_shared = np.isin(self.keys, shared)
+        keys = np.searchsorted(shared, self.keys[is_shared])
+        return self._replace(starts=self.starts[is_shared], keys=keys)
+
+    def longer(self, n: int, vocabulary: int) -> "_Grams":
+        """Those with one word more, n words in all."""
+        last = self.words[self.starts + n - 1]
+        inside = last >= 0
+        keys = self.keys[inside] * vocabulary + last[inside]
+        return self._replace(starts=self.starts[inside], keys=keys)
 
 
-class _Index:
-    """The n-grams of all texts up to the longest of ORDERS, and what train has of them.
-
-    Every story is read once. From each of its words the n-gram grows as long as some text has it;
-    from the longest order on, the run is followed word by word.
-    """
-
-    def __init__(self, texts: Sequence[Sequence[str]]):
-        self.texts = texts
-        self.root = _Gram()
-        self.long_runs: dict[tuple[int, int], tuple[int, int]] = {}  # (text, word) -> length, story
-        self.nearest: list[int | None] = [None] * len(texts)
-        self.shared = [0] * len(texts)  # NEAR-grams that the nearest story contains
-        for number, words in enumerate(texts):
-            for start in range(len(words)):
-                gram = self.root
-                for word in words[start : start + ORDERS[-1]]:
-                    gram = gram.longer.setdefault(word, _Gram())
-                    gram.places.append((number, start))
-
-    def read(self, story: int, words: Sequence[str]) -> None:
-        """Look for the texts' n-grams in one story of train."""
-        near = set()
-        for start in range(len(words)):
-            gram = self.root
-            for n, word in enumerate(words[start : start + ORDERS[-1]], start=1):
-                longer = gram.longer.get(word)
-                if longer is None:
-                    break
-                gram = longer
-                if gram.story is None:
-                    gram.story = story
-                if n == NEAR:
-                    near.add(gram)
-                elif n == ORDERS[-1]:
-                    self._follow(story, words, start, gram)
-        self._compare(story, near)
-
-    def _follow(self, story: int, words: Sequence[str], start: int, gram: _Gram) -> None:
-        """Record how far the texts that have this n-gram agree with the story."""
-        for number, first in gram.places:
-            text = self.texts[number]
-            length = ORDERS[-1]
-            most = min(len(text) - first, len(words) - start)
-            while length < most and text[first + length] == words[start + length]:
-                length += 1
-            longest, _ = self.long_runs.get((number, first), (0, 0))
-            if length > longest:
-                self.long_runs[number, first] = (length, story)
-
-    def _compare(self, story: int, near: set[_Gram]) -> None:
-        """Record the story as nearest where it has more of a text's NEAR-grams than any before."""
-        counts: Counter[int] = Counter()
-        for gram in near:
-            counts.update({number for number, _ in gram.places})
-        for number, count in counts.items():
-            if count > self.shared[number]:
-                self.shared[number] = count
-                self.nearest[number] = story
-
-    def overlap(self, number: int) -> Overlap:
-        """The result for one text, after all stories."""
-        words = self.texts[number]
-        result = Overlap(len(words), nearest=self.nearest[number])
-        runs = [self._run_from(number, start) for start in range(len(words))]
-        for start, (length, story) in enumerate(runs):
-            if length > result.longest:
-                result.longest = length
-                result.run = " ".join(words[start : start + length])
-                result.run_story = story
-        for n in ORDERS:
-            count = max(len(words) - n + 1, 0)
-            new = sum(length < n for length, _ in runs[:count])
-            result.new[n] = (new, count)
-        if result.nearest is not None:
-            result.overlap = self.shared[number] / len(set(ngrams(words, NEAR)))
-        return result
-
-    def _run_from(self, number: int, start: int) -> tuple[int, int | None]:
-        """The longest run from this word on, and the first story that contains it."""
-        if (number, start) in self.long_runs:
-            return self.long_runs[number, start]
-        gram = self.root
-        length = 0
-        for word in self.texts[number][start : start + ORDERS[-1]]:
-            longer = gram.longer[word]
-            if longer.story is None:
-                break
-            gram = longer
-            length += 1
-        return length, gram.story
+def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> _Grams:
+    words: list[int] = []
+    lengths = []
+    for text in texts:
+        words.extend(numbers.get(word, -1) for word in text)
+        words.append(-1)
+        lengths.append(len(text) + 1)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    starts = np.arange(len(words))
+    return _Grams(np.array(words, dtype=np.int64), owners, starts, np.zeros_like(starts))
 
 
 def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -> list[Overlap]:
     """Compare texts with the stories of train, all of them as words.
 
-    No run crosses the end of a story or text.
+    No run crosses the end of a story or text. The n-grams that both sides have are counted for
+    n = 1, 2, ... until there are none: those of n words extend those of n - 1.
     """
-    index = _Index(texts)
-    for number, words in enumerate(stories):
-        index.read(number, words)
-    return [index.overlap(number) for number in range(len(texts))]
+    numbers: dict[str, int] = {}
+    for text in texts:
+        for word in text:
+            numbers.setdefault(word, len(numbers))
+    ours = _join(texts, numbers)
+    train = _join(stories, numbers)
+    longest = np.zeros(len(ours.words), dtype=np.int64)  # run that begins at each word
+    run_story = np.zeros(len(ours.words), dtype=np.int64)  # the first story that contains it
+    nearest: list[tuple[int, int] | None] = [None] * len(texts)
+    n = 0
+    while len(ours.starts):
+        n += 1
+        ours = ours.longer(n, len(numbers))
+        train = train.longer(n, len(numbers))
+        shared = np.intersect1d(ours.keys, train.keys)
+        ours = ours.only(shared)
+        train = train.only(shared)
+        _, first = np.unique(train.keys, return_index=True)
+        longest[ours.starts] = n
+        run_story[ours.starts] = train.text[train.starts[first]][ours.keys]
+        if n == NEAR:
+            nearest = _nearest(ours, train, len(texts))
+    ends = np.cumsum([len(text) + 1 for text in texts])
+    results = []
+    for text, end, near in zip(texts, ends, nearest, strict=True):
+        words = slice(end - 1 - len(text), end - 1)
+        results.append(_overlap(text, longest[words], run_story[words], near))
+    return results
+
+
+def _nearest(ours: _Grams, train: _Grams, texts: int) -> list[tuple[int, int] | None]:
+    """For each text (first story with most of its different n-grams, how many of them)."""
+    holders = np.stack([train.keys, train.text[train.starts]])
+    keys, stories = np.unique(holders, axis=1)
+    result: list[tuple[int, int] | None] = []
+    for number in range(texts):
+        of_text = ours.keys[ours.text[ours.starts] == number]
+        counts = np.bincount(stories[np.isin(keys, of_text)])
+        result.append((int(counts.argmax()), int(counts.max())) if len(counts) else None)
+    return result
+
+
+def _overlap(
+    words: Sequence[str],
+    longest: np.ndarray,
+    run_story: np.ndarray,
+    nearest: tuple[int, int] | None,
+) -> Overlap:
+    """The result for one text, from the longest run at each of its words."""
+    result = Overlap(len(words))
+    if longest.any():
+        start = int(longest.argmax())
+        result.longest = int(longest[start])
+        result.run = " ".join(words[start : start + result.longest])
+        result.run_story = int(run_story[start])
+    for n in ORDERS:
+        count = max(len(words) - n + 1, 0)
+        result.new[n] = (int((longest[:count] < n).sum()), count)
+    if nearest is not None:
+        result.nearest, shared = nearest
+        result.overlap = shared / len(set(ngrams(words, NEAR)))
+    return result
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
@@ -204,13 +194,6 @@ def measure_memorised(
 
 def _metrics(results: Sequence[Overlap], settings: EvaluateSettings) -> dict[str, Any]:
     """Means over texts of the longest run and the overlap; the share of new n-grams of them all."""
-
-    def with_interval(values: Sequence[Any], statistic: Statistic) -> dict[str, float]:
-        table = np.array(values, dtype=float)
-        low, high = bootstrap_interval(table, statistic, settings.bootstrap, settings.seed)
-        means = table.reshape(len(table), -1).mean(0, keepdims=True)
-        return {"value": float(statistic(means)[0]), "low": low, "high": high}
-
     metrics: dict[str, Any] = {
         "count": len(results),
         "words": sum(result.words for result in results),
@@ -218,7 +201,7 @@ def _metrics(results: Sequence[Overlap], settings: EvaluateSettings) -> dict[str
     if not results:
         return metrics
     runs = [result.longest for result in results]
-    metrics["longest_run"] = with_interval(runs, mean)
+    metrics["longest_run"] = with_interval(runs, mean, settings)
     metrics["longest_run_median"] = float(np.median(runs))
     metrics["longest_run_largest"] = max(runs)
     metrics["whole"] = sum(result.longest == result.words for result in results)
@@ -226,18 +209,15 @@ def _metrics(results: Sequence[Overlap], settings: EvaluateSettings) -> dict[str
     for n in ORDERS:
         counts = [result.new[n] for result in results if result.words >= n]
         if counts:
-            metrics["new"][str(n)] = with_interval(counts, pooled_ratio)
+            metrics["new"][str(n)] = with_interval(counts, pooled_ratio, settings)
     long_enough = [result.overlap for result in results if result.words >= NEAR]
     if long_enough:
-        metrics["overlap"] = with_interval(long_enough, mean)
+        metrics["overlap"] = with_interval(long_enough, mean, settings)
     return metrics
 
 
 def _cells(result: Overlap, tokenizer: Tokenizer, train: TokenStore) -> dict[str, Any]:
-    """The row of memorised.csv for one text."""
-    nearest = ""
-    if result.nearest is not None:
-        nearest = tokenizer.decode(train.story(result.nearest).tolist())
+    """The row of memorised.csv for one text; None becomes an empty cell."""
     cells: dict[str, Any] = {
         "words": result.words,
         "longest_run": result.longest,
@@ -247,6 +227,9 @@ def _cells(result: Overlap, tokenizer: Tokenizer, train: TokenStore) -> dict[str
     for n, (new, all_grams) in result.new.items():
         cells[f"new_{n}"] = new / all_grams if all_grams else None
     cells["overlap"] = result.overlap
-    cells["nearest_story"] = "" if result.nearest is None else result.nearest
-    cells["nearest"] = nearest
+    cells["nearest_story"] = ""
+    cells["nearest"] = ""
+    if result.nearest is not None:
+        cells["nearest_story"] = result.nearest
+        cells["nearest"] = tokenizer.decode(train.story(result.nearest).tolist())
     return cells

@@ -7,9 +7,10 @@ Pairs come in twos that are crossed: the right text of one is wrong in the other
 sentences have the same words in another order, which word frequency cannot tell apart.
 """
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import yaml
@@ -18,7 +19,8 @@ from tinylm.storybook.lexicon import KINDS
 
 _T = TypeVar("_T")
 _Child = dict[str, str]  # the parts of a lexicon entry: "" is the name, "kind" is boy or girl
-WORDS: dict[str, str] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+WORDS: dict[str, str] = _DATA["words"]
 
 
 class Pair(NamedTuple):
@@ -66,17 +68,14 @@ class Draw:
         """One word of a kind of the lexicon."""
         return self.among(self.entries(kind))[0][""]
 
-    def children(self, *kinds: str) -> list[_Child]:
-        """A child for each "boy" or "girl", with different names."""
-        children: list[_Child] = []
-        for kind in kinds:
-            entries = [parts for parts in self.entries("child") if parts["kind"] == kind]
-            children += self.among([parts for parts in entries if parts not in children])
-        return children
+    def child(self, kind: str = "", others: Sequence[_Child] = ()) -> _Child:
+        """A child that is none of the others; kind: "boy", "girl" or "" for either."""
+        entries = [parts for parts in self.entries("child") if kind in ("", parts["kind"])]
+        return self.among([parts for parts in entries if parts not in others])[0]
 
     def opening(self) -> tuple[str, str]:
         """A story's first sentence about some child, and the name."""
-        (child,) = self.among(self.entries("child"))
+        child = self.child()
         return opening(child), child[""]
 
 
@@ -106,21 +105,29 @@ def _in_order(start: str, words: Sequence[str], wrong: Sequence[str]) -> list[Pa
     return [Pair(f"{start} {' '.join(words)}.", f"{start} {' '.join(wrong)}.")]
 
 
-def _subject_verb(draw: Draw) -> list[Pair]:
-    start, _ = draw.opening()
-    singular, plural = draw.forms(WORDS["nouns"])
-    rest = f"_ {draw.of_kind('look')}."
-    return _crossed(f"{start} The {singular} {rest}", f"{start} The {plural} {rest}", "was", "were")
-
-
-def _across_a_phrase(draw: Draw) -> list[Pair]:
-    start, _ = draw.opening()
-    singular, plural = draw.forms(WORDS["nouns"])
-    other_singular, other_plural = draw.forms(WORDS["nouns"])
-    rest = f"_ {draw.of_kind('look')}."
-    one = f"{start} The {singular} near the {other_plural} {rest}"
-    many = f"{start} The {plural} near the {other_singular} {rest}"
-    return _crossed(one, many, "was", "were")
+def _from_template(draw: Draw, template: Mapping[str, Any]) -> list[Pair]:
+    """Two crossed pairs by a template of phenomena.yaml, which explains its form."""
+    values: dict[str, str] = {}
+    children: list[_Child] = []
+    for name, source in template["draw"].items():
+        if isinstance(source, list):
+            values[name] = draw.among(source)[0].format_map(values)
+            continue
+        how, _, what = source.partition(" ")
+        words = WORDS.get(what, what)
+        if how == "forms":
+            values.update(zip(name.split("/"), draw.forms(words), strict=True))
+        elif how == "word":
+            values[name] = draw.word(words)
+        elif how == "child":
+            children.append(draw.child(what.format_map(values), children))
+            values[name] = children[-1][""]
+            values[f"{name}_opens"] = opening(children[-1])
+        else:
+            values[name] = draw.of_kind(how)
+    one, other = (text.format_map(values) for text in template["texts"])
+    fits_one, fits_other = (word.format_map(values) for word in template["fits"])
+    return _crossed(one, other, fits_one, fits_other)
 
 
 def _determiner_noun(draw: Draw) -> list[Pair]:
@@ -149,93 +156,6 @@ def _article(draw: Draw) -> list[Pair]:
     return _crossed(one, other, "a", "an")
 
 
-def _past_form(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    base, past = draw.forms(WORDS["verbs"])
-    thing = draw.of_kind("thing")
-    helper = draw.word("did could would")
-    negated = f"{start} {name} {helper} not _ the {thing}."
-    return _crossed(negated, f"{start} Then {name} _ the {thing}.", base, past)
-
-
-def _participle(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    past, participle = draw.forms(WORDS["participles"])
-    pronoun = draw.word("he she they it")
-    perfect = f"{start} {name} saw that {pronoun} had _."
-    return _crossed(perfect, f"{start} Then {name} _.", participle, past)
-
-
-def _infinitive(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    base, gerund = draw.forms(WORDS["gerunds"])
-    verb = draw.word("wanted began liked loved")
-    return _crossed(f"{start} {name} {verb} to _.", f"{start} {name} was _.", base, gerund)
-
-
-def _case(draw: Draw) -> list[Pair]:
-    start, _ = draw.opening()
-    subject, object_ = draw.forms("he/him she/her they/them we/us I/me")
-    verb = draw.word("saw found helped met loved followed liked hugged")
-    animal = draw.of_kind("animal")
-    subjects = ["Then _ {} the {}.", "One day _ {} a {}.", "And _ {} some {}s."]
-    objects = [
-        f"The {animal} {verb} _.",
-        f"The {animal} sat near _.",
-        f"The {animal} came to _.",
-        f"The {animal} played with _.",
-    ]
-    as_subject = draw.among(subjects)[0].format(verb, animal)
-    as_object = draw.among(objects)[0]
-    return _crossed(f"{start} {as_subject}", f"{start} {as_object}", subject, object_)
-
-
-def _pronoun(draw: Draw) -> list[Pair]:
-    girl, boy = draw.children("girl", "boy")
-    verb = draw.word("found saw wanted had")
-    rest = f"One day _ {verb} the {draw.of_kind('thing')}."
-    return _crossed(f"{opening(girl)} {rest}", f"{opening(boy)} {rest}", "she", "he")
-
-
-def _possessive(draw: Draw) -> list[Pair]:
-    girl, boy = draw.children("girl", "boy")
-    verb = draw.word("lost found loved took")
-    rest = f"{verb} _ {draw.of_kind('thing')}."
-    hers = f"{opening(girl)} {girl['']} {rest}"
-    return _crossed(hers, f"{opening(boy)} {boy['']} {rest}", "her", "his")
-
-
-def _reflexive(draw: Draw) -> list[Pair]:
-    girl, boy = draw.children("girl", "boy")
-    verb = draw.word("saw hurt helped asked found")
-    rest = f"{verb} _ and smiled at the {draw.of_kind('animal')}."
-    hers = f"{opening(girl)} {girl['']} {rest}"
-    return _crossed(hers, f"{opening(boy)} {boy['']} {rest}", "herself", "himself")
-
-
-def _verb_object(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    landmark = draw.word("tree bridge table bed wall rock house window")
-    with_object = draw.word(WORDS["with_object"])
-    without = draw.word(WORDS["without_object"])
-    preposition = draw.word("under near behind")
-    after = f"Then {name} went home."
-    transitive = f"{start} {name} _ the {draw.of_kind('thing')}. {after}"
-    intransitive = f"{start} {name} _ {preposition} the {landmark}. {after}"
-    return _crossed(transitive, intransitive, with_object, without)
-
-
-def _filler_gap(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    animal = draw.of_kind("animal")
-    thing = draw.of_kind("thing")
-    knew = draw.word("knew saw heard")
-    verb = draw.word("found wanted took saw had loved")
-    clause = f"{start} {name} {knew} _ the {animal} {verb}"
-    after = f"Then {name} went home."
-    return _crossed(f"{clause}. {after}", f"{clause} the {thing}. {after}", "what", "that")
-
-
 def _word_order(draw: Draw) -> list[Pair]:
     start, name = draw.opening()
     thing = draw.of_kind("thing")
@@ -260,26 +180,6 @@ def _negation(draw: Draw) -> list[Pair]:
     return _in_order(f"{start} {name}", words, [*rest[:at], "not", *rest[at:]])
 
 
-def _opposites(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    one, other = draw.forms(WORDS["opposites"])
-    thing = f"The {draw.of_kind('thing')}"
-    animal = f"The {draw.of_kind('animal')}"
-    subject = draw.among([name, thing, animal])[0]
-    not_one = f"{start} {subject} was not {one} but _."
-    return _crossed(not_one, f"{start} {subject} was not {other} but _.", other, one)
-
-
-def _verb_meaning(draw: Draw) -> list[Pair]:
-    start, name = draw.opening()
-    food = draw.of_kind("food")
-    cloth = draw.of_kind("cloth")
-    owner = draw.word("the his her")
-    return _crossed(
-        f"{start} {name} ate {owner} _.", f"{start} {name} wore {owner} _.", food, cloth
-    )
-
-
 def _animals(draw: Draw) -> list[Pair]:
     one, other = draw.among(draw.entries("animal"), 2)
     if one["sound"] == other["sound"]:
@@ -291,7 +191,9 @@ def _animals(draw: Draw) -> list[Pair]:
 
 def _belongings(draw: Draw) -> list[Pair]:
     kinds = [("girl", "boy"), ("boy", "girl"), ("boy", "boy"), ("girl", "girl")]
-    child, friend = draw.children(*draw.among(kinds)[0])
+    kind_of_child, kind_of_friend = draw.among(kinds)[0]
+    child = draw.child(kind_of_child)
+    friend = draw.child(kind_of_friend, [child])
     things = [parts[""] for parts in draw.entries("thing") if parts[""][0] not in "aeiou"]
     of_child, of_friend = draw.among(things, 2)
     start = f"{opening(child)} {child['']} had a {of_child}. {friend['']} had a {of_friend}."
@@ -300,43 +202,23 @@ def _belongings(draw: Draw) -> list[Pair]:
     return _crossed(first, f"{start} {friend['']} {verb} the _.", of_child, of_friend)
 
 
-def _same_person(draw: Draw) -> list[Pair]:
-    (kind,) = draw.among(["girl", "boy"])
-    one, other = draw.children(kind, kind)
-    verb = draw.word("found saw wanted had")
-    rest = f"One day _ {verb} the {draw.of_kind('thing')}."
-    return _crossed(f"{opening(one)} {rest}", f"{opening(other)} {rest}", one[""], other[""])
+_WRITTEN = {  # phenomena that no template describes
+    "determiner and noun": _determiner_noun,
+    "a and an": _article,
+    "word order": _word_order,
+    "place of not": _negation,
+    "who has what": _belongings,
+    "animals and what they do": _animals,
+}
 
 
-def _name(draw: Draw) -> list[Pair]:
-    girl, boy = draw.children("girl", "boy")
-    (adjective,) = draw.among(["", "little "])
-    start = f"Once upon a time there was a {adjective}_ named"
-    after = f"had a {draw.word('ball boat kite hat cup')}."
-    hers = f"{start} {girl['']} who {after}"
-    return _crossed(hers, f"{start} {boy['']} who {after}", "girl", "boy")
+def _phenomena() -> list[Phenomenon]:
+    """Those of phenomena.yaml, in its order."""
+    phenomena = []
+    for name, entry in _DATA["phenomena"].items():
+        draw = _WRITTEN.get(name) or functools.partial(_from_template, template=entry)
+        phenomena.append(Phenomenon(name, entry["about"], draw))
+    return phenomena
 
 
-PHENOMENA = (
-    Phenomenon("subject and verb", "grammar", _subject_verb),
-    Phenomenon("subject and verb across a phrase", "grammar", _across_a_phrase),
-    Phenomenon("determiner and noun", "grammar", _determiner_noun),
-    Phenomenon("a and an", "grammar", _article),
-    Phenomenon("past form", "grammar", _past_form),
-    Phenomenon("participle", "grammar", _participle),
-    Phenomenon("infinitive and -ing form", "grammar", _infinitive),
-    Phenomenon("case of pronouns", "grammar", _case),
-    Phenomenon("reflexive pronoun", "grammar", _reflexive),
-    Phenomenon("verb and object", "grammar", _verb_object),
-    Phenomenon("filler and gap", "grammar", _filler_gap),
-    Phenomenon("word order", "grammar", _word_order),
-    Phenomenon("place of not", "grammar", _negation),
-    Phenomenon("pronoun and person", "meaning", _pronoun),
-    Phenomenon("possessive and person", "meaning", _possessive),
-    Phenomenon("name and kind", "meaning", _name),
-    Phenomenon("the same person", "meaning", _same_person),
-    Phenomenon("who has what", "meaning", _belongings),
-    Phenomenon("opposites", "meaning", _opposites),
-    Phenomenon("what the verb asks for", "meaning", _verb_meaning),
-    Phenomenon("animals and what they do", "meaning", _animals),
-)
+PHENOMENA = tuple(_phenomena())

@@ -1,12 +1,15 @@
-"""How likely a model finds given tokens: log-probabilities, sums over sequences, perplexity."""
+"""How likely given tokens are by a model, their perplexity, and values with their interval."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from tinylm.decoding.session import window_start
+from tinylm.evaluate.settings import EvaluateSettings
+from tinylm.evaluate.statistics import Statistic, bootstrap_interval
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.batches import UNSCORED
 
@@ -19,6 +22,21 @@ def perplexity(nats: float, tokens: int) -> float:
         return math.exp(nats / tokens)
     except OverflowError:
         return math.inf
+
+
+def with_interval(
+    values: Any, statistic: Statistic, settings: EvaluateSettings, value: float | None = None
+) -> dict[str, float]:
+    """A statistic of samples (samples,) or (samples, K), with its 95 % bootstrap interval.
+
+    value: the statistic, if it is counted elsewhere.
+    """
+    table = np.asarray(values, dtype=float)
+    low, high = bootstrap_interval(table, statistic, settings.bootstrap, settings.seed)
+    if value is None:
+        means = table.reshape(len(table), -1).mean(axis=0, keepdims=True)
+        value = float(statistic(means)[0])
+    return {"value": value, "low": low, "high": high}
 
 
 @torch.no_grad()
@@ -38,9 +56,7 @@ def token_log_probs(model: TinyLM, ids: Sequence[int], first: int, slide: str) -
         while end < len(ids) and window_start(end, context, slide) == start:
             end += 1
         window = torch.tensor([ids[start : end - 1]], device=device)
-        hidden = model.hidden_states(window)[
-            0, n - 1 - start :
-        ]  # the states that predict ids[n:end]
+        hidden = model.hidden_states(window)[0, n - 1 - start :]  # these predict ids[n:end]
         log_probs = torch.log_softmax(model.logits(hidden).double(), dim=-1)
         targets = torch.tensor(ids[n:end], device=device)
         parts.append(log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy())
