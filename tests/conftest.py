@@ -34,7 +34,6 @@ FULL = (
     "pipeline/test_remote.py",
     "pipeline/test_repro.py",
     "presets/test_preset_stages.py",
-    "evaluate/test_bleu.py::test_metric_leaves_no_file_prints_nothing_and_keeps_random_states",
     "studies/test_study.py::test_a_study_runs_and_its_result_is_written",
     "sweep/test_sweep.py",
     "download/test_rows.py::test_the_short_way_of_cleaning_is_the_rule",

@@ -1,7 +1,5 @@
 """Attention of single rows, the passages that are drawn, and the files of arrays."""
 
-import zipfile
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from tinylm.evaluate.attention_maps import (
     MAX_TOKENS,
     attention,
     passages,
-    write_arrays,
     write_maps,
 )
 from tinylm.model.transformer import TinyLM
@@ -77,14 +74,3 @@ def test_files_hold_words_maps_and_what_comes_next(model, tmp_path, monkeypatch)
         results = [attention(one, range(1, 14)) for one in (other, model)]
         assert np.array_equal(arrays["maps"], np.stack([result.maps for result in results]))
         assert arrays["next"].tolist() == [TOKENS[result.next_id] for result in results]
-
-
-def test_arrays_have_the_same_bytes_from_every_python(tmp_path):
-    """np.savez leaves the version of a ZIP entry to Python's zipfile: 3.11.2 and 3.11.7 differ."""
-    write_arrays(tmp_path / "a.npz", {"words_1": np.array(["a", "b"]), "maps_1": np.zeros((2, 2))})
-    with zipfile.ZipFile(tmp_path / "a.npz") as archive:
-        entries = archive.infolist()
-    assert [entry.filename for entry in entries] == ["words_1.npy", "maps_1.npy"]
-    for entry in entries:
-        assert (entry.extract_version, entry.extra) == (20, b"")
-        assert entry.date_time == (1980, 1, 1, 0, 0, 0)

@@ -36,9 +36,3 @@ def test_baselines_score_the_tokens_of_the_layout(stores, layout):
         < found["unigram"]["perplexity"]
         < found["uniform"]["perplexity"]
     )
-
-
-def test_stories_do_not_lend_each_other_context(stores):
-    _, evaluation = stores
-    assert [len(s) for s in sequences(evaluation, "stories")] == [22, 6, 8, 4]
-    assert [len(s) for s in sequences(evaluation, "stream")] == [40]

@@ -33,14 +33,3 @@ def test_a_word_and_the_end_after_it_are_paid_for():
     """Prices of all strings are a distribution; without the end, prefixes would be counted in longer words."""
     spelling = Spelling(["\0", "\0\0", "\0" * 3])
     assert 0.5 < sum(np.exp(-spelling.nats("\0" * length)) for length in range(40)) < 1
-
-
-@pytest.mark.parametrize("words", [[], ["a"], WORDS])
-@pytest.mark.parametrize("word", ["", "q", "naïve", "\U0001f600", "x" * 300])
-def test_every_word_has_a_finite_price(words, word):
-    assert 0 < Spelling(words).nats(word) < 10 * (len(word.encode()) + 1)
-
-
-def test_empty_text_is_refused():
-    with pytest.raises(ValueError, match="empty text"):
-        bits_per_byte(0.0, [], 0, Spelling(WORDS))

@@ -13,7 +13,6 @@ from tinylm.evaluate.continuations import (
     continue_stories,
     evaluation_prompts,
     never_generated,
-    protocol,
     samples_over_training,
     summarise,
 )
@@ -142,14 +141,6 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
             assert row["prompt"] == tokenizer.decode(prompt.ids)
             assert row["token"] == tokenizer.tokens[ids[-1]]
             assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
-
-
-def test_protocol_names_what_was_done_in_one_sentence():
-    settings = dataclasses.replace(SETTINGS, stop_at_eos=False)
-    sentence = protocol(3, settings, DECODE)
-    assert "3 prompts of 2 tokens" in sentence
-    assert "9 tokens, across stories" in sentence
-    assert sentence.count(".") == 1
 
 
 def test_every_checkpoint_continues_the_first_prompts(corpus, model):

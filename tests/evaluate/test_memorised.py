@@ -60,33 +60,6 @@ def test_equals_the_search_by_hand(seed):
     assert overlaps(texts, iter(stories)) == [by_hand(text, stories) for text in texts]
 
 
-def test_a_whole_story_is_recognised_and_a_changed_word_parts_it():
-    story = [
-        "the",
-        "small",
-        "dog",
-        "ran",
-        "to",
-        "the",
-        "river",
-        "and",
-        "saw",
-        "a",
-        "big",
-        "red",
-        "fish",
-        "there",
-    ]
-    changed = [*story[:6], "lake", *story[7:]]
-    whole, parted = overlaps([story, changed], [["the", "cat"], story, story])
-    assert (whole.longest, whole.run_story, whole.nearest) == (len(story), 1, 1)
-    assert whole.overlap == 1.0
-    assert all(new == 0 for new, _ in whole.new.values())
-    assert (parted.longest, parted.run) == (7, "and saw a big red fish there")
-    assert parted.overlap == pytest.approx(7 / 11)  # "lake" is in 4 of 11 different 4-grams
-    assert parted.new[1] == (1, 14)
-
-
 def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     folder, tokenizer = corpus
     copy = "the cat saw the dog and the dog saw the cat"
@@ -112,18 +85,6 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
     assert (first["run"], first["run_story"], first["nearest"]) == (copy, 1, copy)
     assert (second["run"], second["nearest_story"], second["nearest"]) == ("the dog", "", "")
     assert second["new_7"] is None
-
-
-def test_intervals_are_over_texts_and_pool_their_ngrams(corpus):
-    folder, tokenizer = corpus
-    rows = []
-    for text in ("a bird sang", "sang sang cat"):
-        rows.append({"prompt": "", "ids": tokenizer.encode(text), "reference_ids": []})
-    train = TokenStore(folder / "tokens", "train")
-    metrics, _ = measure_memorised(rows, tokenizer, train, EVALUATE)
-    assert metrics["continuations"]["longest_run"] == {"value": 2.0, "low": 1.0, "high": 3.0}
-    assert metrics["continuations"]["new"]["2"] == {"value": 0.5, "low": 0.0, "high": 1.0}
-    assert metrics["references"] == {"count": 0, "words": 0}
 
 
 def test_words_of_a_word_vocabulary_are_its_entries():

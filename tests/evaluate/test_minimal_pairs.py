@@ -95,12 +95,6 @@ def test_pairs_are_made_of_words_that_were_seen(corpus, made):
                 assert counts[other].min() >= SEEN
 
 
-def test_the_same_seed_makes_the_same_pairs_and_a_short_context_none(corpus, made):
-    assert make_pairs(*corpus, CONTEXT, 1) == made
-    assert make_pairs(*corpus, CONTEXT, 2) != made
-    assert all(pairs.texts == [] for pairs in make_pairs(*corpus, 5, 1))
-
-
 def by(counted):
     return lambda rows: np.array([counted.log_probs(np.array(row)).sum() for row in rows])
 
@@ -156,18 +150,3 @@ def test_figures_and_rows(corpus, made):
         :PAIRS_IN_TRAINING
     ]
     assert figures["training"][1]["phenomena"][PHENOMENA[0].name] == share_right(np.array(first))
-
-
-def test_an_untrained_model_is_the_same_each_time_and_draws_on_nobodys_numbers(corpus):
-    model = small_model(corpus[0])
-    vectors = np.random.default_rng(1).normal(size=(len(corpus[0]), 12)).astype(np.float32)
-    torch.manual_seed(4)
-    before = torch.random.get_rng_state()
-    first = untrained_like(model, vectors, 1)
-    assert torch.equal(torch.random.get_rng_state(), before)
-    torch.manual_seed(5)
-    again, other = untrained_like(model, vectors, 1), untrained_like(model, vectors, 2)
-    weights = [one.blocks[0].attention.out.weight for one in (first, again, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-    assert not first.training

@@ -53,12 +53,3 @@ def test_a_head_that_looks_behind_the_first_occurrence_scores_one(model, monkeyp
     assert scores.pop((2, 2)) == 1.0
     assert set(scores.values()) == {0.0}
     assert 1 / (2 * LENGTH) < found["even"] < 1 / LENGTH
-
-
-def test_an_untrained_model_saves_nothing_and_looks_evenly(model):
-    found = induction(model, range(5, VOCAB), [1], 200, 1)
-    assert (found["tokens"], found["sequences"]) == (LENGTH, 20)
-    assert found["saved"]["value"] == pytest.approx(found["nats_first"] - found["nats_second"])
-    assert found["saved"]["low"] <= found["saved"]["value"] <= found["saved"]["high"]
-    assert max(row["score"] for row in found["heads"]) < 5 * found["even"]
-    assert found == induction(model, range(5, VOCAB), [1], 200, 1)

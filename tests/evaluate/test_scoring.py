@@ -31,10 +31,6 @@ def test_token_log_probs_equal_one_window_at_a_time(model, slide, length, first)
     assert token_log_probs(model, ids, first, slide) == pytest.approx(expected, abs=1e-5)
 
 
-def test_token_log_probs_of_nothing(model):
-    assert token_log_probs(model, [0, 4], 2, "half").shape == (0,)
-
-
 def test_sums_over_a_batch_are_those_of_each_sequence(model):
     rows = [[0, 5, 7, 4, 9, 1], [0, 8, 1], [0, 4, 4, 6, 10], [0, 8, 1]]
     nats = sequence_nats(model, rows, batch_rows=2)

@@ -1,25 +1,19 @@
-"""The metrics of graded texts, n-gram samples, and the curve over training."""
+"""The metrics of graded texts, of each method, and of each checkpoint."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 
 from tests.support.small import EVALUATE
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate import sense as module
-from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.sense import (
     grade,
     judge_methods,
     rows_of,
-    sample_ngrams,
     sense,
     sense_over_training,
 )
 from tinylm.storybook.corpus import generate, normalise
 from tinylm.vocab.prompts import Prompt
-from tinylm.vocab.words import SPECIALS
 
 STORY = normalise(next(generate(1, 1, 5)[0]).text)
 START = " ".join(STORY.split()[:6])
@@ -76,32 +70,6 @@ def test_sense_over_training_is_graded_by_checkpoint():
     assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
 
 
-class Words:
-    """As much of a tokenizer as the sampler needs."""
-
-    eos_id, sos_id, unk_id, pad_id = 1, 0, 3, 2
-    specials = frozenset({0, 1, 2, 3})
-
-    def decode(self, ids):
-        return " ".join(3 * chr(ord("a") + index) for index in ids if index >= len(SPECIALS))
-
-
-def test_n_gram_samples_follow_the_model_and_end_at_eos():
-    rng = np.random.default_rng(1)
-    texts = [np.array([0, *rng.integers(5, 9, 8), 1]) for _ in range(50)]
-    ngrams = KneserNey(texts, 3, 9)
-    settings = dataclasses.replace(EVALUATE, new_tokens=30)
-    prompts = [Prompt([0, 5], [], number) for number in range(40)]
-    drawn = sample_ngrams(ngrams, prompts, Words(), settings)
-    assert {prompt for prompt, _, _ in drawn} == {"fff"}
-    assert len({text for _, text, _ in drawn}) > 30
-    assert any(ended for *_, ended in drawn)
-    assert all(ended or len(text.split()) == 30 for _, text, ended in drawn)
-    assert sample_ngrams(ngrams, prompts[:3], Words(), settings) == drawn[:3]
-    other_seed = dataclasses.replace(settings, seed=2)
-    assert sample_ngrams(ngrams, prompts, Words(), other_seed) != drawn
-
-
 def test_every_method_is_judged_on_the_same_prompts(monkeypatch):
     used = []
 
@@ -110,15 +78,11 @@ def test_every_method_is_judged_on_the_same_prompts(monkeypatch):
         return [(START, BROKEN, False)]
 
     monkeypatch.setattr(module, "continue_prompts", continued)
-    monkeypatch.setattr(module, "sample_ngrams", lambda *_: [(START, "zzz", False)])
     rows = [{"prompt": START, "reference": REST, "continuation": "zzz", "finished": False}]
     decode = DecodeSettings(temperature=0.8, top_k=50)
-    metrics, table = judge_methods(
-        None, Words(), [Prompt([0], [], 0)], rows, None, EVALUATE, decode
-    )
+    metrics, table = judge_methods(None, None, [Prompt([0], [], 0)], rows, EVALUATE, decode)
     assert list(metrics["methods"]) == [
         "references", "decode", "greedy", "temperature 0.5", "temperature 1", "temperature 1.5",
-        "kneser_ney",
     ]  # fmt: skip
     assert used == [(0.0, 50, 1.0), (0.5, 0, 1.0), (1.0, 0, 1.0), (1.5, 0, 1.0)]
     assert metrics["methods"]["references"]["possible"]["value"] == 1.0

@@ -4,7 +4,7 @@ let model, tokenizer, facts;
 function open(factsText, weights) {
   facts = JSON.parse(factsText);
   tokenizer = openTokenizer(facts.tokenizer);
-  const tensors = readTensors(facts.moments.at(-1).tensors, bytes(weights));
+  const tensors = readTensors(facts.checkpoints.at(-1).tensors, bytes(weights));
   model = new Model(facts.settings, tensors);
 }
 function rules() {
@@ -13,9 +13,9 @@ function rules() {
 }
 function logits(ids) {
   const session = new Session(model, ids, { slide: facts.slide });
-  const found = Array.from(session.next());
+  const values = Array.from(session.next());
   session.close();
-  return found;
+  return values;
 }
 function generate(ids, count, changes, cached = true) {
   const session = new Session(model, ids, { slide: facts.slide, cached });
@@ -38,7 +38,7 @@ function nats(ids) {
 function beams(ids, width, length, alpha) {
   const search = new BeamSearch(model, ids, { ...rules(), width, length, alpha, slide: facts.slide });
   while (!search.done) search.step();
-  return search.kept.map(({ ids, logProb, score }) => ({ ids, logProb, score }));
+  return search.hypotheses.map(({ ids, logProb, score }) => ({ ids, logProb, score }));
 }
 function look(ids) {
   const session = new Session(model, ids, { slide: facts.slide, record: true });

@@ -32,7 +32,7 @@ class Engine:
         self.facts = json.loads(facts)
         self.context = MiniRacer()
         self.context.eval(bundle(*MODULES) + FUNCTIONS)
-        last = _part(text, f"weights-{len(self.facts['moments']) - 1}")
+        last = _part(text, f"weights-{len(self.facts['checkpoints']) - 1}")
         weights = zlib.decompress(base64.b64decode(last))
         self.call("open", facts, weights.decode("latin-1"))
 

@@ -1,7 +1,5 @@
 """What the page says of a model and its run."""
 
-import pytest
-
 from tests.support.small import random_model
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.lab.facts import NOT_MEASURED, SINK, facts
@@ -56,11 +54,6 @@ def test_roles_and_costs_are_those_of_the_run():
         0.7,
         9,
     )
-
-
-@pytest.mark.parametrize(("ours", "counted", "warned"), [(2.5, 14.0, False), (15.0, 14.0, True)])
-def test_a_model_that_n_grams_beat_is_said_to_be_bad(ours, counted, warned):
-    assert ("expect little" in known(run_of(ours, counted))["about"]) is warned
 
 
 def test_without_a_run_nothing_is_said_of_one():

@@ -14,7 +14,7 @@ from tests.support.small import random_model
 from tinylm.base.config import InputError
 from tinylm.cli import main
 from tinylm.lab import build
-from tinylm.lab.page.bundle import MODULES, PAGE, bundle
+from tinylm.lab.page.bundle import bundle
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "\u2019\u4e2d" <!--'
 
@@ -70,20 +70,6 @@ def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
     assert "'unsafe-eval'" not in policy
 
 
-def test_markup_in_titles_and_words_stays_text():
-    rule = RULE | {"tokens": [HOSTILE, *RULE["tokens"][1:]]}
-    facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE}
-    page = build.build_page(random_model(VOCAB, WIDTH), rule, facts)
-    plain = _Tags(page_of()).tags
-    assert [tag for tag, _ in _Tags(page.decode("utf-8")).tags] == [tag for tag, _ in plain]
-    assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE
-
-
-def test_the_same_model_gives_the_same_bytes():
-    model = random_model(VOCAB, WIDTH)
-    assert build.build_page(model, RULE, FACTS) == build.build_page(model, RULE, FACTS)
-
-
 @pytest.mark.parametrize(
     ("room", "held"), [(0, []), (1, ["a"]), (2, ["a", "c"]), (3, ["a", "b", "c"])]
 )
@@ -94,7 +80,7 @@ def test_checkpoints_are_held_as_long_as_they_fit(monkeypatch, room, held):
     one = len(build.build_page(model, RULE, FACTS, checkpoints[:1])) - alone
     monkeypatch.setattr(build, "PAGE_BYTES", alone + room * one + 400)
     page = build.build_page(model, RULE, FACTS, checkpoints)
-    assert [moment["name"] for moment in Engine(page).facts["moments"]] == [
+    assert [checkpoint["name"] for checkpoint in Engine(page).facts["checkpoints"]] == [
         *held,
         "the trained model",
     ]
@@ -109,19 +95,6 @@ def test_a_model_too_large_for_a_page_is_refused(monkeypatch):
         page_of()
 
 
-def test_each_module_stands_after_those_that_it_imports():
-    assert sorted(MODULES) == sorted(file.name for file in PAGE.glob("*.js"))
-    exported = []
-    for place, name in enumerate(MODULES):
-        source = (PAGE / name).read_text("ascii")
-        imported = re.findall(r'^import .* from "\./(\w+\.js)"', source, re.MULTILINE)
-        assert set(imported) <= set(MODULES[:place])
-        exported += re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", source, re.M)
-    assert len(set(exported)) == len(exported)
-    assert "</script" not in bundle().lower()
-    assert "<!--" not in bundle()
-
-
 def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypatch, capsys):
     make_run(tmp_path, "keep")
     monkeypatch.chdir(tmp_path)
@@ -132,3 +105,12 @@ def test_the_command_writes_a_page_that_answers_as_the_model(tmp_path, monkeypat
         "tokenizer.encode", "the cat"
     )
     assert len(engine.call("logits", [0, 5])) == engine.facts["settings"]["vocab_size"]
+
+
+def test_markup_in_titles_and_words_stays_text():
+    rule = RULE | {"tokens": [HOSTILE, *RULE["tokens"][1:]]}
+    facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE}
+    page = build.build_page(random_model(VOCAB, WIDTH), rule, facts)
+    plain = _Tags(page_of()).tags
+    assert [tag for tag, _ in _Tags(page.decode("utf-8")).tags] == [tag for tag, _ in plain]
+    assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE

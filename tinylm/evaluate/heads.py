@@ -8,7 +8,7 @@ import numpy as np
 from tinylm.evaluate.ablation import ablate, summarise_ablation
 from tinylm.evaluate.attention_maps import attention, passages
 from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, summarise_roles
-from tinylm.evaluate.head_statistics import HeadStatistics
+from tinylm.evaluate.head_statistics import MEASURES, sums_over_queries
 from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.word_classes import Row, WordReader
@@ -44,15 +44,25 @@ def _read(
 
 def _measure_attention(
     model: TinyLM, tokenizer: Tokenizer, stories: Sequence[_Passage]
-) -> tuple[HeadStatistics, HeadRoles]:
-    """Statistics and roles of a model's heads over the same passages."""
-    statistics = HeadStatistics(sorted(set(tokenizer.specials) - {tokenizer.unk_id}))
+) -> tuple[list[dict[str, Any]], HeadRoles]:
+    """(a row of statistics for each head, roles) of a model over the same passages."""
+    layers = model.settings.layers
+    heads = model.settings.heads
+    boundary = set(tokenizer.specials) - {tokenizer.unk_id}
+    sums = np.zeros((layers, heads, len(MEASURES)))
+    queries = 0
     roles = HeadRoles(model.settings.context)
     for ids, row, pairs in stories:
         maps = attention(model, ids).maps
-        statistics.add(maps, ids)
+        sums += sums_over_queries(maps, ids, boundary)
+        queries += len(ids) - 1
         roles.add(maps, row.text, pairs)
-    return statistics, roles
+    rows = []
+    for layer, head in np.ndindex(layers, heads):
+        means = (sums[layer, head] / max(queries, 1)).tolist()
+        measures = dict(zip(MEASURES, means, strict=True))
+        rows.append({"layer": layer + 1, "head": head + 1, **measures})
+    return rows, roles
 
 
 def _tagger(rows: Sequence[Row]) -> dict[str, Any] | None:
@@ -106,7 +116,7 @@ def measure_heads(
         "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),
         "logit_lens": logit_lens(model, ablated),
     }
-    return metrics, {"heads": statistics.table(), "roles": role_rows, "ablation": ablation_rows}
+    return metrics, {"heads": statistics, "roles": role_rows, "ablation": ablation_rows}
 
 
 def heads_over_training(
@@ -129,7 +139,7 @@ def heads_over_training(
         for role in roles.table(1, settings.seed):  # the interval is not used
             of_head = gains.setdefault((role["layer"], role["head"]), {})
             of_head[role["role"]] = gain(role)
-        for row in statistics.table():
+        for row in statistics:
             of_head = gains.get((row["layer"], row["head"]), {})
             rows.append({"epochs": epochs, **row, **of_head})
     return rows

@@ -112,9 +112,7 @@ def measure_continuations(
         rows, tokenizer, run.train, settings
     )
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        sense, tables["sense"] = judge_methods(
-            model, tokenizer, prompts, rows, run.ngrams, settings, decode
-        )
+        sense, tables["sense"] = judge_methods(model, tokenizer, prompts, rows, settings, decode)
         metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
     return metrics, tables
 

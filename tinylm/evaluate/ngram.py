@@ -49,7 +49,7 @@ class KneserNey:
     if contexts must not cross stories. A sequence's first token is context only, never predicted.
     Order 1 is the unigram baseline: discounted relative frequencies, mixed with 1/V so that unseen
     ids have a probability.
-    Raises ValueError for an order below 1 and for ids outside the vocabulary.
+    Raises ValueError for an order below 1.
     """
 
     def __init__(self, sequences: Sequence[np.ndarray], order: int, vocab_size: int):
@@ -58,7 +58,6 @@ class KneserNey:
         self.order = order
         self.vocab_size = vocab_size
         ids, position = _join(sequences)
-        self._check(ids)
         self._levels = self._count(ids, position)
 
     def log_probs(self, sequence: np.ndarray) -> np.ndarray:
@@ -67,7 +66,6 @@ class KneserNey:
         sequence (T,) ids -> (T - 1,) float64, empty if T < 2.
         """
         ids = np.asarray(sequence, dtype=np.int64)
-        self._check(ids)
         unigrams, *longer = self._levels
         probs = unigrams.probs[ids]  # (T,)
         rows = ids  # (T,) of the n-gram that ends here, -1 where it never occurred
@@ -80,39 +78,6 @@ class KneserNey:
             probs[has_context] *= level.backoff[contexts[has_context]]
             probs[occurs] = level.probs[rows[occurs]]
         return np.log(probs[1:])
-
-    def next_probs(self, context: Sequence[int]) -> np.ndarray:
-        """P of every id after a context, of which up to order - 1 tokens count.  -> (V,) float64"""
-        unigrams, *longer = self._levels
-        probs = unigrams.probs.copy()
-        counted = max(len(context) - self.order + 1, 0)
-        recent = np.asarray(context[counted:], dtype=np.int64)
-        self._check(recent)
-        for length, level in enumerate(longer[: len(recent)], start=1):
-            row = self._row(recent[len(recent) - length :])
-            if row < 0:  # never occurred, so no longer context did
-                break
-            first_key = row * self.vocab_size
-            first, last = np.searchsorted(level.keys, [first_key, first_key + self.vocab_size])
-            words = level.keys[first:last] - first_key
-            probs *= level.backoff[row]
-            probs[words] = level.probs[first:last]
-        return probs
-
-    def _row(self, words: np.ndarray) -> int:
-        """The row of an n-gram among those of its length, -1 if it never occurred."""
-        row = words[:1]
-        for level, word in zip(self._levels[1:], words[1:], strict=False):
-            row = _look_up(level.keys, row, np.array([word]), self.vocab_size)
-        return int(row[0])
-
-    def _check(self, ids: np.ndarray) -> None:
-        if not len(ids):
-            return
-        low = int(ids.min())
-        high = int(ids.max())
-        if low < 0 or high >= self.vocab_size:
-            raise ValueError(f"ids from {low} to {high}; allowed: 0 to {self.vocab_size - 1}")
 
     def _count(self, ids: np.ndarray, position: np.ndarray) -> list[_Level]:
         """Levels 1 to order, from the joined ids (N,) and each token's position in its sequence."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinylm.base.seeding import derive_seed
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.continuations import Text, continue_prompts, never_generated
-from tinylm.evaluate.ngram import KneserNey
+from tinylm.evaluate.continuations import Text, continue_prompts
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
 from tinylm.model.transformer import TinyLM
@@ -87,7 +85,6 @@ def judge_methods(
     tokenizer: Tokenizer,
     prompts: Sequence[Prompt],
     rows: Sequence[Mapping[str, Any]],
-    ngrams: KneserNey,
     settings: EvaluateSettings,
     decode: DecodeSettings,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -95,8 +92,7 @@ def judge_methods(
 
     rows: those of `continue_stories`. They give method "decode", which is section decode, and
     "references", the stories' own continuations, of which all are possible. Further methods:
-    greedy decoding, the model's own distribution at several temperatures, and the n-gram
-    baseline's own distribution.
+    greedy decoding, and the model's own distribution at several temperatures.
     """
     texts: dict[str, list[Text]] = {
         "references": [(row["prompt"], row["reference"], False) for row in rows],
@@ -104,7 +100,6 @@ def judge_methods(
     }
     for name, method in _methods(decode).items():
         texts[name] = continue_prompts(model, tokenizer, prompts, settings, method)
-    texts["kneser_ney"] = sample_ngrams(ngrams, prompts, tokenizer, settings)
     metrics = {}
     table = []
     for name, of_method in texts.items():
@@ -144,28 +139,6 @@ def sense_over_training(
         metrics = sense(graded, settings.bootstrap, settings.seed)
         rows.append({"epochs": epochs, **metrics})
     return rows
-
-
-def sample_ngrams(
-    ngrams: KneserNey,
-    prompts: Sequence[Prompt],
-    tokenizer: Tokenizer,
-    settings: EvaluateSettings,
-) -> list[Text]:
-    """Each prompt continued by draws from an n-gram model's own distribution."""
-    banned = never_generated(tokenizer, settings.stop_at_eos)
-    texts = []
-    for number, prompt in enumerate(prompts):
-        rng = np.random.default_rng(derive_seed(settings.seed, "n-grams", number))
-        ids: list[int] = []
-        ended = False
-        while len(ids) < settings.new_tokens and not ended:
-            probs = ngrams.next_probs([*prompt.ids, *ids])
-            probs[banned] = 0.0
-            ids.append(int(rng.choice(len(probs), p=probs / probs.sum())))
-            ended = ids[-1] == tokenizer.eos_id
-        texts.append((tokenizer.decode(prompt.ids), tokenizer.decode(ids), ended))
-    return texts
 
 
 def rows_of(method: str, graded: Iterable[Graded]) -> list[dict[str, Any]]:

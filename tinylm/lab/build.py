@@ -93,7 +93,7 @@ def _page(
         **facts,
         "settings": dataclasses.asdict(model.settings) | shape,
         "tokenizer": rule,
-        "moments": [{"name": name, "tensors": entries} for name, entries, _ in weights],
+        "checkpoints": [{"name": name, "tensors": entries} for name, entries, _ in weights],
     }
     script = bundle()
     style = STYLE_SHEET.read_text("ascii") + (PAGE / "lab.css").read_text("ascii")

@@ -272,9 +272,9 @@ def judge_beams(run: Run) -> list[Finding]:
 
 
 def judge_sense(run: Run) -> list[Finding]:
-    """Do the stories make sense, more than those of n-grams, and by which method most?"""
+    """Do the stories make sense, and those of which beam search?"""
     sense = run.tree("evaluate").sense
-    own, ngrams = sense.methods.decode, sense.methods.kneser_ney
+    own = sense.methods.decode
     if not own.texts:
         return []
     possible = (as_number(own.possible.value) or 0.0) * own.texts
@@ -285,19 +285,6 @@ def judge_sense(run: Run) -> list[Finding]:
         kinds = [f"“{kind}”" for kind, texts in own.kinds.items() if texts == most]
         evidence = f"{with_interval(own.words)} words are read per error; the most frequent kind is {', '.join(kinds)}."
     findings = [shown(claim, evidence)]
-    drawn = sense.methods["temperature 1"]
-    if drawn.words and ngrams.words:
-        findings.append(
-            by_relation(
-                drawn.words,
-                ngrams.words,
-                above="The model makes sense for longer than n-grams do.",
-                below="The model makes sense for less long than n-grams do.",
-                unclear="Whether the model makes sense for longer than n-grams do.",
-                evidence=f"{with_interval(drawn.words)} words per error against {with_interval(ngrams.words)}, each "
-                "drawn from its own distribution.",
-            )
-        )
     return findings + _sense_of_beams(run)
 
 

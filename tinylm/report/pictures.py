@@ -100,7 +100,6 @@ def sense_methods(run: Run) -> dict[str, Any]:
     names = {
         "references": "the stories' own",
         "decode": "as in section decode",
-        "kneser_ney": "Kneser-Ney n-grams",
     }
     methods = run.mapping("evaluate", "sense", "methods").items()
     return {names.get(name, name): row for name, row in methods if row}

@@ -5,7 +5,7 @@ import { $, make } from "./dom.js";
 import { Lab } from "./lab.js";
 import { bindHeads } from "./view_heads.js";
 import { bindLayers } from "./view_layers.js";
-import { bindMoments } from "./view_moments.js";
+import { bindCheckpoints } from "./view_checkpoints.js";
 import { bindNext } from "./view_next.js";
 import { inflated, readTensors } from "./package.js";
 import { openTokenizer } from "./tokenizer.js";
@@ -19,19 +19,19 @@ function bindTabs(lab) {
     const name = panel.id.replace("view-", "");
     return make("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": panel.id }, panel.dataset.name);
   });
-  const open = (place, focus = true) => {
+  const open = (position, focus = true) => {
     tabs.forEach((tab, i) => {
-      tab.setAttribute("aria-selected", String(i === place));
-      tab.tabIndex = i === place ? 0 : -1;
-      panels[i].hidden = i !== place;
+      tab.setAttribute("aria-selected", String(i === position));
+      tab.tabIndex = i === position ? 0 : -1;
+      panels[i].hidden = i !== position;
     });
-    if (focus) tabs[place].focus();
+    if (focus) tabs[position].focus();
     lab.changed();
   };
-  tabs.forEach((tab, place) => {
-    tab.addEventListener("click", () => open(place));
+  tabs.forEach((tab, position) => {
+    tab.addEventListener("click", () => open(position));
     tab.addEventListener("keydown", ({ key }) => {
-      const next = { ArrowRight: place + 1, ArrowLeft: place - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[key];
+      const next = { ArrowRight: position + 1, ArrowLeft: position - 1 + tabs.length, Home: 0, End: tabs.length - 1 }[key];
       if (next !== undefined) open(next % tabs.length);
     });
   });
@@ -42,13 +42,13 @@ function bindTabs(lab) {
 
 async function openLab() {
   const facts = JSON.parse($("facts").textContent);
-  const tensors = facts.moments.map((moment, place) => async () => {
-    const text = $(`weights-${place}`).textContent;
-    return readTensors(moment.tensors, await inflated(text));
+  const tensors = facts.checkpoints.map((checkpoint, position) => async () => {
+    const text = $(`weights-${position}`).textContent;
+    return readTensors(checkpoint.tensors, await inflated(text));
   });
   const lab = new Lab(facts, openTokenizer(facts.tokenizer), tensors);
-  await lab.useMoment(facts.moments.length - 1);
-  if (facts.moments.length < 2) $("view-moments").dataset.absent = "yes";
+  await lab.useCheckpoint(facts.checkpoints.length - 1);
+  if (facts.checkpoints.length < 2) $("view-checkpoints").dataset.absent = "yes";
   const token = facts.token;
   const writing = bindWriting(lab, token);
   bindNext(lab, token);
@@ -56,7 +56,7 @@ async function openLab() {
   bindLayers(lab);
   bindBeams(lab, token);
   bindCache(lab, token);
-  bindMoments(lab);
+  bindCheckpoints(lab);
   $("lab").hidden = false;
   const show = bindTabs(lab);
   bindTour(lab, token, writing, show);

@@ -15,7 +15,7 @@ export class BeamSearch {
   // rules: width, length (most new tokens), alpha (log-probability / tokens ** alpha), eos (null: no token ends a
   // text), banned, slide. The search keeps `width` hypotheses.
   constructor(model, ids, rules) {
-    Object.assign(this, { rules, length: 0, done: rules.length < 1, kept: [] });
+    Object.assign(this, { rules, length: 0, done: rules.length < 1, hypotheses: [] });
     this.root = { token: null, total: 0, children: [] };
     this.live = this.done ? [] : [{ session: new Session(model, ids, rules), node: this.root }];
   }
@@ -42,7 +42,7 @@ export class BeamSearch {
     }
     this.carry(next, nodes);
     const bound = nodes.length ? nodes[0].total / most ** this.rules.alpha : -Infinity;
-    if (!nodes.length || (this.kept.length === width && bound <= this.kept.at(-1).score)) this.end();
+    if (!nodes.length || (this.hypotheses.length === width && bound <= this.hypotheses.at(-1).score)) this.end();
   }
 
   grow({ token, parent, total }, state) {
@@ -53,12 +53,12 @@ export class BeamSearch {
 
   keep(node) {
     const score = node.total / this.length ** this.rules.alpha;
-    if (this.kept.length === this.rules.width && score <= this.kept.at(-1).score) return;
+    if (this.hypotheses.length === this.rules.width && score <= this.hypotheses.at(-1).score) return;
     const ids = [];
     for (let at = node; at.parent; at = at.parent) ids.unshift(at.token);
-    this.kept.push({ ids, logProb: node.total, score, node });
-    this.kept.sort((one, other) => other.score - one.score);
-    this.kept.length = Math.min(this.kept.length, this.rules.width);
+    this.hypotheses.push({ ids, logProb: node.total, score, node });
+    this.hypotheses.sort((one, other) => other.score - one.score);
+    this.hypotheses.length = Math.min(this.hypotheses.length, this.rules.width);
   }
 
   // The last child of a beam takes its session over; the others get copies.

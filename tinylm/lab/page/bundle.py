@@ -23,7 +23,7 @@ MODULES = (  # each after those that it imports
     "view_layers.js",
     "view_beams.js",
     "view_cache.js",
-    "view_moments.js",
+    "view_checkpoints.js",
     "tour.js",
     "app.js",
 )

@@ -39,36 +39,36 @@ function penalise(scores, ids, { penalty, eos }) {
 
 // Chances of the next token before and after penalty, temperature and filters; temperature 0 leaves the likeliest.
 // rules: temperature, topK (0: all), topP (1: all), penalty (1: none), banned ids and the id `eos` that is never
-// penalised. -> {before, after (V), kept: ids that may be drawn, best first, cut: the mass of `before` outside them}
+// penalised. -> {before, after (V), candidates: ids that may be drawn, best first, cut: the mass of `before` outside them}
 export function nextChances(logits, ids, rules) {
   const before = softmax(logits);
   const scores = Float64Array.from(logits);
   if (rules.penalty !== 1) penalise(scores, ids, rules);
   for (const id of rules.banned) scores[id] = -Infinity;
   const wanted = rules.temperature === 0 ? 1 : rules.topK || scores.length;
-  let kept = largest(scores, wanted).filter((id) => scores[id] > -Infinity);
-  const top = scores[kept[0]];
+  let candidates = largest(scores, wanted).filter((id) => scores[id] > -Infinity);
+  const top = scores[candidates[0]];
   const spread = rules.temperature || 1;
-  let chances = softmax(kept.map((id) => (scores[id] - top) / spread));
+  let chances = softmax(candidates.map((id) => (scores[id] - top) / spread));
   if (rules.topP < 1) {
     let held = 0;
     const count = chances.findIndex((chance) => (held += chance) >= rules.topP) + 1;
-    kept = kept.slice(0, count || kept.length);
-    chances = softmax(kept.map((id) => (scores[id] - top) / spread));
+    candidates = candidates.slice(0, count || candidates.length);
+    chances = softmax(candidates.map((id) => (scores[id] - top) / spread));
   }
   const after = new Float64Array(scores.length);
-  kept.forEach((id, rank) => (after[id] = chances[rank]));
-  const inside = kept.reduce((sum, id) => sum + before[id], 0);
-  return { before, after, kept, cut: Math.max(0, 1 - inside) };
+  candidates.forEach((id, rank) => (after[id] = chances[rank]));
+  const inside = candidates.reduce((sum, id) => sum + before[id], 0);
+  return { before, after, candidates, cut: Math.max(0, 1 - inside) };
 }
 
 // The token at the place u of the chances, summed in the order of ids
-export function draw({ after, kept }, u) {
-  const ids = [...kept].sort((one, other) => one - other);
+export function draw({ after, candidates }, u) {
+  const ids = [...candidates].sort((one, other) => one - other);
   let sum = 0;
   for (const id of ids) {
     sum += after[id];
     if (u < sum) return id;
   }
-  return kept[0]; // only where rounding left the sum below u
+  return candidates[0]; // only where rounding left the sum below u
 }

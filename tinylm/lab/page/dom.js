@@ -23,9 +23,9 @@ export function svg(tag, attributes = {}, ...children) {
 // New children. The focus stays at the same button of the list, for those who use the keyboard.
 export function refill(list, children) {
   const buttons = () => [...list.querySelectorAll("button")];
-  const place = buttons().indexOf(document.activeElement);
+  const position = buttons().indexOf(document.activeElement);
   list.replaceChildren(...children);
-  if (place >= 0) buttons().slice(0, place + 1).findLast((button) => !button.disabled)?.focus();
+  if (position >= 0) buttons().slice(0, position + 1).findLast((button) => !button.disabled)?.focus();
 }
 
 // A button that starts work(goesOn) and asks it to end where it is pressed once more

@@ -1,10 +1,10 @@
-// The state of the page: the model of a moment, the text, what is chosen in it, and the texts that were left.
+// The state of the page: the model of a checkpoint, the text, what is chosen in it, and the texts that were left.
 import { draw, nextChances, randomNumbers } from "./decoding.js";
 import { Model } from "./model.js";
 import { Session, windowStart } from "./session.js";
 
 export class Lab {
-  // tensors: for each moment of training, the last one the trained model, a promise of name -> {shape, data}
+  // tensors: for each checkpoint of training, the last one the trained model, a promise of name -> {shape, data}
   constructor(facts, tokenizer, tensors) {
     Object.assign(this, { facts, tokenizer, tensors });
     this.models = [];
@@ -27,10 +27,10 @@ export class Lab {
     for (const watcher of this.watchers) watcher();
   }
 
-  async useMoment(moment) {
-    this.models[moment] ??= this.build(await this.tensors[moment]());
-    this.moment = moment;
-    this.model = this.models[moment];
+  async useCheckpoint(checkpoint) {
+    this.models[checkpoint] ??= this.build(await this.tensors[checkpoint]());
+    this.checkpoint = checkpoint;
+    this.model = this.models[checkpoint];
     this.open();
   }
 
@@ -67,7 +67,7 @@ export class Lab {
 
   // Show other tokens. The text that they replace stays as a branch if it has generated tokens that they lack.
   replace(ids, given = Math.min(this.given, ids.length)) {
-    const begins = (text, start) => start.every((id, place) => text[place] === id);
+    const begins = (text, start) => start.every((id, position) => text[position] === id);
     const isCurrent = (branch) => branch.ids.length === this.ids.length && begins(branch.ids, this.ids);
     if (this.ids.length > this.given && !begins(ids, this.ids) && !this.branches.some(isCurrent)) {
       this.branches = [{ ids: this.ids, given: this.given }, ...this.branches];
@@ -81,8 +81,8 @@ export class Lab {
     this.replace(branch.ids, branch.given);
   }
 
-  choose(place) {
-    this.chosen = place === null || place >= this.ids.length ? null : Math.max(0, place);
+  choose(position) {
+    this.chosen = position === null || position >= this.ids.length ? null : Math.max(0, position);
     this.changed();
   }
 
@@ -106,10 +106,10 @@ export class Lab {
   }
 
   // Chances in the place of a token (by default the next one); null if what comes before it is not in the window
-  chances(place = this.ids.length) {
-    const hidden = this.read()?.at(place - 1)?.hidden;
+  chances(position = this.ids.length) {
+    const hidden = this.read()?.at(position - 1)?.hidden;
     if (!hidden) return null;
-    return nextChances(this.model.logits(hidden), this.ids.slice(0, place), this.drawRules());
+    return nextChances(this.model.logits(hidden), this.ids.slice(0, position), this.drawRules());
   }
 
   drawRules() {
@@ -136,16 +136,16 @@ export class Lab {
   }
 
   // Tokens before a place, special ones but <unk> left out
-  counted(place = this.ids.length) {
+  counted(position = this.ids.length) {
     const { specials, unk_id: unknown } = this.tokenizer.rule;
-    return this.ids.slice(0, place).filter((id) => id === unknown || !specials.includes(id)).length;
+    return this.ids.slice(0, position).filter((id) => id === unknown || !specials.includes(id)).length;
   }
 
   // The token at a place as a sentence calls it, with its number unless it is special
-  named(place) {
-    const word = `\u201c${this.word(this.ids[place])}\u201d`;
-    const number = this.counted(place + 1);
-    return number > this.counted(place) ? `${word} (${this.facts.token} ${number} of ${this.counted()})` : word;
+  named(position) {
+    const word = `\u201c${this.word(this.ids[position])}\u201d`;
+    const number = this.counted(position + 1);
+    return number > this.counted(position) ? `${word} (${this.facts.token} ${number} of ${this.counted()})` : word;
   }
 
   windowStart() {

@@ -192,11 +192,11 @@ export class Model {
   }
 
   // Query and key of a head: columns i and i + half as a pair, by the angle of the place and i.
-  rotate(qkv, start, columns, place) {
+  rotate(qkv, start, columns, position) {
     const half = columns / 2;
     for (const from of [start, this.inner + start])
       for (let i = 0; i < half; i++) {
-        const [cos, sin] = this.ropeTable[place * half + i];
+        const [cos, sin] = this.ropeTable[position * half + i];
         const [first, second] = [qkv[from + i], qkv[from + i + half]];
         qkv[from + i] = first * cos - second * sin;
         qkv[from + i + half] = second * cos + first * sin;
@@ -205,24 +205,24 @@ export class Model {
 
   attend(block, layer, x, cache, seen) {
     const { inner } = this;
-    const place = cache.used;
+    const position = cache.used;
     const joined = new Float32Array(inner);
     const qkv = block.qkv.apply(x);
-    if (this.ropeTable) for (const { start, columns } of this.heads) this.rotate(qkv, start, columns, place);
+    if (this.ropeTable) for (const { start, columns } of this.heads) this.rotate(qkv, start, columns, position);
     const maps = [];
     this.heads.forEach(({ start, columns }, head) => {
       const part = (which) => qkv.subarray(which * inner + start, which * inner + start + columns);
       const keys = cache.keys[layer][head];
       const values = cache.values[layer][head];
-      keys.set(part(1), place * columns);
-      values.set(part(2), place * columns);
+      keys.set(part(1), position * columns);
+      values.set(part(2), position * columns);
       const query = part(0);
-      const scores = new Float32Array(place + 1);
-      for (let t = 0; t <= place; t++) scores[t] = dot(keys, t * columns, query) * columns ** -0.5;
+      const scores = new Float32Array(position + 1);
+      for (let t = 0; t <= position; t++) scores[t] = dot(keys, t * columns, query) * columns ** -0.5;
       const weights = Float32Array.from(softmax(scores));
       if (seen) maps.push(weights);
       if (this.off.has(`${layer}.${head}`)) return; // switched off: it adds nothing
-      for (let t = 0; t <= place; t++)
+      for (let t = 0; t <= position; t++)
         for (let i = 0; i < columns; i++) joined[start + i] += weights[t] * values[t * columns + i];
     });
     seen?.maps.push(maps);

@@ -48,8 +48,8 @@ export class Session {
   }
 
   // What was kept of the token at this place of the text; undefined outside the window
-  at(place) {
-    return this.seen[place - this.start];
+  at(position) {
+    return this.seen[position - this.start];
   }
 
   // A second text with the same tokens so far

@@ -91,14 +91,14 @@ class Bytes {
   merge(word) {
     const parts = [...word];
     for (;;) {
-      let [best, place] = [Infinity, -1];
+      let [best, position] = [Infinity, -1];
       for (let i = 0; i + 1 < parts.length; i++) {
         const rank = this.ranks.get(`${parts[i]} ${parts[i + 1]}`) ?? Infinity;
-        if (rank < best) [best, place] = [rank, i];
+        if (rank < best) [best, position] = [rank, i];
       }
-      if (place < 0) return parts.map((part) => this.ids.get(part));
-      const joined = [parts[place], parts[place + 1]];
-      for (let i = place; i + 1 < parts.length; i++)
+      if (position < 0) return parts.map((part) => this.ids.get(part));
+      const joined = [parts[position], parts[position + 1]];
+      for (let i = position; i + 1 < parts.length; i++)
         if (parts[i] === joined[0] && parts[i + 1] === joined[1]) parts.splice(i, 2, joined.join(""));
     }
   }

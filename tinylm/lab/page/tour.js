@@ -96,13 +96,13 @@ function steps(lab, token, show, write) {
       actions: { Measure: () => { show("cache"); $("cache-run").click(); } },
     },
   ];
-  if (facts.moments.length < 2) return all;
+  if (facts.checkpoints.length < 2) return all;
   return [...all, {
     title: "How it learnt",
-    text: `The run kept the weights of ${facts.moments.length - 1} earlier moments. The earliest was kept ${facts.moments[0].name}.`,
-    attempt: `Choose the earliest moment and look at the next ${token} and at the heads: the whole page is then that younger model. What did it learn first: ${token}s, order, or a story?`,
-    actions: { "Show the moments": () => show("moments") },
-    undo: () => lab.useMoment(facts.moments.length - 1),
+    text: `The run kept the weights of ${facts.checkpoints.length - 1} earlier checkpoints. The earliest was kept ${facts.checkpoints[0].name}.`,
+    attempt: `Choose the earliest checkpoint and look at the next ${token} and at the heads: the whole page is then that younger model. What did it learn first: ${token}s, order, or a story?`,
+    actions: { "Show the checkpoints": () => show("checkpoints") },
+    undo: () => lab.useCheckpoint(facts.checkpoints.length - 1),
   }];
 }
 
@@ -117,9 +117,9 @@ export function bindTour(lab, token, write, open) {
   };
   const all = steps(lab, token, show, write);
 
-  function goTo(place) {
+  function goTo(step) {
     if (used) all[at].undo?.();
-    [at, used] = [place, false];
+    [at, used] = [step, false];
     const { title, text, attempt, actions } = all[at];
     const button = (label, click, properties = {}) => {
       const element = make("button", { type: "button", ...properties }, label);

@@ -33,12 +33,12 @@ export function bindBeams(lab, token) {
   // Rows are given to the leaves in order; a parent stands at its first child.
   function drawTree(search) {
     const best = new Set();
-    for (let node = search.kept[0]?.node ?? search.live[0]?.node; node; node = node.parent) best.add(node);
+    for (let node = search.hypotheses[0]?.node ?? search.live[0]?.node; node; node = node.parent) best.add(node);
     const parts = [];
     let row = 0;
-    const place = (node, depth) => {
+    const layOut = (node, depth) => {
       const from = row;
-      node.children.forEach((child) => place(child, depth + 1));
+      node.children.forEach((child) => layOut(child, depth + 1));
       if (!node.children.length) row += 1;
       node.y = ROW * (from + 0.7);
       const x = 4 + depth * COLUMN;
@@ -53,7 +53,7 @@ export function bindBeams(lab, token) {
       const kind = best.has(node) ? "best" : node.state ?? "live";
       parts.push(svg("text", { x, y: node.y, class: kind }, shown, svg("title", {}, `${word}: ${fixed(node.total, 2)} nats`)));
     };
-    place(search.root, 0);
+    layOut(search.root, 0);
     const [width, height] = [(search.length + 1) * COLUMN + 8, Math.max(row, 1) * ROW + 8];
     $("tree").setAttribute("width", width);
     $("tree").setAttribute("height", height);
@@ -62,7 +62,7 @@ export function bindBeams(lab, token) {
     $("tree").parentElement.scrollLeft = width;
   }
 
-  function showFound(rows, from) {
+  function showResults(rows, from) {
     const names = ["Method", "Text", "log-prob. (nats)", `per ${token}`, `${token}s a second`];
     const top = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
     const body = rows.map(([name, { ids, logProb, ms, computed }]) => {
@@ -74,7 +74,7 @@ export function bindBeams(lab, token) {
       const cells = figures.map((figure) => make("td", {}, figure));
       return make("tr", {}, make("th", { scope: "row" }, name), make("td", { className: "text" }, use), ...cells);
     });
-    $("found").replaceChildren(make("thead", {}, top), make("tbody", {}, ...body));
+    $("beam-table").replaceChildren(make("thead", {}, top), make("tbody", {}, ...body));
   }
 
   async function run(goesOn) {
@@ -86,7 +86,7 @@ export function bindBeams(lab, token) {
     const from = start();
     const search = new BeamSearch(model, from, { width, length, alpha, eos, banned, slide: lab.facts.slide });
     const after = `After ${lab.named(from.length - 1)}`;
-    $("found").replaceChildren();
+    $("beam-table").replaceChildren();
     let ms = 0;
     while (!search.done && goesOn() && same()) {
       const begun = performance.now();
@@ -101,10 +101,10 @@ export function bindBeams(lab, token) {
       $("beams-state").textContent = same() ? "Stopped." : "Stopped: the text or the model was changed.";
     } else {
       const greedy = single(model, from, length, { temperature: 0, penalty: 1 });
-      const others = search.kept.map((found, i) => [`beam ${i + 1}`, i ? found : { ...found, ms, computed: search.length }]);
+      const others = search.hypotheses.map((hypothesis, i) => [`beam ${i + 1}`, i ? hypothesis : { ...hypothesis, ms, computed: search.length }]);
       $("tree").parentElement.scrollLeft = 0;
-      showFound([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, from, length, {})], ...others], from);
-      const more = search.kept[0].logProb - greedy.logProb;
+      showResults([["greedy", greedy], [`sample, temperature ${lab.rules.temperature}`, single(model, from, length, {})], ...others], from);
+      const more = search.hypotheses[0].logProb - greedy.logProb;
       const judged = Math.abs(more) < 1e-6 ? "finds what greedy decoding finds" :
         more > 0 ? `finds a text that is ${Math.exp(more).toLocaleString("en", { maximumSignificantDigits: 2 })} times as likely as the greedy one` :
         `keeps a text less likely than the greedy one by ${fixed(-more, 2)} nats`;

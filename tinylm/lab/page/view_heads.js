@@ -52,42 +52,42 @@ export function bindHeads(lab) {
   $("heads-note").textContent = lab.facts.heads_note;
 
   function shade(weights, start) {
-    [...$("story").children].forEach((span, place) => {
-      const weight = weights?.[place - start];
+    [...$("story").children].forEach((span, position) => {
+      const weight = weights?.[position - start];
       span.style.setProperty("--weight", Math.sqrt(weight ?? 0).toFixed(3));
       span.title = weight === undefined ? "" : percent(weight);
     });
   }
 
   // The head that looks most from a place at where this token stood before the token at `end`, in words
-  function most(session, place, id, end) {
+  function most(session, position, id, end) {
     const earlier = session.seen.flatMap((_, i) => (session.start + i < end && lab.ids[session.start + i] === id ? [i] : []));
-    const shares = cells.map(({ l, h }) => earlier.reduce((sum, i) => sum + (session.at(place)?.maps[l][h][i] ?? 0), 0));
+    const shares = cells.map(({ l, h }) => earlier.reduce((sum, i) => sum + (session.at(position)?.maps[l][h][i] ?? 0), 0));
     const best = shares.indexOf(Math.max(...shares));
     return shares[best] > 0 ? `layer ${cells[best].l + 1}, head ${cells[best].h + 1} (${percent(shares[best])})` : null;
   }
 
-  function looksBack(session, place) {
-    const id = lab.ids[place];
-    const [reading, saying] = [most(session, place, id, place), most(session, place - 1, id, place)];
+  function looksBack(session, position) {
+    const id = lab.ids[position];
+    const [reading, saying] = [most(session, position, id, position), most(session, position - 1, id, position)];
     const word = `\u201c${lab.word(id)}\u201d`;
     if (!reading) return `${word} did not stand in the text before.`;
-    const said = saying ? `; from the ${lab.facts.token} just before, where the model had to predict it, ${saying}` : "";
-    return `${word} stood in the text before. The head that looks back there most is ${reading}${said}.`;
+    const lookers = saying ? `; from the ${lab.facts.token} just before, where the model had to predict it, ${saying}` : "";
+    return `${word} stood in the text before. The head that looks back there most is ${reading}${lookers}.`;
   }
 
   lab.watch(() => {
     const open = !$("view-heads").hidden;
     const [layer, head] = lab.head;
     const session = open ? lab.read() : null;
-    const place = lab.chosen ?? lab.ids.length - 1;
-    const seen = session?.at(place);
+    const position = lab.chosen ?? lab.ids.length - 1;
+    const seen = session?.at(position);
     shade(seen?.maps[layer][head], session?.start);
     if (!open) return;
     $("heads-about").textContent = seen
-      ? `Where each head looks from ${lab.named(place)}. Choose another ${lab.facts.token} in the story; choose a head to shade the story with its weights.`
+      ? `Where each head looks from ${lab.named(position)}. Choose another ${lab.facts.token} in the story; choose a head to shade the story with its weights.`
       : "This place is outside the window that the model sees.";
-    $("heads-back").textContent = seen ? looksBack(session, place) : "";
+    $("heads-back").textContent = seen ? looksBack(session, position) : "";
     for (const { l, h, cell, button, strip, looks, tick } of cells) {
       const weights = seen?.maps[l][h];
       const off = lab.off.has(`${l}.${h}`);

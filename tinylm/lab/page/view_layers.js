@@ -8,12 +8,12 @@ const SHOWN = 5;
 export function bindLayers(lab) {
   lab.watch(() => {
     if ($("view-layers").hidden) return;
-    const place = lab.chosen ?? lab.ids.length;
-    const seen = lab.read()?.at(place - 1);
-    const taken = lab.ids[place];
+    const position = lab.chosen ?? lab.ids.length;
+    const seen = lab.read()?.at(position - 1);
+    const taken = lab.ids[position];
     $("layers-about").textContent = seen
-      ? `What the model would ${taken === undefined ? "say next" : `have said in the place of ${lab.named(place)}`}, had it stopped after each layer.`
-      : `Nothing before this place is in the model's window.`;
+      ? `What the model would ${taken === undefined ? "say next" : `have said in the place of ${lab.named(position)}`}, had it stopped after each layer.`
+      : `Nothing before this position is in the model's window.`;
     const head = ["After", ...Array.from({ length: SHOWN }, (_, rank) => `${rank + 1}`)];
     if (taken !== undefined) head.push(`rank of \u201c${lab.word(taken)}\u201d`);
     const rows = (seen?.states ?? []).map((state, layer) => {

@@ -14,7 +14,7 @@ export function bindWriting(lab, token) {
     const named = unknown.slice(0, 6).map((word) => `\u201c${word}\u201d`).join(", ");
     const more = unknown.length > 6 ? ` and ${unknown.length - 6} more` : "";
     $("unknown").textContent = unknown.length
-      ? `Not in the vocabulary: ${named}${more}. The model reads <unk> in its place, a word that it does not know.`
+      ? `Not in the vocabulary: ${named}${more}. The model reads <unk> in its position, a word that it does not know.`
       : "";
   }
 
@@ -71,19 +71,19 @@ export function bindWriting(lab, token) {
     const shown = [...box.children];
     const { rule } = lab.tokenizer;
     const unknown = rule.unk_id;
-    lab.ids.forEach((id, place) => {
-      let span = shown[place];
+    lab.ids.forEach((id, position) => {
+      let span = shown[position];
       if (!span) {
-        span = make("span", { role: "option", id: `token-${place}` });
+        span = make("span", { role: "option", id: `token-${position}` });
         box.append(span);
       }
       const special = rule.specials.includes(id);
       const text = rule.kind === "words" ? `${lab.word(id)} ` : lab.word(id);
       if (span.textContent !== text) span.textContent = text;
-      span.className = [place < lab.given && "given", special && "special", id === unknown && "unknown"]
+      span.className = [position < lab.given && "given", special && "special", id === unknown && "unknown"]
         .filter(Boolean)
         .join(" ");
-      span.setAttribute("aria-selected", String(place === lab.chosen));
+      span.setAttribute("aria-selected", String(position === lab.chosen));
     });
     shown.slice(lab.ids.length).forEach((span) => span.remove());
     if (lab.chosen === null) box.removeAttribute("aria-activedescendant");
@@ -101,7 +101,7 @@ export function bindWriting(lab, token) {
     }
     if (lab.windowStart() > 0) parts.push(`the model sees the last ${lab.ids.length - lab.windowStart()} (context ${context})`);
     if (lab.off.size) parts.push(`${lab.off.size} ${lab.off.size === 1 ? "head" : "heads"} switched off`);
-    if (lab.moment < lab.facts.moments.length - 1) parts.push(lab.facts.moments[lab.moment].name);
+    if (lab.checkpoint < lab.facts.checkpoints.length - 1) parts.push(lab.facts.checkpoints[lab.checkpoint].name);
     if (lab.ended) parts.push("the model ended the story");
     $("state").textContent = `${parts.join("; ")}.`;
   }
@@ -142,8 +142,8 @@ export function bindWriting(lab, token) {
   $("undo").addEventListener("click", () => lab.undo());
   $("again").addEventListener("click", restart);
   $("story").addEventListener("click", (event) => {
-    const place = [...$("story").children].indexOf(event.target.closest("span"));
-    lab.choose(place < 0 || place === lab.chosen ? null : place);
+    const position = [...$("story").children].indexOf(event.target.closest("span"));
+    lab.choose(position < 0 || position === lab.chosen ? null : position);
   });
   $("story").addEventListener("keydown", (event) => {
     const from = lab.chosen ?? lab.ids.length;
