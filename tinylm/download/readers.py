@@ -42,6 +42,21 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:160]}"
 
 
+@contextlib.contextmanager
+def reading_hub(keys: str, local_key: str) -> Iterator[None]:
+    """Whatever the hub's library raises becomes an InputError that names the keys.
+
+    keys: the settings, with their values; local_key: the setting of a local copy.
+    """
+    try:
+        yield
+    except Exception as error:  # offline, no network, no such id or revision, refused
+        raise InputError(
+            f"{keys}: the hub cannot be read ({first_line(error)}); check both, or name a local "
+            f"copy in {local_key}"
+        ) from None
+
+
 def _format(path: Path) -> str:
     """The key of BUILDERS that a file's name ends with. Raises InputError if there is none."""
     name = path.name.lower()
@@ -58,7 +73,7 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     """
     kind = _format(path)
     if kind == ".txt":
-        marked = any(END_OF_TEXT.encode() in line for _, line in _raw_lines(path))
+        marked = any(END_OF_TEXT.encode() in line for _, line in raw_lines(path))
         return _join_lines(_rows(path, "text", {"keep_linebreaks": True}), marked)
     options: dict[str, Any] = {}
     if kind == ".parquet":
@@ -93,7 +108,7 @@ def _with_text(story: str) -> Iterator[str]:
         yield story
 
 
-def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """(line number, line) of a plain or gzip file. Raises InputError if it is damaged."""
     number = 0
     is_gzip = path.name.lower().endswith(".gz")
@@ -109,7 +124,7 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _separator(path: Path, column: str) -> str:
     """The one of comma, semicolon and tab that makes `column` one of the header's fields."""
-    _, header = next(_raw_lines(path), (0, b""))
+    _, header = next(raw_lines(path), (0, b""))
     text = header.decode("utf-8-sig", "replace")
     for separator in ",;\t":
         if column in next(csv.reader([text], delimiter=separator), ()):
@@ -166,7 +181,7 @@ def _refuse_columns(path: Path, column: str, columns: list[str]) -> NoReturn:
 def _refuse(path: Path, column: str, kind: str, row: int, error: Exception) -> NoReturn:
     """InputError for what the library raised, with the line of a text format that explains it."""
     if kind != ".parquet":
-        for number, line in _raw_lines(path):
+        for number, line in raw_lines(path):
             problem = _problem_of(line, kind, column)
             if problem:
                 raise InputError(f"{path}, line {number}: {problem}") from None
@@ -177,18 +192,14 @@ def _problem_of(line: bytes, kind: str, column: str) -> str:
     """What is wrong with a line by itself, "" if nothing is."""
     try:
         text = line.decode("utf-8-sig")
+        if kind == ".jsonl" and text.strip():
+            value = json.loads(text).get(column)
+            if not isinstance(value, str | None):
+                return f"column {column!r} holds {type(value).__name__}; allowed: text"
     except UnicodeDecodeError as error:
         return f"byte {error.start + 1} is not UTF-8; save the file as UTF-8"
-    if kind != ".jsonl" or not text.strip():
-        return ""
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON ({str(error)[:80]}); allowed: one object per line"
-    if not isinstance(row, dict):
-        return f"holds {type(row).__name__}; allowed: one object per line"
-    if not isinstance(row.get(column, ""), str | None):
-        return f"column {column!r} holds {type(row[column]).__name__}; allowed: text"
+    except (ValueError, RecursionError, AttributeError) as error:
+        return f"not a JSON object ({str(error)[:80]}); allowed: one per line"
     return ""
 
 
@@ -230,7 +241,7 @@ def hub_folder(hub_id: str, revision: str) -> Path:
     """
     import huggingface_hub
 
-    try:
+    with reading_hub(f"data.hub_id = {hub_id!r}, revision {revision!r}", "data.path"):
         names = huggingface_hub.list_repo_files(hub_id, repo_type="dataset", revision=revision)
         has_parquet = any(name.endswith(".parquet") for name in names)
         suffixes = (".parquet",) if has_parquet else SUFFIXES
@@ -240,9 +251,4 @@ def hub_folder(hub_id: str, revision: str) -> Path:
             revision=revision,
             allow_patterns=["README.md", *(f"*{suffix}" for suffix in suffixes)],
         )
-    except Exception as error:  # offline, no network, no such id or revision, refused
-        raise InputError(
-            f"data.hub_id = {hub_id!r}, revision {revision!r}: the hub cannot be read "
-            f"({first_line(error)}); check both, or use a local copy with data.source: local"
-        ) from None
     return Path(folder)

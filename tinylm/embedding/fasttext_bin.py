@@ -57,19 +57,19 @@ def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int
 
 
 @dataclass(frozen=True)
-class _Model:
-    """matrix: (words + buckets, D), mapped; rows: the row of each word of the dictionary."""
+class BinFile:
+    """matrix: (words + buckets, D), mapped; row_of: the row of each word of the dictionary."""
 
     matrix: np.ndarray
-    rows: dict[bytes, int]
+    row_of: dict[bytes, int]
     buckets: int
     min_n: int
     max_n: int
 
-    def parts(self, word: str) -> list[int]:
+    def rows(self, word: str) -> list[int]:
         """The rows whose mean is a word's vector: its own, if it has one, and its n-grams'."""
         encoded = word.encode()
-        rows = [self.rows[encoded]] if encoded in self.rows else []
+        rows = [self.row_of[encoded]] if encoded in self.row_of else []
         if self.max_n:
             first = len(self.matrix) - self.buckets
             buckets = subword_buckets(word, self.min_n, self.max_n, self.buckets)
@@ -77,48 +77,47 @@ class _Model:
         return rows
 
 
-def _open(path: Path, width: int) -> _Model:
-    """Raises InputError for a file that is damaged, quantised, or of another width or version."""
+def open_bin(path: Path, width: int) -> BinFile:
+    """The file's dictionary and mapped matrix; no vector is read.
+
+    Raises InputError for a file that is damaged, quantised, or of another width or version.
+    """
     try:
         with open(path, "rb") as handle:
             content = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
-            return _parse(content, path, width)
-    except (struct.error, ValueError, OverflowError, ZeroDivisionError) as error:
+        return _parse(content, width)
+    except (struct.error, ValueError, OverflowError, OSError) as error:
         reason = str(error)[:80]
-        raise InputError(f"{path}: damaged, or not a fastText .bin file ({reason})") from None
+        raise InputError(f"{path}: not a whole fastText .bin file ({reason})") from None
 
 
-def _parse(content: mmap.mmap, path: Path, width: int) -> _Model:
+def _parse(content: mmap.mmap, width: int) -> BinFile:
+    """Raises ValueError, OverflowError or struct.error for a file that cannot be read."""
     magic, version, dim, *training, _, words, labels, _, pruned = HEADER.unpack_from(content)
     if magic != MAGIC or version not in VERSIONS:
-        raise InputError(f"{path}: not a fastText .bin file of version 11 or 12")
+        raise ValueError("not of version 11 or 12")
     if dim != width:
-        raise InputError(f"{path}: vectors of width {dim}; embedding.width = {width}")
-    model, buckets, min_n, max_n = training[6], training[7], training[8], training[9]
+        raise ValueError(f"vectors of width {dim}; embedding.width = {width}")
+    model, buckets, min_n, max_n = training[6:10]
     if model == SUPERVISED and version == 11:
         max_n = 0  # as fastText: up to version 11 these models had no character n-grams
-    rows = {}
+    row_of = {}
     position = HEADER.size
     for row in range(words + labels):
         end = content.find(b"\0", position)
         if end < 0:
             raise ValueError("the dictionary has no end")
         if row < words:
-            rows[content[position:end]] = row  # the last of equal words counts, as in fastText
+            row_of[content[position:end]] = row  # the last of equal words counts, as in fastText
         position = end + ENTRY_END
     quantised, height, columns = MATRIX_HEAD.unpack_from(content, position)
     if quantised or pruned >= 0:
-        raise InputError(f"{path}: a quantised model; allowed: the whole one, with float32 vectors")
+        raise ValueError("a quantised model; allowed: the whole one, with float32 vectors")
     if (height, columns) != (words + buckets, dim) or (max_n and buckets < 1):
         raise ValueError(f"a matrix of {height} x {columns}")
     start = position + MATRIX_HEAD.size
     matrix = np.frombuffer(content, "<f4", height * columns, start).reshape(height, columns)
-    return _Model(matrix, rows, buckets, min_n, max_n)
-
-
-def check_bin(path: Path, width: int) -> None:
-    """Raise InputError if header, dictionary, size or width do not fit; no vector is read."""
-    _open(path, width)
+    return BinFile(matrix, row_of, buckets, min_n, max_n)
 
 
 def read_bin(path: Path, words: Sequence[str], table: np.ndarray, covered: np.ndarray) -> int:
@@ -128,18 +127,18 @@ def read_bin(path: Path, words: Sequence[str], table: np.ndarray, covered: np.nd
     n-grams' rows, any other word of its n-grams' rows; without n-grams it has no vector. Raises
     InputError.
     """
-    model = _open(path, table.shape[1])
+    file = open_bin(path, table.shape[1])
     from_subwords = 0
     for index, word in enumerate(words):
-        rows = model.parts(word)
+        rows = file.rows(word)
         if not rows:
             continue
         with np.errstate(over="ignore", invalid="ignore"):
             for row in rows:  # in this order, as fastText does: the sum's last bits depend on it
-                table[index] += model.matrix[row]
+                table[index] += file.matrix[row]
             table[index] *= np.float32(1 / len(rows))
         if not np.isfinite(table[index]).all():
             raise InputError(f"{path}: the vector of {word!r} is not finite; a damaged file")
         covered[index] = True
-        from_subwords += word.encode() not in model.rows
+        from_subwords += word.encode() not in file.row_of
     return from_subwords

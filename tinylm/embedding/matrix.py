@@ -31,8 +31,9 @@ def embedding_matrix(
     size = len(tokenizer)
     is_text = np.array([index not in tokenizer.specials for index in range(size)])
     matrix = np.zeros((size, settings.width), dtype=np.float32)
-    info: dict[str, Any] = {"source": settings.source, "width": settings.width}
+    has_vector = np.zeros(size, dtype=bool)
     counted = is_text  # the tokens that coverage may count
+    info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
         counted = _train(settings, tokenizer, texts, matrix)
         has_vector = matrix.any(axis=1)
@@ -44,10 +45,7 @@ def embedding_matrix(
         matrix = vectors * np.float32(settings.std)
         has_vector = matrix.any(axis=1)
     elif settings.source == "file":
-        has_vector = np.zeros(size, dtype=bool)
         info |= _look_up(settings, tokenizer, matrix, has_vector)
-    else:
-        has_vector = np.zeros(size, dtype=bool)
     words = int(is_text.sum())
     info["words"] = words
     if settings.source != "random":

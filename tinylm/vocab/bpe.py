@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
-from tinylm.vocab.byte_level import CHARACTER_OF, ByteTokens, chunks, pre_tokenizer, whole_text
+from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer, whole_text
 from tinylm.vocab.settings import VocabSettings
 
 SPECIALS = ("<sos>", "<eos>", "<pad>")
@@ -22,16 +21,12 @@ Merges = Sequence[tuple[str, str]]
 def byte_pair_library(tokens: Sequence[str], merges: Merges, lower_case: bool) -> Any:
     """The library's tokenizer over this vocabulary.
 
-    Special tokens are plain entries, so that text cannot spell them. Raises ValueError if a merge
-    makes or uses a token that the vocabulary lacks.
+    Special tokens are plain entries, so that text cannot spell them.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers
 
     ids = {token: index for index, token in enumerate(tokens)}
-    try:
-        library = Tokenizer(models.BPE(ids, list(merges)))
-    except Exception as error:  # the library raises nothing more specific
-        raise ValueError(str(error)) from None
+    library = Tokenizer(models.BPE(ids, list(merges)))
     library.pre_tokenizer = pre_tokenizer()
     library.decoder = decoders.ByteLevel()
     if lower_case:
@@ -75,30 +70,14 @@ class BpeTokenizer(ByteTokens):
         """`<sos> tokens <eos>`: one story as in the token store."""
         return [self.sos_id, *self.encode(text), self.eos_id]
 
+    def library(self) -> Any:
+        """The tokenizer of the library `tokenizers` with the same ids."""
+        return self._library
+
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
         with atomic_write(path) as handle:
             handle.write(self._library.to_str(pretty=True) + "\n")
-
-
-def open_trained(
-    tokens: Sequence[str], merges: Merges, lower_case: bool, path: str | Path
-) -> BpeTokenizer:
-    """The tokenizer of a file that `train_bpe` made. Raises InputError if it is another one."""
-    merged = [left + right for left, right in merges]
-    expected = dict.fromkeys([*SPECIALS, *_bytes(), *merged])  # two merges may give one token
-    if list(tokens) != list(expected):
-        raise InputError(
-            f"{path}: its tokens are not {' '.join(SPECIALS)}, the 256 bytes and one for each merge"
-        )
-    try:
-        return BpeTokenizer(tokens, merges, lower_case)
-    except ValueError as error:
-        raise InputError(f"{path}: its merges do not fit its tokens ({error})") from None
-
-
-def _bytes() -> list[str]:
-    return sorted(CHARACTER_OF.values())
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
@@ -109,7 +88,7 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
         vocab_size=(settings.max_size or 0) - len(SPECIALS),
         min_frequency=settings.min_count,
         show_progress=False,
-        initial_alphabet=_bytes(),
+        initial_alphabet=sorted(BYTE_OF),
     )
     library = byte_pair_library((), (), settings.lower_case)
     pieces = (chunk for text in texts for chunk in chunks(whole_text(text)))

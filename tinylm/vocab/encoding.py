@@ -1,7 +1,6 @@
 """Build the tokenizer, then encode every split in several processes."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,12 @@ from tinylm.host.progress import Progress
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import Stream, TokenStore, as_stream, write_blocks, write_store
 from tinylm.vocab.tokenizer import Tokenizer, make_tokenizer
-from tinylm.vocab.words import build_tokenizer, count_words, words_seen
 
 STORIES_AT_ONCE = 2000
 
 
 def _texts(stories: Path, split: str) -> Iterator[str]:
     return (row["text"] for row in read_stories(stories, split))
-
-
-def _count_words(texts: Iterator[str], settings: VocabSettings, workers: int) -> Counter[str]:
-    """`count_words` in several processes."""
-    counts: Counter[str] = Counter()
-    groups = in_groups(texts, STORIES_AT_ONCE)
-    for group_counts in map_in_order(count_words, groups, workers, settings):
-        counts.update(group_counts)
-    return counts
 
 
 def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> Stream:
@@ -51,13 +40,10 @@ def write_stores(
                 progress.advance(1)
                 yield text
 
-        tokenizer: Tokenizer
-        if settings.tokenizer == "words":
-            counts = _count_words(counted(_texts(stories, "train")), settings, workers)
-            tokenizer = build_tokenizer(counts, settings)
-            seen = words_seen(counts)
-        else:
-            tokenizer, seen = make_tokenizer(settings, lambda: _texts(stories, "train"))
+        def train_texts() -> Iterator[str]:
+            return counted(_texts(stories, "train"))
+
+        tokenizer, seen = make_tokenizer(settings, train_texts, workers)
         for split in SPLITS:
             groups = in_groups(counted(_texts(stories, split)), STORIES_AT_ONCE)
             blocks = map_in_order(_encode, groups, workers, tokenizer)

@@ -5,17 +5,16 @@ every special role: it begins a story, ends it and pads.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from tinylm.base.config import InputError
+from tinylm.download.readers import first_line, reading_hub
 from tinylm.vocab.bpe import BpeTokenizer, Merges
-from tinylm.vocab.settings import GPT2_SIZE, VocabSettings
+from tinylm.vocab.settings import VocabSettings
 
 PUBLISHED_SHA256 = "9e52e2d09323136cf31fca11e3a80463fe013e9ccfa1c04ac36c8bb825af904d"
 LAYOUTS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))  # Hugging Face's, OpenAI's
-HUB_TIMEOUT_S = 10.0
 
 
 class Gpt2Tokenizer(BpeTokenizer):
@@ -29,13 +28,10 @@ class Gpt2Tokenizer(BpeTokenizer):
         super().__init__(tokens, merges, lower_case=False, specials=(end, end, end))
 
 
-def open_published(tokens: Sequence[str], merges: Merges, path: str | Path) -> Gpt2Tokenizer:
-    """The tokenizer of these parts. Raises InputError if they are not GPT-2's, to the byte."""
+def published(tokens: Sequence[str], merges: Merges) -> Gpt2Tokenizer:
+    """The tokenizer of these parts. Raises ValueError if they are not GPT-2's, to the byte."""
     if vocabulary_sha256(tokens, merges) != PUBLISHED_SHA256:
-        raise InputError(
-            f"{path}: not GPT-2's published vocabulary of {GPT2_SIZE:,} tokens: a token or a merge "
-            "differs; download it again"
-        )
+        raise ValueError("not GPT-2's published vocabulary: a token or a merge differs")
     return Gpt2Tokenizer(tokens, merges)
 
 
@@ -50,54 +46,36 @@ def load_gpt2(settings: VocabSettings) -> Gpt2Tokenizer:
     if settings.hub_id is None:
         folder = Path(settings.path)
     else:
-        folder = _from_hub(settings.hub_id, settings.hub_revision or "main")
-    tokens, merges = read_folder(folder)
-    return open_published(tokens, merges, folder)
+        folder = _from_hub(settings.hub_id, settings.hub_revision)
+    try:
+        return published(*read_folder(folder))
+    except ValueError as error:
+        raise InputError(f"{folder}: {error}; download it again") from None
 
 
-def read_folder(folder: Path) -> tuple[list[str], list[tuple[str, str]]]:
+def read_folder(folder: Path) -> tuple[list[str], Merges]:
     """(tokens, merges) of a folder that has the files of one of LAYOUTS. Raises InputError."""
-    for vocabulary, merges in LAYOUTS:
-        if (folder / vocabulary).is_file() and (folder / merges).is_file():
-            try:
-                return _read_tokens(folder / vocabulary), _read_merges(folder / merges)
-            except (OSError, ValueError, RecursionError, TypeError, AttributeError) as error:
-                reason = str(error)[:80]
-                raise InputError(
-                    f"{folder}: {vocabulary} or {merges} is damaged ({reason}); download it again"
-                ) from None
+    from tokenizers import models
+
+    for layout in LAYOUTS:
+        vocabulary, merges = (folder / name for name in layout)
+        if not (vocabulary.is_file() and merges.is_file()):
+            continue
+        try:
+            ids, pairs = models.BPE.read_file(str(vocabulary), str(merges))
+            return sorted(ids, key=ids.__getitem__), pairs
+        except Exception as error:  # the library raises nothing more specific
+            reason = first_line(error)
+            raise InputError(f"{folder}: {reason}; download {' and '.join(layout)} again") from None
     names = ", or ".join(" and ".join(layout) for layout in LAYOUTS)
     raise InputError(f"vocab.path = {str(folder)!r}: allowed: a folder with {names}")
 
 
-def _read_tokens(path: Path) -> list[str]:
-    ids = json.loads(path.read_text(encoding="utf-8"))
-    return sorted(ids, key=ids.get)
-
-
-def _read_merges(path: Path) -> list[tuple[str, str]]:
-    merges = []
-    for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n"):
-        if not line.startswith("#version"):
-            left, right = line.rstrip("\r").split(" ")
-            merges.append((left, right))
-    return merges
-
-
-def _from_hub(hub_id: str, revision: str) -> Path:
+def _from_hub(hub_id: str, revision: str | None) -> Path:
     """The folder into which the hub's library has downloaded the two files."""
     import huggingface_hub
 
-    try:
+    with reading_hub(f"vocab.hub_id = {hub_id!r}, revision {revision!r}", "vocab.path"):
         for name in LAYOUTS[0]:
-            file = huggingface_hub.hf_hub_download(
-                hub_id, name, revision=revision, etag_timeout=HUB_TIMEOUT_S
-            )
-    except Exception as error:  # offline, no network, no such id, revision or file, refused
-        lines = str(error).splitlines() or [""]
-        raise InputError(
-            f"vocab.hub_id = {hub_id!r}, revision {revision!r}: the hub cannot be read "
-            f"({type(error).__name__}: {lines[0][:160]}); check both, or name a local copy in "
-            "vocab.path"
-        ) from None
+            file = huggingface_hub.hf_hub_download(hub_id, name, revision=revision)
     return Path(file).parent

@@ -23,7 +23,6 @@ from pathlib import Path
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
 from tinylm.vocab.byte_level import (
-    BYTE_OF,
     CHARACTER_OF,
     ByteTokens,
     chunks,
@@ -161,23 +160,6 @@ class LongestMatchTokenizer(ByteTokens):
         with atomic_write(path) as handle:
             json.dump({"type": TYPE, "tokens": self.tokens}, handle, ensure_ascii=False, indent=0)
             handle.write("\n")
-
-    @classmethod
-    def from_content(cls, content: dict, path: str | Path) -> "LongestMatchTokenizer":
-        """From a tokenizer file's content. Raises InputError if `save` did not write it."""
-        tokens = content.get("tokens")
-        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise InputError(f"{path}: allowed under 'tokens': a list of texts")
-        characters = set("".join(tokens))
-        spelt = characters <= BYTE_OF.keys() & set(tokens)
-        if (
-            not all(tokens)
-            or not characters
-            or not spelt
-            or tokens != sorted(set(tokens), key=_order)
-        ):
-            raise InputError(f"{path}: not a vocabulary of tinylm; run dvc repro -f -s vocab")
-        return cls(tokens)
 
     def _unspelt(self, text: str) -> list[str]:
         """The characters that no tokens spell, line ends aside, in the order of the text."""

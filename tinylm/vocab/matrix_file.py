@@ -25,20 +25,18 @@ def load_matrix(path: str | Path) -> np.ndarray:
     from safetensors import SafetensorError, safe_open
 
     require(path, "vocab")
-    again = f"rm {path} and run dvc repro -f -s vocab"
     try:
         with safe_open(str(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
+            digest = file.metadata()["sha256"]
             matrix = file.get_tensor(TENSOR)
-    except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
+        if digest != hashlib.sha256(np.ascontiguousarray(matrix).data).hexdigest():
+            raise ValueError("its SHA-256 is not the one it was written with")
+        if matrix.dtype != np.float32 or matrix.ndim != 2 or not np.isfinite(matrix).all():
+            raise ValueError("allowed: finite float32 numbers (V, D)")
+    except (SafetensorError, OSError, TypeError, ValueError, KeyError) as error:
         reason = str(error)[:160]
-        raise InputError(f"{path}: not an embedding matrix of tinylm ({reason}); {again}") from None
-    if matrix.dtype != np.float32 or matrix.ndim != 2:
         raise InputError(
-            f"{path}: {TENSOR} is {matrix.dtype} {matrix.shape}; allowed: float32 (V, D); {again}"
-        )
-    if metadata.get("sha256") != hashlib.sha256(np.ascontiguousarray(matrix).data).hexdigest():
-        raise InputError(f"{path}: its SHA-256 is not the one it was written with; {again}")
-    if not np.isfinite(matrix).all():
-        raise InputError(f"{path}: has values that are not finite; {again}")
+            f"{path}: not an embedding matrix of tinylm ({reason}); "
+            f"rm {path} and run dvc repro -f -s vocab"
+        ) from None
     return matrix

@@ -9,7 +9,6 @@ from tinylm.base.config import InputError
 from tinylm.base.files import check_sums
 from tinylm.vocab.settings import VocabSettings
 
-MAX_FILE_BYTES = 1 << 30
 AGAIN = "run dvc repro -f -s vocab"
 
 
@@ -71,7 +70,7 @@ class Tokenizer(Protocol):
 
 
 def make_tokenizer(
-    settings: VocabSettings, texts: Callable[[], Iterable[str]]
+    settings: VocabSettings, texts: Callable[[], Iterable[str]], workers: int = 1
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """(the tokenizer of the settings, counts to report about it).
 
@@ -80,7 +79,7 @@ def make_tokenizer(
     if settings.tokenizer == "words":
         from tinylm.vocab.words import build_tokenizer, count_words, words_seen
 
-        counts = count_words(texts(), settings)
+        counts = count_words(texts(), settings, workers)
         return build_tokenizer(counts, settings), words_seen(counts)
     if settings.tokenizer == "gpt2":
         from tinylm.vocab.gpt2 import load_gpt2
@@ -98,70 +97,34 @@ def make_tokenizer(
 def open_tokenizer(path: str | Path) -> Tokenizer:
     """The tokenizer that `save` wrote to the file. Raises InputError if it is anything else."""
     check_sums(path, "vocab")
-    if Path(path).stat().st_size > MAX_FILE_BYTES:
-        raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; not a tokenizer file")
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        kind = content["type"] if "type" in content else content["model"]["type"]
-    except (ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"{path}: not a tokenizer file ({reason[:160]}); {AGAIN}") from None
-    if kind == "longest_match":
-        from tinylm.vocab.longest_match import LongestMatchTokenizer
-
-        return LongestMatchTokenizer.from_content(content, path)
-    if kind == "BPE":
-        return _open_byte_pairs(content, path)
-    if kind == "WordLevel":
-        from tinylm.vocab.words import WordTokenizer
-
-        return WordTokenizer.from_content(content, path)
-    raise InputError(f"{path}: not a tokenizer of tinylm; {AGAIN}")
+        return _from_json(Path(path).read_text(encoding="utf-8"))
+    except Exception as error:  # the library `tokenizers` raises nothing more specific
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
+        raise InputError(f"{path}: not a tokenizer of tinylm ({reason}); {AGAIN}") from None
 
 
-def _open_byte_pairs(content: dict[str, Any], path: str | Path) -> Tokenizer:
-    """A vocabulary trained here, or GPT-2's: the one that has no <sos>."""
-    from tinylm.vocab.bpe import SPECIALS, byte_pair_library, open_trained
-    from tinylm.vocab.gpt2 import open_published
+def _from_json(text: str) -> Tokenizer:
+    """Raises any exception for a file that `save` did not write."""
+    from tinylm.vocab import bpe, gpt2, longest_match, words
 
-    lower_case = content.get("normalizer") is not None
-    if not same_rule(content, byte_pair_library((), (), lower_case)):
-        raise InputError(f"{path}: its rule is not one of tinylm's; {AGAIN}")
-    tokens = tokens_by_id(content, path)
-    try:
-        merges = [(left, right) for left, right in content["model"]["merges"]]
-    except (TypeError, ValueError):
-        raise InputError(f"{path}: its merges are not pairs of texts; {AGAIN}") from None
-    if lower_case or tokens[:1] == [SPECIALS[0]]:
-        return open_trained(tokens, merges, lower_case, path)
-    return open_published(tokens, merges, path)
-
-
-def tokens_by_id(content: dict[str, Any], path: str | Path) -> list[str]:
-    """The tokens of a tokenizer file in the order of their ids. InputError if ids are missing."""
-    ids = content["model"].get("vocab")
-    if not isinstance(ids, dict) or sorted(map(str, ids.values())) != sorted(
-        map(str, range(len(ids)))
-    ):
-        raise InputError(f"{path}: its ids are not 0 to the size of its vocabulary; {AGAIN}")
-    return sorted(ids, key=ids.__getitem__)
-
-
-def same_rule(content: dict[str, Any], library: Any) -> bool:
-    """Whether a file of the library `tokenizers` has the rule of `library`, which has no
-    vocabulary.
-
-    The file is read by the library first: fields that a newer version adds then have their defaults
-    on both sides.
-    """
+    content = json.loads(text)
+    if content.get("type") == longest_match.TYPE:
+        return longest_match.LongestMatchTokenizer(content["tokens"])
     import tokenizers
 
-    model = dict(content["model"])
-    for part in ("vocab", "merges"):
-        if part in model:
-            model[part] = type(model[part])()
-    try:
-        bare = tokenizers.Tokenizer.from_str(json.dumps(content | {"model": model}))
-    except Exception:  # the library raises nothing more specific
-        return False
-    return bare.to_str() == library.to_str()
+    library = tokenizers.Tokenizer.from_str(text)
+    ids = library.get_vocab(with_added_tokens=False)
+    tokens = sorted(ids, key=ids.__getitem__)
+    tokenizer: bpe.BpeTokenizer | words.WordTokenizer
+    if content["model"]["type"] == "WordLevel":
+        tokenizer = words.WordTokenizer(tokens[len(words.SPECIALS) :], words.splitter_of(library))
+    elif tokens[0] == bpe.SPECIALS[0]:
+        merges = list(map(tuple, content["model"]["merges"]))
+        tokenizer = bpe.BpeTokenizer(tokens, merges, library.normalizer is not None)
+    else:
+        merges = list(map(tuple, content["model"]["merges"]))
+        tokenizer = gpt2.published(tokens, merges)
+    if tokenizer.library().to_str() != library.to_str():
+        raise ValueError("its ids or its rule are others")
+    return tokenizer

@@ -25,13 +25,14 @@ from typing import Any
 
 from tinylm.base.config import InputError
 from tinylm.base.files import atomic_write
+from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.vocab.byte_level import whole_text
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
-from tinylm.vocab.tokenizer import AGAIN, same_rule, tokens_by_id
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
 MAX_WORD = 100
+STORIES_AT_ONCE = 2000  # that one process counts
 
 _ASCII_PUNCTUATION = b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _SPELLED_SPECIAL = r"<(?=(?:sos|eos|pad|unk)>)"
@@ -148,36 +149,38 @@ class WordTokenizer:
         return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
 
     def save(self, path: str | Path) -> None:
-        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`.
-
-        The special tokens are plain entries: the library would find `added_tokens` in raw text.
-        """
+        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
         with atomic_write(path) as handle:
-            handle.write(_library(self.tokens, self.split).to_str(pretty=True) + "\n")
+            handle.write(self.library().to_str(pretty=True) + "\n")
 
-    @classmethod
-    def from_content(cls, content: dict[str, Any], path: str | Path) -> "WordTokenizer":
-        """From a tokenizer file's content. Raises InputError if `save` did not write it."""
-        tokens = tokens_by_id(content, path)
-        if tuple(tokens[: len(SPECIALS)]) != SPECIALS:
-            raise InputError(f"{path}: ids 0 to 3 are {tokens[:4]}; allowed: {list(SPECIALS)}")
-        for lower_case in (True, False):
-            for punctuation in PUNCTUATIONS:
-                splitter = Splitter(lower_case, punctuation)
-                if same_rule(content, _library((), splitter)):
-                    return cls(tokens[len(SPECIALS) :], splitter)
-        raise InputError(f"{path}: its normalizer is not one of tinylm's; {AGAIN}")
+    def library(self) -> Any:
+        """The tokenizer of the library `tokenizers` with the same ids.
+
+        The special tokens are plain entries: as `added_tokens` they would be found in raw text.
+        """
+        import tokenizers
+
+        ids = {token: index for index, token in enumerate(self.tokens)}
+        model = tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID])
+        library = tokenizers.Tokenizer(model)
+        library.normalizer = self.split.normalizer
+        library.pre_tokenizer = self.split.pre_tokenizer
+        return library
 
 
-def _library(tokens: Iterable[str], splitter: Splitter) -> Any:
-    import tokenizers
+def splitter_of(library: Any) -> Splitter:
+    """The splitter with the rule of a library's tokenizer. Raises ValueError if there is none."""
+    rule = _rule(library)
+    for lower_case in (True, False):
+        for punctuation in PUNCTUATIONS:
+            splitter = Splitter(lower_case, punctuation)
+            if _rule(splitter) == rule:
+                return splitter
+    raise ValueError("its rule is another one")
 
-    ids = {token: index for index, token in enumerate(tokens)}
-    model = tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID])
-    library = tokenizers.Tokenizer(model)
-    library.normalizer = splitter.normalizer
-    library.pre_tokenizer = splitter.pre_tokenizer
-    return library
+
+def _rule(parts: Any) -> tuple[bytes, bytes]:
+    return parts.normalizer.__getstate__(), parts.pre_tokenizer.__getstate__()
 
 
 def _join_words(words: list[str]) -> str:
@@ -194,10 +197,18 @@ def _join_words(words: list[str]) -> str:
     return "".join(parts)
 
 
-def count_words(texts: Iterable[str], settings: VocabSettings) -> Counter[str]:
-    """Count the words of the texts."""
+def count_words(texts: Iterable[str], settings: VocabSettings, workers: int = 1) -> Counter[str]:
+    """Count the words of the texts, in several processes."""
     counts: Counter[str] = Counter()
+    groups = in_groups(texts, STORIES_AT_ONCE)
+    for group_counts in map_in_order(_count_group, groups, workers, settings):
+        counts.update(group_counts)
+    return counts
+
+
+def _count_group(texts: list[str], settings: VocabSettings) -> Counter[str]:
     splitter = Splitter(settings.lower_case, settings.punctuation)
+    counts: Counter[str] = Counter()
     for text in texts:
         counts.update(splitter(text))
     return counts
