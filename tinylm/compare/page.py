@@ -55,59 +55,31 @@ def _four_digits(value: Any) -> str:
     return number(value, 4)
 
 
-@dataclasses.dataclass(frozen=True)
-class Metric:
-    """A metric by its place in metrics/STAGE.json.
-
-    interval_keys: the place of its interval, if the value does not hold it.
-    """
-
-    label: str
-    stage: str
-    keys: tuple[str, ...]
-    format: Callable[[Any], str]
-    interval_keys: tuple[str, ...] = ()
-
-    def of(self, run: Run) -> dict[str, float]:
-        """value, and low and high of its own 95 % interval where it has one; {} if it is missing."""
-        entry = run.value(self.stage, *self.keys)
-        value = as_number(entry.get("value") if isinstance(entry, dict) else entry)
-        if value is None:
-            return {}
-        if self.interval_keys:
-            entry = run.value(self.stage, *self.interval_keys)
-        ends = interval(entry)
-        if ends is None:
-            return {"value": value}
-        return {"value": value, "low": ends[0], "high": ends[1]}
-
-    def cell(self, run: Run, with_interval: bool) -> str:
-        """The value as text, with its interval where it has one."""
-        numbers = self.of(run)
-        text = self.format(numbers.get("value"))
-        if not with_interval or "low" not in numbers:
-            return text
-        return f"{text} ({self.format(numbers['low'])} to {self.format(numbers['high'])})"
+METRICS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    # where a metric is in metrics/STAGE.json: its label and its format
+    "evaluate.perplexity": ("perplexity", _four_digits),
+    "evaluate.raw_bits_per_byte": ("bits per byte, raw text", _four_digits),
+    "evaluate.bits_per_byte": ("bits per byte, normalised text", _four_digits),
+    "evaluate.samples.bleu4": ("BLEU of four words", number),
+    "evaluate.baselines.kneser_ney.perplexity": ("Kneser-Ney's perplexity", _four_digits),
+    "evaluate.sense.methods.decode.words": ("words per error", number),
+    "evaluate.pairs.all.model": (LABELS[MINIMAL_PAIRS], share),
+    "train.held_out_loss_best": ("held-out loss", loss),
+    "train.train_loss": ("train loss", loss),
+    "train.parameters": ("parameters", count),
+    "train.tokens": ("tokens seen", count),
+}
 
 
-METRICS = (
-    Metric("perplexity", "evaluate", ("perplexity",), _four_digits, ("perplexity_interval",)),
-    Metric("bits per byte, raw text", "evaluate", ("raw_bits_per_byte",), _four_digits),
-    Metric("bits per byte, normalised text", "evaluate", ("bits_per_byte",), _four_digits),
-    Metric("BLEU of four words", "evaluate", ("samples", "bleu4"), number),
-    Metric(
-        "Kneser-Ney's perplexity",
-        "evaluate",
-        ("baselines", "kneser_ney", "perplexity"),
-        _four_digits,
-    ),
-    Metric("words per error", "evaluate", ("sense", "methods", "decode", "words"), number),
-    Metric(LABELS[MINIMAL_PAIRS], "evaluate", ("pairs", "all", "model"), share),
-    Metric("held-out loss", "train", ("held_out_loss_best",), loss),
-    Metric("train loss", "train", ("train_loss",), loss),
-    Metric("parameters", "train", ("parameters",), count),
-    Metric("tokens seen", "train", ("tokens",), count),
-)
+def metric_of(run: Run, key: str) -> dict[str, float]:
+    """value, and low and high of its own 95 % interval where it has one; {} if it is missing."""
+    keys = key.split(".")
+    entry = run.value(*keys)
+    ends = interval(entry) or interval(run.value(*keys[:-1], f"{keys[-1]}_interval"))
+    value = as_number(entry.get("value") if isinstance(entry, dict) else entry)
+    if value is None:
+        return {}
+    return {"value": value} if ends is None else {"value": value, "low": ends[0], "high": ends[1]}
 
 
 def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
@@ -115,8 +87,6 @@ def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
     svgs = pictures.difference_pictures(comparison, LABELS)
     if fits is not None:
         svgs |= pictures.scaling_pictures(fits)
-        if sweep := _sweep(comparison, fits):
-            svgs[pictures.SWEEP] = pictures.sweep_picture(sweep)
     return render.to_html(to_markdown(comparison, fits), svgs, open_folds=True)
 
 
@@ -128,15 +98,12 @@ def to_markdown(
     first = runs[0].name
     names = [run.name for run in runs]
     others = ", ".join(names[1:]) if len(names) <= SIDE_BY_SIDE else many(len(names) - 1, "run")
-    sweep = _sweep(comparison, fits) if fits is not None else None
     return render.render(
         TEMPLATE,
         {"number": number, "signed": signed},
         title=f"{others} compared with {first}",
         comparison=comparison,
         first=first,
-        run_lines=_run_lines(runs),
-        run_notes=[f"{run.name}: {note}" for run in runs for note in run.notes],
         parameters=_grid(comparison.parameters.map(_parameter), "parameter", "params.yaml"),
         metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
         phenomena=_grid(
@@ -146,31 +113,9 @@ def to_markdown(
         labels=LABELS,
         scaling=fits,
         laws=_law_table(fits) if fits is not None else "",
-        sweep=sweep,
-        sweep_caption=_sweep_caption(sweep) if sweep is not None else "",
-        stories=stories and any(against.changed for against in comparison.against),
+        stories=stories,
         nothing=NOTHING,
     )
-
-
-def _sweep(comparison: Comparison, fits: Scaling) -> pictures.SweepLines | None:
-    alike = [run for run in comparison.runs if run.name not in fits.left_out]
-    return pictures.sweep_lines(alike, fits.unit)
-
-
-def _sweep_caption(sweep: pictures.SweepLines) -> str:
-    seeds = pd.concat([line["seeds"] for line in sweep.lines.values()])
-    counts = many(seeds.min(), "seed")
-    if seeds.min() < seeds.max():
-        counts = f"{seeds.min()} to {many(seeds.max(), 'seed')}"
-    if seeds.max() == 1:
-        return "1 seed for each setting, so there are no bands."
-    return f"{counts} for each setting. Lines: means. Bands: lowest to highest."
-
-
-def _run_lines(runs: list[Run]) -> list[str]:
-    states = {run.name: run.commit and f"commit {run.commit[:7]}" for run in runs}
-    return [f"{name}: {state or 'the files as they are here'}" for name, state in states.items()]
 
 
 def _grid(cells: pd.DataFrame, corner: str, caption: str) -> Markup:
@@ -192,11 +137,16 @@ def _parameter(value: Any) -> str:
 
 def _metric_table(runs: list[Run]) -> pd.DataFrame:
     """The metrics that some run has: a row each, and a column for each run."""
-    labels = [metric.label for metric in METRICS]
-    is_wide = len(runs) > SIDE_BY_SIDE
-    table = pd.DataFrame(index=labels)
+    table = pd.DataFrame(index=[label for label, _ in METRICS.values()])
     for run in runs:
-        table[run.name] = [metric.cell(run, with_interval=not is_wide) for metric in METRICS]
+        cells = []
+        for key, (_, form) in METRICS.items():
+            numbers = metric_of(run, key)
+            cell = form(numbers.get("value"))
+            if "low" in numbers and len(runs) <= SIDE_BY_SIDE:
+                cell += f" ({form(numbers['low'])} to {form(numbers['high'])})"
+            cells.append(cell)
+        table[run.name] = cells
     return table[(table != ABSENT).any(axis=1)]
 
 
@@ -298,7 +248,7 @@ def as_json(comparison: Comparison, fits: Scaling | None = None) -> dict[str, An
 
 
 def _run_as_json(run: Run) -> dict[str, Any]:
-    metrics = {".".join([metric.stage, *metric.keys]): metric.of(run) for metric in METRICS}
+    metrics = {key: metric_of(run, key) for key in METRICS}
     return {
         "name": run.name,
         "commit": run.commit,

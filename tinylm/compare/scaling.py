@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 
 from tinylm.compare.pairing import pair_up
-from tinylm.compare.runs import Run, Setting, settings_of
+from tinylm.compare.runs import SEED_KEY, Run, Setting, settings_of
 from tinylm.evaluate.statistics import LEVEL, student_point
 
 AXES = ("parameters", "tokens", "compute")
 ALIKE = 1.02
 SIZES = 3  # different sizes that a fit needs
 NATS, BITS = "nats per token", "bits per byte"
+MOST_LINES = 6  # of the sweep's picture
 _CURVE_POINTS = 60
 
 
@@ -41,12 +42,25 @@ class PowerLaw:
 
 
 @dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Loss against the parameter, of those with numbers, that has the most values.
+
+    points: columns x, loss, lowest, highest, seeds, and the line that a setting belongs to, which
+    is named after the other parameters that were varied.
+    """
+
+    key: str
+    points: pd.DataFrame
+
+
+@dataclasses.dataclass(frozen=True)
 class Scaling:
     """The fits to a sweep's settings.
 
     unit: of the losses. points: a row for each setting, with its name, the axes, loss (mean over
     seeds), number of seeds, lowest and highest loss. laws: {axis: its fit}. missing: {axis: why it
-    has none}. left_out: the runs whose losses are not on the same text.
+    has none}. left_out: the runs whose losses are not on the same text. sweep: None if nothing that
+    was varied can be drawn.
     """
 
     unit: str
@@ -54,6 +68,7 @@ class Scaling:
     laws: dict[str, PowerLaw]
     missing: dict[str, str]
     left_out: list[str]
+    sweep: Sweep | None = None
 
 
 def scaling_of(runs: Sequence[Run]) -> Scaling:
@@ -73,13 +88,16 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
         if not pairs.same_tokens:
             unit = BITS
     rows = []
+    settings = []
     for setting in settings_of(alike):
         losses = setting.metric("nats_per_token" if unit == NATS else "bits_per_byte")
         if losses:
+            settings.append(setting)
             rows.append(_point(setting, pd.Series(losses)))
         else:
             left_out += [run.name for run in setting.runs]
-    return fit(pd.DataFrame(rows), unit, left_out)
+    points = pd.DataFrame(rows)
+    return dataclasses.replace(fit(points, unit, left_out), sweep=_sweep(settings, points))
 
 
 def _point(setting: Setting, losses: pd.Series) -> dict[str, Any]:
@@ -95,6 +113,31 @@ def _point(setting: Setting, losses: pd.Series) -> dict[str, Any]:
         "lowest": losses.min(),
         "highest": losses.max(),
     }
+
+
+def _sweep(settings: Sequence[Setting], points: pd.DataFrame) -> Sweep | None:
+    rows = [setting.first.result_params for setting in settings]
+    params = pd.DataFrame(rows, dtype=object).drop(columns=SEED_KEY, errors="ignore")
+    counts = params.map(repr).nunique()
+    varied = params[counts.index[counts > 1]]
+    numbers = [str(key) for key in varied if varied[key].map(_is_number).all()]
+    if not numbers:
+        return None
+    key = max(numbers, key=counts.__getitem__)
+    points = points[["loss", "seeds", "lowest", "highest"]].assign(x=varied[key].astype(float))
+    points["line"] = ""
+    for other in varied.columns.drop(key):
+        points["line"] += f", {other} " + varied[other].map(str)
+    points["line"] = points["line"].str.removeprefix(", ")
+    sizes = points.groupby("line")["x"].transform("nunique")
+    points = points[sizes > 1].sort_values("x")
+    if not 0 < points["line"].nunique() <= MOST_LINES:
+        return None
+    return Sweep(key, points)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def fit(points: pd.DataFrame, unit: str = NATS, left_out: Sequence[str] = ()) -> Scaling:
