@@ -80,9 +80,9 @@ def make_run():
             f"{name:0<40}",
             PARAMS | dict(params),
             {"evaluate": evaluate} | (metrics or {}),
-            stories,
-            samples(continuation, len(texts)),
             {"tinylm/model": "m1"},
+            stories=stories,
+            samples=samples(continuation, len(texts)),
         )
 
     return make

@@ -9,7 +9,7 @@ import pytest
 
 from tinylm.compare.comparison import BETTER, WORSE, compare
 from tinylm.compare.planning import Goal, recorded_noise, seeds_for
-from tinylm.compare.runs import SAMPLE_COLUMNS, Run
+from tinylm.compare.runs import Run
 
 SWEEPS, SETTINGS, SEEDS, STORIES = 200, 6, 3, 40
 # nats per token: of a seed in all settings, of a seed in one setting, of a story under one setting, of one such run
@@ -33,9 +33,8 @@ def sweep(rng, settings=SETTINGS, seeds=SEEDS, stories=STORIES, effect=0.0, more
             raw = {"raw_bits": nats / np.log(2), "raw_bytes": tokens * 4}
             columns = {"text_id": texts, "tokens_id": texts, "nats": nats, "tokens": tokens}
             table = pd.DataFrame(columns | bits | raw)
-            samples = pd.DataFrame(columns=SAMPLE_COLUMNS)
             metrics = {"evaluate": {"nats_per_token": nats.sum() / tokens.sum()}}
-            runs.append(Run(f"{setting}-{seed}", None, params, metrics, table, samples))
+            runs.append(Run(f"{setting}-{seed}", None, params, metrics, stories=table))
     return runs
 
 

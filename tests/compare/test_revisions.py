@@ -81,27 +81,12 @@ def test_branches_experiments_and_the_workspace_have_their_own_files(here):
     assert (here / "params.yaml").read_text() == "train: {lr: 9}\n"
 
 
-def test_commits_by_any_name_that_git_knows(here):
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    with opened(["HEAD", commit[:8], "branch~1"]) as revisions:
-        assert {revision.commit for revision in revisions} == {commit}
-
-
 def test_all_experiments_of_the_current_commit(here):
     with opened(["HEAD"], experiments=True) as revisions:
         assert [revision.name for revision in revisions] == ["HEAD", "try"]
         assert rate(revisions[1], "params.yaml") == "3"
     with opened(["HEAD", "try"], experiments=True) as revisions:
         assert [revision.name for revision in revisions] == ["HEAD", "try"]
-
-
-def test_files_that_a_revision_does_not_have(here):
-    with opened(["main"]) as (main,):
-        for path in ("metrics/evaluate.json", "data/evaluate/samples.csv"):
-            with pytest.raises(Absent, match=f"^{path}"):
-                main.read(path)
 
 
 @pytest.mark.parametrize("kind", ["the file", "the folder's list too"])
@@ -136,10 +121,4 @@ def test_names_that_lead_nowhere(here, name):
         pytest.raises(InputError, match="allowed: a commit, branch, tag or experiment"),
         opened([name]),
     ):
-        pass
-
-
-def test_outside_of_a_repository(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"dvc\.yaml"), opened(["main"]):
         pass

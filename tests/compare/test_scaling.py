@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tinylm.compare.pictures import draw_law, draw_sweep, sweep_lines
+from tinylm.compare.pictures import draw_law, draw_sweep
 from tinylm.compare.scaling import ALIKE, as_json, fit, scaling_of
 
 PARAMETERS = np.geomspace(1e5, 1e7, 8)
@@ -61,17 +61,6 @@ def test_a_setting_that_a_cheaper_one_beats_is_not_on_the_frontier_of_compute():
     assert len(law_of([1e6, 2e6, 4e6, 8e6], losses).points) == 4
 
 
-def test_axes_along_which_the_settings_do_not_differ_have_no_fit():
-    rows = [
-        {"name": f"lr {i}", "parameters": 1000, "tokens": 5000 * (i + 1), "loss": 3.0 - i / 10}
-        for i in range(3)
-    ]
-    scaling = fit(pd.DataFrame([*rows, {"name": "broken", "parameters": 7}]))
-    assert list(scaling.laws) == ["tokens"]
-    assert list(scaling.missing) == ["parameters", "compute"]
-    assert fit(pd.DataFrame()).laws == {}
-
-
 def test_losses_that_rise_or_have_no_trend_show_it():
     assert law_of(PARAMETERS, 2.0 + np.arange(8) / 10).interval[1] < 0
     low, high = law_of(PARAMETERS[:4], [2.0, 2.1, 1.9, 2.05]).interval
@@ -110,17 +99,6 @@ def test_only_runs_of_the_same_text_are_fitted(make_run):
     assert scaling.points["loss"].iloc[2] == runs[2].value("evaluate", "bits_per_byte")
 
 
-def test_settings_that_the_curve_leaves_out_are_drawn_hollow():
-    table = points([1e5, 1e5, 4e5, 1.6e6], [3.0, 3.4, 2.5, 2.2])
-    axes = draw_law(fit(table), "parameters").axes[0]
-    _, hollow, filled = axes.lines
-    assert (len(hollow.get_xdata()), len(filled.get_xdata())) == (1, 3)
-    assert hollow.get_fillstyle() == "none"
-    low, high = axes.get_ylim()
-    assert low < 2.2
-    assert high > 3.4
-
-
 def sweep_runs(make_run, seeds):
     runs = []
     for lr in (0.01, 0.1, 0.3):
@@ -131,18 +109,18 @@ def sweep_runs(make_run, seeds):
 
 
 def test_a_sweep_is_drawn_as_means_with_bands_over_its_seeds(make_run):
-    sweep = sweep_lines(sweep_runs(make_run, (1, 2, 3)), "nats per token")
-    (line,) = sweep.lines.values()
-    assert sweep.key == "train.lr"
+    scaling = scaling_of(sweep_runs(make_run, (1, 2, 3)))
+    line = scaling.sweep.points
+    assert scaling.sweep.key == "train.lr"
     assert line["x"].tolist() == [0.01, 0.1, 0.3]
     assert line["seeds"].tolist() == [3, 3, 3]
-    assert (line["high"] - line["low"]).tolist() == pytest.approx([0.02] * 3)
-    assert line["mean"].iloc[0] - line["mean"].iloc[2] == pytest.approx(0.29)
-    axes = draw_sweep(sweep).axes[0]
+    assert (line["highest"] - line["lowest"]).tolist() == pytest.approx([0.02] * 3)
+    assert line["loss"].iloc[0] - line["loss"].iloc[2] == pytest.approx(0.29)
+    axes = draw_sweep(scaling.sweep, scaling.unit).axes[0]
     assert len(axes.collections) == 1  # the band
     assert axes.get_xscale() == "log"
-    single = sweep_lines(sweep_runs(make_run, (1,)), "nats per token")
-    assert len(draw_sweep(single).axes[0].collections) == 0
+    single = scaling_of(sweep_runs(make_run, (1,))).sweep
+    assert len(draw_sweep(single, "nats per token").axes[0].collections) == 0
 
 
 def test_a_second_number_makes_lines_and_words_alone_no_picture(make_run):
@@ -150,7 +128,15 @@ def test_a_second_number_makes_lines_and_words_alone_no_picture(make_run):
     for lr in (0.01, 0.02, 0.03):
         for layers in (2, 4):
             runs.append(make_run(f"{lr}-{layers}", {"train.lr": lr, "model.layers": layers}))
-    sweep = sweep_lines(runs, "bits per byte")
-    assert list(sweep.lines) == ["model.layers 2", "model.layers 4"]
+    lines = scaling_of(runs).sweep.points["line"]
+    assert sorted(set(lines)) == ["model.layers 2", "model.layers 4"]
     words = [make_run(name, {"train.optimizer": name}) for name in ("muon", "adamw")]
-    assert sweep_lines(words, "nats per token") is None
+    assert scaling_of(words).sweep is None
+
+
+def test_settings_that_the_curve_leaves_out_are_drawn_hollow(make_run):
+    runs = [sized(make_run, size) for size in (1e5, 1.01e5, 4e5, 1.6e6)]
+    axes = draw_law(scaling_of(runs), "parameters").axes[0]
+    _, hollow, filled = axes.lines
+    assert (len(hollow.get_xdata()), len(filled.get_xdata())) == (1, 3)
+    assert hollow.get_fillstyle() == "none"

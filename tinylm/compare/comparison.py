@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.compare.pairing import ChangedStory, most_changed, pair_up
+from tinylm.compare.pairing import most_changed, pair_up
 from tinylm.compare.runs import ABSENT, RESULT_SECTIONS, Run, Setting, settings_of
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.statistics import (
@@ -57,15 +57,15 @@ class Finding:
 class Against:
     """A setting, or a run of the first setting with another seed, compared with the first.
 
-    differs: "settings", "seeds" or "". notes: what cannot be compared. changed: the stories that
-    changed most. seeds: of the first setting and of this one.
+    differs: "settings", "seeds" or "". notes: what cannot be compared.
+    changed: see `most_changed`. seeds: of the first setting and of this one.
     """
 
     name: str
     differs: str
     findings: list[Finding]
     notes: list[str]
-    changed: list[ChangedStory]
+    changed: pd.DataFrame
     seeds: tuple[list[int], list[int]]
 
 
@@ -98,9 +98,9 @@ def compare(runs: Sequence[Run]) -> Comparison:
     inputs = set()
     for run in runs[1:]:
         inputs.update(differing_inputs(first, run))
-    own, *others = settings_of(runs)
-    pairs = [(Setting([first]), Setting([run])) for run in own.runs[1:]]
-    pairs += [(own, setting) for setting in others]
+    reference, *others = settings_of(runs)
+    pairs = [(Setting([first]), Setting([run])) for run in reference.runs[1:]]
+    pairs += [(reference, setting) for setting in others]
     order = [run.name for run in runs]
     pairs.sort(key=lambda pair: order.index(pair[1].name))
     sides = [_Sides(one, other) for one, other in pairs]
@@ -207,21 +207,20 @@ class _Sides:
         if not all(sides):
             return None
         columns = [*self.first.pairs.values(), *self.second.pairs.values()]
-        answers = pd.concat(columns, axis=1).dropna()
+        index = pd.concat(columns, axis=1).dropna().index
         phenomena = self.first.first.value("evaluate", "pairs", "phenomena") or {}
         counted = [name for name, row in phenomena.items() if row.get("model") is not None]
-        names = answers.index.get_level_values("phenomenon")
-        answers = answers[names.isin(counted)]
-        if answers.empty:
+        index = index[index.get_level_values("phenomenon").isin(counted)]
+        if index.empty:
             return None
-        by_name = answers.index.get_level_values("phenomenon").to_series()
-        sizes = by_name.map(by_name.value_counts()).to_numpy()
+        names = index.get_level_values("phenomenon").to_series()
+        sizes = names.map(names.value_counts()).to_numpy()
         # the mean of answers with these weights is the mean over phenomena
-        weights = len(answers) / (sizes * by_name.nunique())
+        weights = len(index) / (sizes * names.nunique())
         tables = []
         for side in sides:
-            shared = {seed: table[answers.index].to_numpy() for seed, table in side.items()}
-            tables.append({seed: (row * weights)[:, None] for seed, row in shared.items()})
+            rows = {seed: answers[index].to_numpy() * weights for seed, answers in side.items()}
+            tables.append({seed: row[:, None] for seed, row in rows.items()})
         return difference_of(tables[0], tables[1], mean)
 
     def _recorded_error(self, metric: str) -> SeedError | None:

@@ -258,13 +258,12 @@ def _run_as_json(run: Run) -> dict[str, Any]:
 
 
 def _against_as_json(against: Against) -> dict[str, Any]:
-    changed = [dataclasses.asdict(story) | {"change": story.change} for story in against.changed]
     return {
         "differs": against.differs,
         "seeds": dict(zip(("first", "second"), against.seeds)),
         "findings": {finding.metric: _finding_as_json(finding) for finding in against.findings},
         "notes": against.notes,
-        "changed_most": changed,
+        "changed_most": against.changed.to_dict("records"),
     }
 
 

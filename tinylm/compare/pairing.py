@@ -88,53 +88,32 @@ def _matches(first: pd.DataFrame, second: pd.DataFrame, keys: list[str]) -> np.n
     return both[["row_x", "row_y"]].to_numpy(dtype=np.int64)
 
 
-@dataclasses.dataclass(frozen=True)
-class ChangedStory:
-    """A story, its loss under both runs, and both continuations of the same prompt."""
-
-    story: int  # its row in the first run's evaluation split
-    unit: str
-    first: float
-    second: float
-    prompt: str
-    reference: str
-    first_continuation: str
-    second_continuation: str
-
-    @property
-    def change(self) -> float:
-        """second - first: below 0, the second run finds the story likelier."""
-        return self.second - self.first
-
-
-def most_changed(first: Run, second: Run, pairs: Pairs) -> list[ChangedStory]:
+def most_changed(first: Run, second: Run, pairs: Pairs) -> pd.DataFrame:
     """Of the stories that both continued, those whose loss changed most, the largest change first.
 
-    By nats per token if the tokens are the same, otherwise by bits per byte. One prompt per story.
+    By nats per token if the tokens are the same, otherwise by bits per byte. One prompt per story,
+    which is its row in the first run's evaluation split. change: second - first.
     """
     if first.stories is None or second.stories is None:
-        return []
+        return pd.DataFrame()
     unit, loss, size = "bits per byte", "bits", "bytes"
     if pairs.same_tokens:
         unit, loss, size = "nats per token", "nats", "tokens"
-    one = first.stories[loss] / first.stories[size]
-    other = second.stories[loss] / second.stories[size]
-    changed: dict[int, ChangedStory] = {}
-    for row, other_row in pairs.samples:
-        sample = first.samples.iloc[row]
-        match = second.samples.iloc[other_row]
-        story = ChangedStory(
-            int(sample["story"]),
-            unit,
-            float(one[sample["story"]]),
-            float(other[match["story"]]),
-            sample["prompt"],
-            sample["reference"],
-            sample["continuation"],
-            match["continuation"],
-        )
-        differs = story.change != 0 or story.first_continuation != story.second_continuation
-        if np.isfinite(story.change) and differs:
-            changed.setdefault(story.story, story)
-    largest_first = sorted(changed.values(), key=lambda story: -abs(story.change))
-    return largest_first[:SHOWN]
+    sides = []
+    for side, run in enumerate((first, second)):
+        assert run.stories is not None
+        samples = run.samples.iloc[pairs.samples[:, side]].reset_index(drop=True)
+        losses = run.stories[loss] / run.stories[size]
+        sides.append(samples.assign(loss=samples["story"].map(losses)))
+    one, other = sides
+    table = one[["story", "prompt", "reference"]].assign(
+        unit=unit,
+        first=one["loss"],
+        second=other["loss"],
+        change=other["loss"] - one["loss"],
+        first_continuation=one["continuation"],
+        second_continuation=other["continuation"],
+    )
+    differs = table["change"].ne(0) | table["first_continuation"].ne(table["second_continuation"])
+    table = table[differs & np.isfinite(table["change"].astype(float))].drop_duplicates("story")
+    return table.sort_values("change", key=lambda change: -change.abs(), kind="stable").head(SHOWN)

@@ -5,10 +5,9 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from tinylm.base import paths
@@ -21,7 +20,6 @@ from tinylm.presets.write import Values, flatten
 from tinylm.report.sources import as_number
 
 T = TypeVar("T")
-METRICS = ("train", "evaluate", "seeds")
 SEED_KEY = "train.seed"
 ABSENT = "(none)"  # a parameter that a run does not have
 STORY_IDS = ["text_id", "tokens_id"]
@@ -48,10 +46,10 @@ class Run:
     commit: str | None
     params: Values
     metrics: dict[str, dict[str, Any]]
-    stories: pd.DataFrame | None
-    samples: pd.DataFrame
     inputs: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    stories: pd.DataFrame | None = None
+    samples: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=SAMPLE_COLUMNS))
     pairs: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
     more_stories: dict[int, pd.DataFrame] = field(default_factory=dict)
 
@@ -187,78 +185,61 @@ class _Reader:
         lock = parse_yaml(self._text("dvc.lock") or "stages: {}", f"dvc.lock of {name}")
         stages = lock_stages(lock)
         metrics = self._metrics(params, stages)
-        evaluated = metrics.get("evaluate", {})
-        stories = self._stories() if evaluated else None
-        samples = pd.DataFrame(columns=SAMPLE_COLUMNS)
-        more_stories = {}
+        run = Run(name, self.revision.commit, flatten(params), metrics, _inputs(stages), self.notes)
+        if "evaluate" not in metrics:
+            return run
+        stories = self._stories()
         if stories is not None:
-            samples = self._samples(len(stories))
             more_stories = self._more_stories(metrics.get("seeds", {}), stories)
-        pairs = self._pairs() if evaluated.get("pairs") else pd.Series(dtype=float)
-        return Run(
-            name,
-            self.revision.commit,
-            flatten(params),
-            metrics,
-            stories,
-            samples,
-            _inputs(stages),
-            self.notes,
-            pairs,
-            more_stories,
-        )
+            samples = self._samples()
+            run = replace(run, stories=stories, samples=samples, more_stories=more_stories)
+        if metrics["evaluate"].get("pairs"):
+            run = replace(run, pairs=self._pairs())
+        return run
 
     def _metrics(self, params: dict[str, Any], stages: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The metrics of each stage, without those of other parameters."""
-        wants_seeds = bool((params.get("seeds") or {}).get("more"))
-        metrics = {}
-        for name in METRICS:
-            if name == "seeds" and not wants_seeds:
-                continue
-            text = self._metrics_text(name, stages)
-            if text is not None:
-                metrics[name] = _mapping(text)
-        for name, reason in stale_stages(stages, params, list(metrics)).items():
-            del metrics[name]
-            self.notes.append(f"stage {name} is not of these parameters: {reason}")
-        return metrics
+        names = ["train", "evaluate"]
+        if (params.get("seeds") or {}).get("more"):
+            names.append("seeds")
+        metrics = {name: self._metrics_of(name, stages) for name in names}
+        stale = stale_stages(stages, params, names)
+        for name, reason in stale.items():
+            if metrics[name]:
+                self.notes.append(f"stage {name} is not of these parameters: {reason}")
+        return {name: value for name, value in metrics.items() if value and name not in stale}
 
-    def _metrics_text(self, stage: str, stages: dict[str, Any]) -> str | None:
+    def _metrics_of(self, stage: str, stages: dict[str, Any]) -> dict[str, Any]:
         """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
-        files = [paths.figures(stage), paths.metrics(stage)]
-        if paths.figures(stage) not in stage_paths(stages.get(stage), "outs"):
-            files = files[1:]
+        files = [paths.metrics(stage)]
+        if paths.figures(stage) in stage_paths(stages.get(stage), "outs"):
+            files.insert(0, paths.figures(stage))
         for path in files:
             text = self._text(path)
             if text is not None:
-                return text
-        return None
+                metrics: dict[str, Any] = json.loads(text)
+                metrics.pop(SEAL, None)
+                return metrics
+        return {}
 
     def _table(self, path: str, columns: list[str]) -> pd.DataFrame | None:
         """A table of texts; None, with a note, without the file or one of the columns."""
         text = self._text(path)
         if text is None:
             return None
-        try:
-            table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        except ValueError:  # pandas' errors are subclasses
-            table = pd.DataFrame()
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
         if table.columns.intersection(columns).size < len(columns):
             self.notes.append(f"{path}: lacks one of the columns {', '.join(columns)}")
             return None
         return table
 
     def _stories(self) -> pd.DataFrame | None:
-        path = paths.evaluated("stories.csv")
-        table = self._table(path, [*STORY_IDS, "nats", "tokens", "bits", "bytes"])
+        columns = [*STORY_IDS, "nats", "tokens", "bits", "bytes"]
+        table = self._table(paths.evaluated("stories.csv"), columns)
         if table is None:
             return None
         table = table.reindex(columns=[*STORY_IDS, *STORY_NUMBERS])
-        try:
-            table[STORY_NUMBERS] = table[STORY_NUMBERS].replace("", np.nan).astype(float)
-        except ValueError:
-            self.notes.append(f"{path}: a loss is no number")
-            return None
+        table[STORY_NUMBERS] = table[STORY_NUMBERS].apply(pd.to_numeric).astype(float)
         return table
 
     def _more_stories(
@@ -267,23 +248,18 @@ class _Reader:
         """The stories with the losses of each further seed that stage seeds names."""
         tables = {}
         for seed in (summary.get("seeds") or [])[1:]:
-            score = _mapping(self._text(paths.seed_score(seed)) or "")
-            losses = pd.DataFrame(score.get("stories", {}))
+            text = self._text(paths.seed_score(seed)) or "{}"
+            losses = pd.DataFrame(json.loads(text).get("stories", {}))
             if len(losses) == len(stories):
                 columns = ["nats", "bits", "raw_bits"]
                 tables[seed] = stories.assign(**losses[columns].astype(float))
         return tables
 
-    def _samples(self, stories: int) -> pd.DataFrame:
-        path = paths.evaluated("samples.csv")
-        table = self._table(path, SAMPLE_COLUMNS)
+    def _samples(self) -> pd.DataFrame:
+        table = self._table(paths.evaluated("samples.csv"), SAMPLE_COLUMNS)
         if table is None:
             return pd.DataFrame(columns=SAMPLE_COLUMNS)
-        numbers = pd.to_numeric(table["story"], errors="coerce")
-        if not numbers.between(0, stories - 1).all():
-            self.notes.append(f"{path}: names a story that is not there")
-            return pd.DataFrame(columns=SAMPLE_COLUMNS)
-        return table.assign(story=numbers.astype(int))
+        return table.astype({"story": int})
 
     def _pairs(self) -> pd.Series:
         """1, 0 or 0.5 (equal to five decimals) for each minimal pair."""
@@ -302,15 +278,3 @@ def _inputs(stages: dict[str, Any]) -> dict[str, str]:
     for name in _STAGES:
         inputs |= stage_paths(stages.get(name), "deps")
     return {path: md5 for path, md5 in inputs.items() if path not in outputs}
-
-
-def _mapping(text: str) -> dict[str, Any]:
-    """A JSON object without its seal; {} for any other text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    value.pop(SEAL, None)
-    return value
