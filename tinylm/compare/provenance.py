@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 LOCK = "dvc.lock"
 CODE = ("stages/", "tinylm/")
-Stages = dict[str, Any]
+Stage = Mapping[str, Any]  # its entry in dvc.lock
+Stages = dict[str, Stage]
 
 
 def _git(folder: str | Path, *words: str) -> str | None:
     """The output of a git command; None outside git."""
     command = ["git", "-C", str(folder), *words]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout if done.returncode == 0 else None
 
 
@@ -45,14 +43,14 @@ def uncommitted(folder: str | Path, *paths: str) -> tuple[str, ...]:
 
 def tracked(folder: str | Path) -> list[str] | None:
     """The files below the folder that git tracks, relative to it; None outside git."""
-    listed = _git(folder, "ls-files", "-z")
-    return None if listed is None else sorted(filter(None, listed.split("\0")))
+    names = _git(folder, "ls-files", "-z")
+    return None if names is None else sorted(filter(None, names.split("\0")))
 
 
 def untracked(folder: str | Path, *paths: str) -> list[str]:
     """The files below these paths that git neither tracks nor ignores; none outside git."""
-    listed = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
-    return sorted(filter(None, listed.split("\0")))
+    names = _git(folder, "ls-files", "-z", "--others", "--exclude-standard", "--", *paths) or ""
+    return sorted(filter(None, names.split("\0")))
 
 
 def _md5(path: Path, files: Sequence[Path] | None = None) -> str | None:
@@ -71,26 +69,16 @@ def _md5(path: Path, files: Sequence[Path] | None = None) -> str | None:
     return hashlib.md5(text.encode()).hexdigest() + ".dir"
 
 
-def lock_stages(lock: dict[str, Any]) -> Stages:
-    """The stages of a dvc.lock; {} for another schema."""
-    stages = lock.get("stages")
-    if not isinstance(stages, dict):
-        return {}
-    return {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
-
-
-def stage_paths(stage: Any, key: str) -> dict[str, str]:
-    """{path: MD5} of a stage's `deps` or `outs`; {} for another schema."""
-    rows = stage.get(key) if isinstance(stage, dict) else None
-    rows = rows if isinstance(rows, list) else []
-    return {str(row["path"]): str(row.get("md5", "")) for row in rows if "path" in row}
+def stage_paths(stage: Stage, key: str) -> dict[str, str]:
+    """{path: MD5} of a stage's `deps` or `outs`."""
+    return {row["path"]: row.get("md5", "") for row in stage.get(key, ())}
 
 
 def _read_lock(folder: str | Path) -> Stages:
     path = Path(folder) / LOCK
     if not path.exists():
         raise InputError(f"{LOCK} is missing: run dvc repro")
-    return lock_stages(load_params(path))
+    return load_params(path).get("stages") or {}
 
 
 def stale_stages(
@@ -115,16 +103,23 @@ def stale_stages(
     return {name: reasons[name] for name in names if name in reasons}
 
 
+def _changed_section(stage: Stage, params: dict[str, Any]) -> str:
+    """The first section of params.yaml that the stage's last run had with other values; or ""."""
+    used = stage.get("params", {}).get(PARAMS_FILE) or {}
+    for section, values in used.items():
+        if params.get(section) != values:
+            return str(section)
+    return ""
+
+
 def _why_stale(
-    stage: Any,
+    stage: Stage,
     params: dict[str, Any],
     writers: dict[str, tuple[str, str]],
     reasons: dict[str, str],
 ) -> str:
-    used = stage.get("params", {}).get(PARAMS_FILE) or {}
-    for section, values in used.items():
-        if params.get(section) != values:
-            return f"section {section} of {PARAMS_FILE} was another"
+    if section := _changed_section(stage, params):
+        return f"section {section} of {PARAMS_FILE} was another"
     for dep, md5 in stage_paths(stage, "deps").items():
         for path, (writer, written) in writers.items():
             if path == dep and written != md5:
@@ -137,11 +132,8 @@ def _why_stale(
 def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
     """Whether what a stage wrote is there, and made with these parameters, inputs and code."""
     entry = _read_lock(folder).get(stage)
-    if entry is None:
+    if entry is None or _changed_section(entry, params):
         return False
-    for section, values in (entry.get("params", {}).get(PARAMS_FILE) or {}).items():
-        if params.get(section) != values:
-            return False
     for path, md5 in (stage_paths(entry, "deps") | stage_paths(entry, "outs")).items():
         if not path.startswith(CODE) and _md5(Path(folder) / path) != md5:
             return False
@@ -150,7 +142,7 @@ def is_current(folder: str | Path, params: dict[str, Any], stage: str) -> bool:
 
 def output_md5(folder: str | Path, stage: str, out: str) -> str:
     """MD5 of a stage's output. Raises InputError if it is missing or has other bytes."""
-    md5 = stage_paths(_read_lock(folder).get(stage), "outs").get(out)
+    md5 = stage_paths(_read_lock(folder).get(stage, {}), "outs").get(out)
     if md5 is None or _md5(Path(folder) / out) != md5:
         raise InputError(f"{out} is not what stage {stage} wrote: run dvc repro {stage}")
     return md5
@@ -169,7 +161,7 @@ def without_stale(run: "Run", folder: str | Path) -> tuple["Run", list[str]]:
     for name, (path, stage) in FILES.items():
         if name not in run.found:
             continue
-        md5 = stage_paths(stages.get(stage), "outs").get(path)
+        md5 = stage_paths(stages.get(stage, {}), "outs").get(path)
         if stage in stale:
             reasons[name] = f"{stage}: {stale[stage]}; dvc repro {stage}"
         elif md5 is not None and _md5(Path(folder) / path) != md5:

@@ -13,7 +13,7 @@ import pandas as pd
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import SEAL
-from tinylm.compare.provenance import lock_stages, stage_paths, stale_stages
+from tinylm.compare.provenance import stage_paths, stale_stages
 from tinylm.compare.revisions import Absent, Revision
 from tinylm.evaluate.statistics import SeedError
 from tinylm.presets.write import Values, flatten
@@ -183,7 +183,7 @@ class _Reader:
             raise InputError(f"revision {name!r}: {self.notes[0]}")
         params = parse_yaml(text, f"{PARAMS_FILE} of {name}")
         lock = parse_yaml(self._text("dvc.lock") or "stages: {}", f"dvc.lock of {name}")
-        stages = lock_stages(lock)
+        stages = lock.get("stages") or {}
         metrics = self._metrics(params, stages)
         run = Run(name, self.revision.commit, flatten(params), metrics, _inputs(stages), self.notes)
         if "evaluate" not in metrics:
@@ -212,7 +212,7 @@ class _Reader:
     def _metrics_of(self, stage: str, stages: dict[str, Any]) -> dict[str, Any]:
         """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
         files = [paths.metrics(stage)]
-        if paths.figures(stage) in stage_paths(stages.get(stage), "outs"):
+        if paths.figures(stage) in stage_paths(stages.get(stage, {}), "outs"):
             files.insert(0, paths.figures(stage))
         for path in files:
             text = self._text(path)
@@ -276,5 +276,5 @@ def _inputs(stages: dict[str, Any]) -> dict[str, str]:
     outputs = {path for stage in stages.values() for path in stage_paths(stage, "outs")}
     inputs: dict[str, str] = {}
     for name in _STAGES:
-        inputs |= stage_paths(stages.get(name), "deps")
+        inputs |= stage_paths(stages.get(name, {}), "deps")
     return {path: md5 for path, md5 in inputs.items() if path not in outputs}

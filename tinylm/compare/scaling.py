@@ -188,8 +188,9 @@ def _power_law(axis: str, best: pd.DataFrame) -> PowerLaw:
     x = np.linspace(sizes[0], sizes[-1], _CURVE_POINTS)
     line = offset + slope * (x - middle)
     half = t * np.hypot(deviation / np.sqrt(len(best)), slope_error * (x - middle))
-    columns = {"x": x, "loss": line, "low": line - half, "high": line + half}
-    return PowerLaw(best, float(-slope), interval, np.exp(pd.DataFrame(columns)))
+    logarithms = {"x": x, "loss": line, "low": line - half, "high": line + half}
+    curve = pd.DataFrame({name: np.exp(values) for name, values in logarithms.items()})
+    return PowerLaw(best, float(-slope), interval, curve)
 
 
 def as_json(scaling: Scaling) -> dict[str, Any]:
