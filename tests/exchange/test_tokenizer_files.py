@@ -1,4 +1,4 @@
-"""Ids and texts of the written files, by the library `tokenizers` and by AutoTokenizer, against our tokenizers."""
+"""The written files, read by the library `tokenizers` and by AutoTokenizer, give our ids and texts."""
 
 import json
 import random
@@ -8,57 +8,32 @@ from pathlib import Path
 
 import pytest
 import tokenizers
+import transformers
 
 from tinylm.exchange.tokenizer_files import tokenizer_files
 from tinylm.storybook.corpus import generate
+from tinylm.vocab.byte_level import CHARACTER_OF
 from tinylm.vocab.gpt2 import Gpt2Tokenizer
-from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.tokenizer import make_tokenizer
 
 CONTEXT = 64
+SPECIAL = ["<sos>", "<eos>", "<pad>", "<unk>", "<|endoftext|>", "</s>", "[UNK]", "<EOS>"]
+WORDS = "KING| KING| KINGdom|KiNG|'s|'S|'re|ÉCOLE|JQXZ| I|12|A1|it's|red-haired|O\u2019Neil|(x)|$5"
 PIECES = [
     *map(chr, range(128)),
-    *"ÄéÉİıßΣςσǅﬀ\u0130\u0301\u0338\u0345\u201c\u201d\u2018\u2019\u2026\u2014\u037e\u1fef\u212a\uff1c\uff1e",
-    *"\u00a0\u3000\u2028\u2029\u0085\u1680\u202f\ufeff\u200b\u200d\u00ad\u202e\ufe0f\ufffd\x1c\x1d\x1e",
+    *"ÄéÉİıßΣςσǅﬀ\u0301\u0338\u0345\u201c\u201d\u2018\u2019\u2026\u2014\u037e\u1fef\u212a",
+    *"\u00a0\u3000\u2028\u2029\u0085\u1680\u202f\ufeff\u200b\u200d\u00ad\u202e\ufffd\x1c\x1d\x1e",
     *"😀❤👍🏽אבدسनि中文한\u1100\U000e0041\U0010fffd",
-    *("<sos>", "<eos>", "<pad>", "<unk>", "<|endoftext|>", "</s>", "[UNK]", "<EOS>"),
-    *(
-        " KING",
-        "KING",
-        " KINGdom",
-        "KiNG",
-        "'s",
-        "'S",
-        "'re",
-        "'m",
-        "\r\n",
-        "  ",
-        "ÉCOLE",
-        "JQXZ",
-        " I",
-        "12",
-        "A1",
-    ),
-    *(
-        "a" * 100,
-        "b" * 101,
-        "é" * 250,
-        "it's",
-        "rock'n'roll",
-        "red-haired",
-        "O\u2019Neil",
-        ' "',
-        '" ',
-        "(x)",
-        "$5",
-    ),
+    *SPECIAL,
+    *WORDS.split("|"),
+    *("\r\n", "  ", "a" * 100, "é" * 250, ' "', '" '),
 ]
-KINDS = {
-    **{
-        f"words-{'lower' if lower else 'cased'}-{punctuation}": ("words", lower, punctuation, None)
-        for lower in (True, False)
-        for punctuation in PUNCTUATIONS
-    },
+KINDS = {  # tokenizer, lower_case, punctuation, max_size
+    "words-lower-keep": ("words", True, "keep", None),
+    "words-cased-keep": ("words", False, "keep", None),
+    "words-lower-drop": ("words", True, "drop", None),
+    "words-cased-attached": ("words", False, "attached", None),
     "bpe-lower": ("bpe", True, "keep", 400),
     "bpe-cased": ("bpe", False, "keep", 400),
     "longest_match": ("longest_match", False, "keep", 300),
@@ -68,11 +43,8 @@ KINDS = {
 
 def strange_texts(count: int, seed: int) -> list[str]:
     chooser = random.Random(seed)
-    return [
-        "",
-        *PIECES,
-        *("".join(chooser.choices(PIECES, k=chooser.randint(1, 30))) for _ in range(count)),
-    ]
+    mixed = ["".join(chooser.choices(PIECES, k=chooser.randint(1, 30))) for _ in range(count)]
+    return ["", *PIECES, *mixed]
 
 
 def stories(count: int) -> list[str]:
@@ -80,13 +52,11 @@ def stories(count: int) -> list[str]:
 
 
 def make(kind, texts):
-    """`longest_match` knows few characters, so that most of the strange ones are left out, its wide form more."""
+    """A vocabulary of these texts; `longest_match` with few characters, its wide form with more."""
     tokenizer, lower, punctuation, size = KINDS[kind]
     if kind == "longest_match-wide":
-        texts = [
-            *texts[:20],
-            "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d",
-        ]
+        wide = "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d"
+        texts = [*texts[:20], wide]
     elif tokenizer == "longest_match":
         texts = [text for text in texts if text.replace("\n", "").isprintable() and text.isascii()]
     settings = VocabSettings(
@@ -96,173 +66,135 @@ def make(kind, texts):
 
 
 def tiny_gpt2(words):
-    """Bytes, then whole words as merges of GPT-2's kind: what Gpt2Tokenizer holds, at a size for tests."""
-    from tinylm.vocab.byte_level import CHARACTER_OF
-
-    tokens, merges = sorted(CHARACTER_OF.values()), []
+    """Bytes, then whole words as merges: what Gpt2Tokenizer holds, at a size for tests."""
+    tokens = sorted(CHARACTER_OF.values())
+    merges = []
     for word in words:
         for end in range(1, len(word)):
-            pair = (word[:end], word[end])
-            if "".join(pair) not in tokens:
-                merges.append(pair)
-                tokens.append("".join(pair))
+            if word[: end + 1] not in tokens:
+                merges.append((word[:end], word[end]))
+                tokens.append(word[: end + 1])
     return Gpt2Tokenizer([*tokens, "<|endoftext|>"], merges)
 
 
-@pytest.fixture(scope="module")
-def known() -> list[str]:
-    """What vocabularies are made of: stories, lines in capitals, half of the strange texts."""
-    told = stories(30)
-    return [*told, *(text.upper() for text in told[:5]), *strange_texts(150, seed=1)[::2]]
-
-
 @pytest.fixture(scope="module", params=[*KINDS, "gpt2"])
-def own(request, known):
-    return (
-        tiny_gpt2(["Ġthe", "Ġand", "once", "Ġwas"])
-        if request.param == "gpt2"
-        else make(request.param, known)
-    )
+def tokenizer(request):
+    """Each kind, over stories, lines in capitals, half of the strange texts."""
+    if request.param == "gpt2":
+        return tiny_gpt2(["Ġthe", "Ġand", "once", "Ġwas"])
+    texts = stories(30)
+    capitals = [text.upper() for text in texts[:5]]
+    return make(request.param, [*texts, *capitals, *strange_texts(150, seed=1)[::2]])
 
 
-def library(own) -> tokenizers.Tokenizer:
-    files = tokenizer_files(own, CONTEXT)
+def library(tokenizer) -> tokenizers.Tokenizer:
+    files = tokenizer_files(tokenizer, CONTEXT)
     assert files["tokenizer_config.json"]["split_special_tokens"] is True
     read = tokenizers.Tokenizer.from_str(json.dumps(files["tokenizer.json"]))
     read.encode_special_tokens = True  # what split_special_tokens sets in transformers
     return read
 
 
-def prompt_ids(own, text: str) -> list[int]:
+def prompt_ids(tokenizer, text: str) -> list[int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # longest_match: characters that are left out
-        return [*([] if own.sos_id is None else [own.sos_id]), *own.encode(text)]
+        ids = tokenizer.encode(text)
+    return ids if tokenizer.sos_id is None else [tokenizer.sos_id, *ids]
 
 
-def spoken(own, ids: list[int]) -> str:
+def decoded(tokenizer, ids: list[int]) -> str:
     """Our decoding, without `<unk>`."""
-    return own.decode([index for index in ids if index != own.unk_id])
+    return tokenizer.decode([index for index in ids if index != tokenizer.unk_id])
 
 
-def read_elsewhere(own, folder: Path):
+def read_by_transformers(tokenizer, folder: Path):
     """The files, read by AutoTokenizer beside the config of a GPT-2."""
-    transformers = pytest.importorskip("transformers")
-    for name, content in tokenizer_files(own, CONTEXT).items():
+    for name, content in tokenizer_files(tokenizer, CONTEXT).items():
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     transformers.GPT2Config().save_pretrained(folder)
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_ids_and_texts_equal_ours_on_stories_and_strange_text(own):
-    read = library(own)
-    for text in [
-        *stories(60)[30:],
-        *(text.upper() for text in stories(35)[30:]),
-        *strange_texts(400, seed=2),
-    ]:
-        ids = prompt_ids(own, text)
+def test_ids_and_texts_equal_ours_on_stories_and_strange_text(tokenizer):
+    read = library(tokenizer)
+    capitals = [text.upper() for text in stories(35)[30:]]
+    for text in [*stories(60)[30:], *capitals, *strange_texts(400, seed=2)]:
+        ids = prompt_ids(tokenizer, text)
         assert read.encode(text).ids == ids, repr(text)
-        assert read.decode(ids, skip_special_tokens=True) == spoken(own, ids), repr(text)
+        assert read.decode(ids, skip_special_tokens=True) == decoded(tokenizer, ids), repr(text)
 
 
-def test_any_ids_become_our_text(own):
-    """Also those that no text gives: marks in any order, characters cut in two, special tokens in the middle."""
-    read, chooser = library(own), random.Random(3)
-    marks = [
-        index
-        for index, token in enumerate(own.tokens)
-        if len(token) == 1 and index not in own.specials
-    ]
+def test_any_ids_become_our_text(tokenizer):
+    """Also those that no text gives: marks in any order, characters cut in two, special tokens."""
+    read = library(tokenizer)
+    chooser = random.Random(3)
+    marks = []
+    for index, token in enumerate(tokenizer.tokens):
+        if len(token) == 1 and index not in tokenizer.specials:
+            marks.append(index)
     for _ in range(800):
-        pool = marks if chooser.random() < 0.5 else range(len(own))
+        pool = marks if chooser.random() < 0.5 else range(len(tokenizer))
         ids = chooser.choices(pool, k=chooser.randint(0, 20))
-        assert read.decode(ids, skip_special_tokens=True) == spoken(own, ids), ids
+        assert read.decode(ids, skip_special_tokens=True) == decoded(tokenizer, ids), ids
 
 
 def test_quotes_open_and_close_in_turn():
-    own = make(
-        "words-cased-keep", ['"Hi," said Tom. "Go (now) for $5!" \u201cWell\u2019s\u201d it\'s']
-    )
-    read = library(own)
-    for text in (
-        '"Hi," said Tom. "Go (now) for $5!"',
-        '" "',
-        '""" Hi',
-        'said "Tom" "Hi" "',
-        "\u201cGo\u201d, it's",
-    ):
-        ids = prompt_ids(own, text)
-        assert read.decode(ids, skip_special_tokens=True) == own.decode(ids)
-    assert (
-        read.decode(own.encode('" Hi , " said Tom . "'), skip_special_tokens=True)
-        == '"Hi," said Tom. "'
-    )
+    text = '"Hi," said Tom. "Go (now) for $5!"'
+    tokenizer = make("words-cased-keep", [f"{text} \u201cWell\u2019s\u201d it's"])
+    read = library(tokenizer)
+    assert read.decode(tokenizer.encode(text), skip_special_tokens=True) == text
+    for odd in ('" "', '""" Hi', 'said "Tom" "Hi" "', "\u201cGo\u201d, it's"):
+        ids = prompt_ids(tokenizer, odd)
+        assert read.decode(ids, skip_special_tokens=True) == tokenizer.decode(ids)
 
 
-@pytest.mark.parametrize(
-    "text", ["a<eos>b", "<sos> <pad>", "<|endoftext|>", "<unk>", "<|endoftext|> a"]
-)
-def test_text_that_spells_a_special_token_is_text(own, text):
-    ids = library(own).encode(text).ids
-    start = own.sos_id is not None
-    assert ids[:start] == [own.sos_id][:start]
-    assert not set(ids[start:]) & (own.specials - {own.unk_id})
+@pytest.mark.parametrize("text", ["a<eos>b", "<sos> <pad>", "<|endoftext|>", "<unk>"])
+def test_text_that_spells_a_special_token_is_text(tokenizer, text):
+    ids = library(tokenizer).encode(text).ids
+    start = tokenizer.sos_id is not None
+    assert ids[:start] == [tokenizer.sos_id][:start]
+    assert not set(ids[start:]) & (tokenizer.specials - {tokenizer.unk_id})
 
 
-def test_transformers_reads_the_same_without_code_of_ours(own, tmp_path):
-    read = read_elsewhere(own, tmp_path)
+def test_transformers_reads_the_same_without_code_of_ours(tokenizer, tmp_path):
+    read = read_by_transformers(tokenizer, tmp_path)
     texts = [*stories(32)[30:], *strange_texts(150, seed=4)]
-    ids = [prompt_ids(own, text) for text in texts]
+    ids = [prompt_ids(tokenizer, text) for text in texts]
     assert [read(text).input_ids for text in texts] == ids
-    assert read.batch_decode(ids, skip_special_tokens=True) == [spoken(own, row) for row in ids]
-    assert len(read) == len(own)
+    assert read.batch_decode(ids, skip_special_tokens=True) == [
+        decoded(tokenizer, row) for row in ids
+    ]
+    assert len(read) == len(tokenizer)
     assert read.model_max_length == CONTEXT
-    assert (
-        set(read("a"))
-        == set(read.init_kwargs["model_input_names"])
-        == {"input_ids", "attention_mask"}
-    )
-    read.save_pretrained(tmp_path / "again")
-    again = type(read).from_pretrained(tmp_path / "again")
-    assert [again(text).input_ids for text in texts] == ids
+    assert set(read("a")) == {"input_ids", "attention_mask"}
 
 
-def test_special_tokens_play_our_roles_in_transformers(own, tmp_path):
-    read = read_elsewhere(own, tmp_path)
+def test_special_tokens_have_our_roles_in_transformers(tokenizer, tmp_path):
+    read = read_by_transformers(tokenizer, tmp_path)
     roles = (read.bos_token_id, read.eos_token_id, read.pad_token_id, read.unk_token_id)
-    if own.kind == "longest_match":
+    if tokenizer.kind == "longest_match":
         assert roles == (None, None, None, None)
         return
-    assert roles[:3] == (own.sos_id, own.eos_id, own.pad_id)
-    assert roles[3] == (own.pad_id if own.unk_id is None else own.unk_id)
+    unknown = tokenizer.pad_id if tokenizer.unk_id is None else tokenizer.unk_id
+    assert roles == (tokenizer.sos_id, tokenizer.eos_id, tokenizer.pad_id, unknown)
     rows = read(["a b c", "a"], padding=True)
-    width = len(rows.input_ids[0])
-    assert rows.input_ids[1] == [own.pad_id] * (width - len(prompt_ids(own, "a"))) + prompt_ids(
-        own, "a"
-    )
-    assert sum(rows.attention_mask[1]) == len(prompt_ids(own, "a"))
+    short = prompt_ids(tokenizer, "a")
+    padding = len(rows.input_ids[0]) - len(short)
+    assert rows.input_ids[1] == [tokenizer.pad_id] * padding + short
+    assert sum(rows.attention_mask[1]) == len(short)
 
 
 def test_longest_match_is_encoded_as_a_prompt_is():
-    """Capitals are made small only where all of the small letters are tokens, and only a whole word of them."""
-    own = make("longest_match", ["the king said no\nKing Anne QUIT, SAID I: A B KINGDOM THE"])
-    read = library(own)
-    for text in (
-        "THE KING",
-        "SAID THE KING",
-        "the KINGdom KING",
-        "QUIT",
-        " QUIT",
-        "A B",
-        "'sKING",
-        "KING\nKING",
-    ):
-        assert read.encode(text).ids == prompt_ids(own, text), text
-    assert read.encode("SAID").ids == own.encode("SAID") != own.encode_story("SAID")
+    """Only whole words in capitals become small, where all of the small letters are tokens."""
+    tokenizer = make("longest_match", ["the king said no\nKing Anne QUIT, SAID I: A B KINGDOM THE"])
+    read = library(tokenizer)
+    for text in ("THE KING", "the KINGdom KING", "QUIT", " QUIT", "A B", "'sKING", "KING\nKING"):
+        assert read.encode(text).ids == prompt_ids(tokenizer, text), text
+    assert read.encode("SAID").ids == tokenizer.encode("SAID") != tokenizer.encode_story("SAID")
     assert read.decode(read.encode(" KING").ids) == " king"
     assert read.decode(read.encode("KING").ids) == "King"
 
 
-def test_a_lone_surrogate_is_refused_and_not_encoded_otherwise(own):
+def test_a_lone_surrogate_is_refused_and_not_encoded_otherwise(tokenizer):
     with pytest.raises((UnicodeEncodeError, TypeError)):
-        library(own).encode("a\ud800b")
+        library(tokenizer).encode("a\ud800b")

@@ -127,32 +127,29 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
 
 
 def check_room(sections: Sections) -> Iterator[Finding]:
-    """Disk, memory and time that a run takes, by estimates."""
+    """Disk and memory that a run takes, by estimates."""
     import psutil
 
-    from tinylm.cli.estimates import disk_bytes, memory_bytes, training_time, vocab_size
+    from tinylm.cli.estimates import disk_and_memory
 
-    size = vocab_size(sections)
-    disk = disk_bytes(sections, size)
-    free = shutil.disk_usage(".").free
+    disk, memory = disk_and_memory(sections)
+    free = shutil.disk_usage(".").free / GIB
+    needed = disk / GIB
     problem = ""
-    if disk > free:
-        problem = f"disk: about {disk / GIB:.1f} GiB needed, {free / GIB:.1f} free"
-    yield Finding("disk", f"{free / GIB:,.1f} GiB free, about {disk / GIB:.2f} needed", problem)
-    memory = memory_bytes(sections, size)
+    if needed > free:
+        problem = f"disk: about {needed:.1f} GiB needed, {free:.1f} free"
+    yield Finding("disk", f"{free:,.1f} GiB free, about {needed:.2f} needed", problem)
     if memory is None:
         return
-    available = psutil.virtual_memory().available
+    free = psutil.virtual_memory().available / GIB
+    needed = memory / GIB
     problem = ""
-    if memory > available and getattr(sections.get("runtime"), "device", "") != "cuda":
+    if needed > free and getattr(sections.get("runtime"), "device", "") != "cuda":
         problem = (
-            f"memory: about {memory / GIB:.1f} GiB needed, {available / GIB:.1f} free; lower "
+            f"memory: about {needed:.1f} GiB needed, {free:.1f} free; lower "
             "train.batch_size or model.context, or set train.recompute"
         )
-    value = f"{available / GIB:,.1f} GiB free, about {memory / GIB:.2f} needed to train"
-    yield Finding("memory", value, problem)
-    if not problem:
-        yield Finding("training time", training_time(sections, size))
+    yield Finding("memory", f"{free:,.1f} GiB free, about {needed:.2f} needed to train", problem)
 
 
 def _above(name: str) -> Path | None:
@@ -179,12 +176,11 @@ def check_repository() -> Iterator[Finding]:
     yield Finding("folders", "written to by the stages", problem)
 
 
-def find() -> list[Finding]:
+def find_all() -> list[Finding]:
     """All findings of the current folder; problems in one part do not hide those of another."""
     sections, findings = check_params()
-    findings += check_files(sections)
-    findings += check_machine(sections)
-    findings += check_room(sections)
+    for check in (check_files, check_machine, check_room):
+        findings += check(sections)
     findings += check_repository()
     return findings
 
@@ -201,21 +197,20 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises InputError if there is a problem.
     """
-    findings = find()
-    problems = [finding for finding in findings if finding.problem]
-    if not arguments.quiet:
-        print(table(findings))
-        if problems:
-            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-            raise InputError(f"{count}, marked above")
+    findings = find_all()
+    problems = [finding.problem for finding in findings if finding.problem]
+    if problems and arguments.quiet:
+        raise InputError("\n".join(problems))
+    if arguments.quiet:
+        for finding in findings:
+            if finding.note:
+                print(f"note: {finding.what}: {finding.note}")
+        print(f"checked: {len(findings)} points, no problem")
         return
+    print(table(findings))
     if problems:
-        raise InputError("\n".join(finding.problem for finding in problems))
-    for finding in findings:
-        if finding.note:
-            print(f"note: {finding.what}: {finding.note}")
-    times = [finding.value for finding in findings if finding.what == "training time"]
-    print("; ".join([f"checked: {len(findings)} points, no problem", *times]))
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise InputError(f"{count}, marked above")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,31 +13,36 @@ from tinylm.cli.command import NOTHING, Command, add_model_options
 if TYPE_CHECKING:
     from tinylm.api.language_model import LanguageModel
     from tinylm.api.results import Text
-    from tinylm.decoding.settings import DecodeSettings
     from tinylm.vocab.tokenizer import Tokenizer
 
 MAX_PIPED = 1 << 24  # characters
-# Options that replace a setting of section decode: its name, type, metavar and help.
-SAMPLING = (
-    ("temperature", float, "T", "0 is greedy, above 1 is bolder"),
-    ("temperature_end", float, "T", "the temperature moves to this as it goes on"),
-    ("top_k", int, "K", "draw from the K likeliest words, 0: from all"),
-    ("top_p", float, "P", "draw from the likeliest words that make up P, 1: all"),
-    ("fallback_mass", float, "P", "where the K hold less than P, draw from a nucleus; 0 is off"),
-    ("fallback_top_p", float, "P", "the nucleus of --fallback-mass"),
-    ("repetition_penalty", float, "X", "1 is off"),
-    ("repetition_window", int, "N", "penalise the last N tokens only"),
-    ("seed", int, "N", "seed of the random numbers"),
-)
-OF_BEAMS = (("length_penalty", float, "A", "with --beams: log-probability / length ** A"),)
-CHOICES = (
-    ("slide", ("half", "one"), "how the window moves past the context"),
-    (
-        "step",
-        ("plain", "compiled", "auto"),
-        "default: compiled if built and token ids are unchanged",
-    ),
-)
+# Options that replace a setting of section decode, with add_argument's arguments.
+SAMPLING: dict[str, dict[str, Any]] = {
+    "temperature": {"type": float, "metavar": "T", "help": "0 is greedy, above 1 is bolder"},
+    "temperature_end": {"type": float, "metavar": "T", "help": "the temperature moves to this"},
+    "top_k": {"type": int, "metavar": "K", "help": "draw from the K likeliest words, 0: from all"},
+    "top_p": {"type": float, "metavar": "P", "help": "draw from the likeliest that make up P"},
+    "fallback_mass": {
+        "type": float,
+        "metavar": "P",
+        "help": "a nucleus where the K hold less; 0 off",
+    },
+    "fallback_top_p": {"type": float, "metavar": "P", "help": "the nucleus of --fallback-mass"},
+    "repetition_penalty": {"type": float, "metavar": "X", "help": "1 is off"},
+    "repetition_window": {"type": int, "metavar": "N", "help": "penalise the last N tokens only"},
+    "seed": {"type": int, "metavar": "N", "help": "seed of the random numbers"},
+}
+OF_BEAMS: dict[str, dict[str, Any]] = {
+    "length_penalty": {"type": float, "metavar": "A", "help": "log-probability / length ** A"},
+    "n_best": {"type": int, "metavar": "N", "help": "with --beams: print the N best (default 1)"},
+}
+ANY: dict[str, dict[str, Any]] = {
+    "slide": {"choices": ("half", "one"), "help": "how the window moves past the context"},
+    "step": {
+        "choices": ("plain", "compiled", "auto"),
+        "help": "compiled if built and ids are equal",
+    },
+}
 
 
 def _option(name: str) -> str:
@@ -55,25 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--greedy", action="store_true", help="always the likeliest word")
-    how.add_argument(
-        "--beams", type=int, metavar="K", help="beam search of width K instead of sampling"
-    )
-    for name, kind, metavar, text in SAMPLING:
+    how.add_argument("--beams", type=int, metavar="K", help="beam search of width K, no sampling")
+    for name, option in (SAMPLING | OF_BEAMS | ANY).items():
         group = how if name == "temperature" else parser
-        group.add_argument(_option(name), type=kind, metavar=metavar, help=text)
-    for name, kind, metavar, text in OF_BEAMS:
-        parser.add_argument(_option(name), type=kind, metavar=metavar, help=text)
-    parser.add_argument(
-        "--n-best", type=int, metavar="N", help="with --beams: print the N best (default 1)"
-    )
-    for name, choices, text in CHOICES:
-        parser.add_argument(_option(name), choices=choices, help=text)
-    parser.add_argument(
-        "--no-cache", action="store_true", help="without the KV cache: same text, slower"
-    )
-    parser.add_argument(
-        "--log-probs", action="store_true", help="then each token's log-probability, in nats"
-    )
+        group.add_argument(_option(name), **option)
+    parser.add_argument("--no-cache", action="store_true", help="same text, slower")
+    parser.add_argument("--log-probs", action="store_true", help="then each token's, in nats")
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -84,11 +76,8 @@ def _check(arguments: argparse.Namespace) -> None:
     n_best = arguments.n_best
     if arguments.greedy and arguments.temperature_end is not None:
         raise InputError("--temperature-end does not go with --greedy, which is temperature 0")
-    if beams is None:
-        wrong, problem = [*(name for name, *_ in OF_BEAMS), "n_best"], "goes only with"
-    else:
-        wrong, problem = [name for name, *_ in SAMPLING], "does not go with"
-    for name in wrong:
+    problem = "goes only with" if beams is None else "does not go with"
+    for name in OF_BEAMS if beams is None else SAMPLING:
         if getattr(arguments, name) is not None:
             raise InputError(f"{_option(name)} {problem} --beams")
     if not 0 <= arguments.max_tokens <= MAX_TOKENS:
@@ -122,7 +111,7 @@ def _print_log_probs(tokenizer: "Tokenizer", text: "Text") -> None:
     print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 
-def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) -> "list[Text]":
+def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) -> None:
     """Print each prompt with its continuation; a single one word by word as it is generated."""
 
     def show(piece: str) -> None:
@@ -140,42 +129,42 @@ def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) ->
             print(("\n" if number else "") + visible(text))
         if options["log_probs"]:
             _print_log_probs(lm.tokenizer, text)
-    return texts
 
 
-def _search(
-    lm: "LanguageModel", prompts: list[str], options: dict[str, Any], width: int, ranked: bool
-) -> "list[Text]":
-    """Print the best continuations of each prompt, with scores if `ranked`; returns the best."""
-    results = lm.beams(prompts, width, **options)
+def _search(lm: "LanguageModel", arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Print the best continuations of each prompt, with scores if --n-best is given."""
+    width = arguments.beams
+    if width > lm.model.vocab_size:
+        raise InputError(f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}")
+    results = lm.beams(arguments.prompts, width, n_best=arguments.n_best or 1, **options)
     for number, best in enumerate(results):
         print("\n" if number else "", end="")
         for rank, text in enumerate(best, start=1):
-            score = f"{rank}. score {text.score:.4f}: " if ranked else ""
+            score = "" if arguments.n_best is None else f"{rank}. score {text.score:.4f}: "
             print(score + visible(text))
             if options["log_probs"]:
                 _print_log_probs(lm.tokenizer, text)
-    return [best[0] for best in results]
 
 
-def _changes(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings of section decode that the options replace."""
-    names = [name for name, *_ in (*SAMPLING, *OF_BEAMS, *CHOICES)]
-    changes = {name: getattr(arguments, name) for name in names}
+def _changes(arguments: argparse.Namespace, lm: "LanguageModel") -> dict[str, Any]:
+    """The settings of section decode that the options replace.
+
+    Raises InputError, which names the option, for a value out of range.
+    """
+    changes = {}
+    for name in (*SAMPLING, "length_penalty", *ANY):
+        if getattr(arguments, name) is not None:
+            changes[name] = getattr(arguments, name)
     if arguments.greedy:
         changes["temperature"] = 0.0
-    return {name: value for name, value in changes.items() if value is not None}
-
-
-def _settings(lm: "LanguageModel", changes: dict[str, Any]) -> "DecodeSettings":
-    """Section decode with the changes; an error names the option."""
     try:
-        return lm.with_changes(**changes)
+        lm.with_changes(**changes)
     except InputError as error:
         message = re.sub(
             r"options: decode\.(\w+) = ", lambda match: f"{_option(match[1])} ", str(error)
         )
         raise InputError(message) from None
+    return changes
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -184,32 +173,21 @@ def run(arguments: argparse.Namespace) -> None:
     from tinylm.exchange.loading import use_threads
 
     _check(arguments)
-    prompts = read_prompts(arguments.prompts)
-    width = arguments.beams
+    prompts = arguments.prompts = read_prompts(arguments.prompts)
     if len(prompts) > 2 and all(len(prompt.split()) == 1 for prompt in prompts):
-        print(
-            f"note: {len(prompts)} prompts of one word each; "
-            "a prompt of several words needs quotes",
-            file=sys.stderr,
-        )
+        note = f"note: {len(prompts)} prompts of one word each; several words need quotes"
+        print(note, file=sys.stderr)
     lm = load(arguments.models, arguments.vocab)
     use_threads()
-    changes = _changes(arguments)
-    _settings(lm, changes)  # refuses what is out of range
-    options = changes | {
+    options = _changes(arguments, lm) | {
         "max_tokens": arguments.max_tokens,
         "log_probs": arguments.log_probs,
         "use_cache": not arguments.no_cache,
     }
-    if width is None:
+    if arguments.beams is None:
         _sample(lm, prompts, options)
     else:
-        if width > lm.model.vocab_size:
-            raise InputError(
-                f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}"
-            )
-        options["n_best"] = arguments.n_best or 1
-        _search(lm, prompts, options, width, ranked=arguments.n_best is not None)
+        _search(lm, arguments, options)
 
 
 COMMAND = Command(
