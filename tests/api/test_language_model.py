@@ -152,14 +152,19 @@ def test_perplexity_counts_every_token_and_the_end(lm):
     assert lm.perplexity("the dog") == pytest.approx(lm.perplexity(["the dog"]))
 
 
+def panel_titles(drawing) -> list[str]:
+    """The titles above the maps of a picture."""
+    return [text.get_text() for axes in drawing.axes for text in axes.texts]
+
+
 def test_attention_has_names_rows_that_add_up_and_a_plot(lm):
     seen = lm.attention(PROMPT)
     assert seen.words == ["<sos>", "the", "cat", "sat"]
     assert seen.weights.shape == (2, 3, 4, 4)
     np.testing.assert_allclose(seen.weights.sum(-1), 1.0, atol=1e-5)
     assert seen.next == lm.next_words(PROMPT, 1)[0]
-    (axes,) = seen.plot(layer=2, head=1).axes
-    assert axes.get_title(loc="left") == "layer 2, head 1"
+    assert panel_titles(seen.plot(layer=2, head=1)) == ["layer 2, head 1"]
+    assert len(panel_titles(seen.plot())) == 6
     with pytest.warns(UserWarning, match=str(CONTEXT)):
         assert len(lm.attention("the cat " * 40).words) == CONTEXT
 
