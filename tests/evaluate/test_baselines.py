@@ -17,22 +17,20 @@ def stores(corpus):
 def test_baselines_score_the_tokens_of_the_layout(stores, layout):
     train, evaluation = stores
     ngrams, unigrams = (count_ngrams(train, layout, order) for order in (3, 1))
-    found = baselines(evaluation, layout, ngrams, unigrams, -50.0)
-    floor = found.pop("floor")
-    assert baselines(evaluation, layout, ngrams, unigrams, None) == found
+    metrics = baselines(evaluation, layout, ngrams, unigrams, -50.0)
+    floor = metrics.pop("floor")
+    assert baselines(evaluation, layout, ngrams, unigrams, None) == metrics
     tokens = len(evaluation.ids) - (1 if layout == "stream" else len(evaluation))
-    assert {name: figures["tokens"] for name, figures in found.items()} == dict.fromkeys(
-        found, tokens
-    )
+    assert {name: row["tokens"] for name, row in metrics.items()} == dict.fromkeys(metrics, tokens)
     assert floor["tokens"] == tokens
     assert floor["perplexity"] == pytest.approx(math.exp(50.0 / tokens))
     assert floor["bits_per_story"] == pytest.approx(50.0 / math.log(2) / 4)
-    assert found["uniform"]["perplexity"] == pytest.approx(train.vocab_size)
+    assert metrics["uniform"]["perplexity"] == pytest.approx(train.vocab_size)
     slow = KneserNey(sequences(train, layout), 3, train.vocab_size)
     nats = -sum(slow.log_probs(np.array(s)).sum() for s in sequences(evaluation, layout))
-    assert found["kneser_ney"]["nats_per_token"] == pytest.approx(nats / tokens)
+    assert metrics["kneser_ney"]["nats_per_token"] == pytest.approx(nats / tokens)
     assert (
-        found["kneser_ney"]["perplexity"]
-        < found["unigram"]["perplexity"]
-        < found["uniform"]["perplexity"]
+        metrics["kneser_ney"]["perplexity"]
+        < metrics["unigram"]["perplexity"]
+        < metrics["uniform"]["perplexity"]
     )

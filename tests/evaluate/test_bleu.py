@@ -41,12 +41,12 @@ def random_texts(seed, count, longest=29):
 @pytest.mark.parametrize("longest", [3, 29])
 def test_corpus_bleu_matches_papineni(seed, longest):
     predictions, references = random_texts(seed, 23, longest), random_texts(seed + 100, 23)
-    found = Bleu().compute(predictions=predictions, references=references)
+    scores = Bleu().compute(predictions=predictions, references=references)
     for order in (1, 2, 3, 4):
         expected = papineni(predictions, references, order)
-        assert found[f"bleu{order}"] == pytest.approx(expected, abs=1e-15)
-    assert found["prediction_length"] == sum(len(text.split()) for text in predictions)
-    assert found["reference_length"] == sum(len(text.split()) for text in references)
+        assert scores[f"bleu{order}"] == pytest.approx(expected, abs=1e-15)
+    assert scores["prediction_length"] == sum(len(text.split()) for text in predictions)
+    assert scores["reference_length"] == sum(len(text.split()) for text in references)
 
 
 def test_raw_text_matches_sacrebleu_on_punctuation():
@@ -56,17 +56,17 @@ def test_raw_text_matches_sacrebleu_on_punctuation():
     references = ['"Look, Mum!" said Tom. He had 3.5 pears.', "The end, is it not?"]
     scorer = BLEU(smooth_method="none", tokenize="13a", force=True)
     expected = scorer.corpus_score(predictions, [references])
-    found = Bleu().compute(predictions=predictions, references=references)
-    assert found["bleu4"] == pytest.approx(expected.score / 100, abs=1e-15)
-    assert found["precisions"] == pytest.approx([p / 100 for p in expected.precisions])
-    assert found["brevity_penalty"] == pytest.approx(expected.bp)
+    scores = Bleu().compute(predictions=predictions, references=references)
+    assert scores["bleu4"] == pytest.approx(expected.score / 100, abs=1e-15)
+    assert scores["precisions"] == pytest.approx([p / 100 for p in expected.precisions])
+    assert scores["brevity_penalty"] == pytest.approx(expected.bp)
 
 
 def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
     """'a b x d': 3/4, 1/3, then 1/2 and 1/4 of one match in 2 and 1 n-grams; 'a b' is perfect at its orders."""
-    found = Bleu().compute(predictions=["a b x d", "a b"], references=["a b c d", "a b"])
+    scores = Bleu().compute(predictions=["a b x d", "a b"], references=["a b c d", "a b"])
     first = (3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** (1 / 4)
-    assert found["sentence_bleu"] == pytest.approx((first + 1) / 2)
+    assert scores["sentence_bleu"] == pytest.approx((first + 1) / 2)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_sentence_bleu_uses_exp_smoothing_and_the_orders_that_fit():
     ],
 )  # fmt: skip
 def test_nothing_in_common_is_zero_not_an_error(predictions, references):
-    found = Bleu().compute(predictions=predictions, references=references)
+    scores = Bleu().compute(predictions=predictions, references=references)
     for name in ("bleu1", "bleu2", "bleu3", "bleu4", "sentence_bleu"):
-        assert found[name] == 0.0
+        assert scores[name] == 0.0
 
 
 def test_counts_of_parts_give_the_corpus_score():

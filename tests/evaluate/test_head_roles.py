@@ -23,11 +23,11 @@ def row_of(words, starts=None, marks=(), specials=()):
     """A row of one token a word; "" stands for a mark or special token."""
     names = look_up([word.strip("|") for word in words])
     read = [
-        Word(word.strip("|"), place, name, place == 0 or word.startswith("|"))
-        for place, (word, name) in enumerate(zip(words, names, strict=True))
+        Word(word.strip("|"), index, name, index == 0 or word.startswith("|"))
+        for index, (word, name) in enumerate(zip(words, names, strict=True))
         if word
     ]
-    text = [place not in specials for place in range(len(words))]
+    text = [index not in specials for index in range(len(words))]
     return Row(
         read, text, [i in marks for i in range(len(words))], starts or [-1] * len(words), False
     )
@@ -65,16 +65,16 @@ def test_a_head_that_knows_distances_only_scores_its_baseline(distance):
         near = np.stack([queries, queries - distance], axis=1)
         near = near[text[near].all(axis=1)]
         rows.append((length, text, pairs | {"article-noun": near[rng.random(len(near)) < 0.6]}))
-    found = next(
+    result = next(
         row for row in measured(rows, looks_back).table(50, 1) if row["role"] == "article-noun"
     )
-    assert found["score"] == 1
-    assert found["baseline"] == pytest.approx(1)
-    assert found["low"] == pytest.approx(0, abs=1e-9)
-    assert not found["claimed"]
+    assert result["score"] == 1
+    assert result["baseline"] == pytest.approx(1)
+    assert result["low"] == pytest.approx(0, abs=1e-9)
+    assert not result["claimed"]
 
 
-def slow_figures(rows, maps, role, layer, head):
+def slow_scores(rows, maps, role, layer, head):
     """The definition in loops: score, baseline, positions."""
 
     def cell(query, key):
@@ -112,7 +112,7 @@ def test_the_table_matches_loops_over_pairs():
     table = measured(rows, lambda length, pairs: next(following)).table(20, 1)
     assert len(table) == len(ROLES) * 6
     for row in table:
-        score, baseline, positions = slow_figures(
+        score, baseline, positions = slow_scores(
             rows, maps, row["role"], row["layer"] - 1, row["head"] - 1
         )
         assert row["score"] == pytest.approx(score, rel=1e-5)
@@ -131,12 +131,12 @@ def test_roles_without_enough_positions_are_not_measured():
     roles = measured(rows, lambda length, pairs: np.eye(length)[None, None])
     table = roles.table(10, 1)
     assert table == []
-    found = summarise_roles(table, roles)
-    assert found["roles"] == {}
-    assert set(found["not_measured"]) == set(ROLES)
-    assert found["not_measured"]["punctuation"] == REASONS["punctuation"]
-    assert found["not_measured"]["sentence start"] == REASONS["sentence start"]
-    assert found["not_measured"]["article-noun"].startswith("1 positions")
+    result = summarise_roles(table, roles)
+    assert result["roles"] == {}
+    assert set(result["not_measured"]) == set(ROLES)
+    assert result["not_measured"]["punctuation"] == REASONS["punctuation"]
+    assert result["not_measured"]["sentence start"] == REASONS["sentence start"]
+    assert result["not_measured"]["article-noun"].startswith("1 positions")
 
 
 def pairs_of(row, vectors=None):
@@ -149,13 +149,13 @@ def pairs_of(row, vectors=None):
 def test_pairs_of_a_sentence():
     words = ["", "the", "old", "dog", "ran", "under", "a", "red", "bridge", "", "|it", "barked", ""]
     row = row_of(words, starts=[-1] * 11 + [10, -1], marks=[9], specials=[0, 12])
-    found = pairs_of(row)
-    assert found == {
+    result = pairs_of(row)
+    assert result == {
         "subject-verb": [(4, 3), (11, 10)], "article-noun": [(3, 1), (8, 6)], "preposition-object": [(8, 5)],
         "adjective-noun": [(3, 2), (8, 7)], "previous token": [(i, i - 1) for i in range(2, 12)],
         "punctuation": [(10, 9), (11, 9)], "sentence start": [(11, 10)], "similar words": []
     }  # fmt: skip
-    assert set(found) == set(ROLES)
+    assert set(result) == set(ROLES)
 
 
 def test_similar_words_point_the_same_way_and_are_not_the_same():

@@ -1,9 +1,9 @@
 """Minimal pairs: crossed so that frequency alone is at chance, and scored as a loop over tokens would."""
 
-import collections
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -20,7 +20,7 @@ from tinylm.evaluate.minimal_pairs import (
     untrained_like,
 )
 from tinylm.evaluate.ngram import KneserNey
-from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw, Pair
+from tinylm.evaluate.phenomena import PHENOMENA, Draw, NothingToDraw
 from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import generate
 from tinylm.vocab.settings import VocabSettings
@@ -45,7 +45,7 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(corpus):
+def all_pairs(corpus):
     return make_pairs(*corpus, CONTEXT, 1)
 
 
@@ -53,39 +53,30 @@ def words(text):
     return re.findall(r"[a-z']+", text.lower())
 
 
-def drawn(phenomenon, has=lambda word: True, times=60):
-    draw = Draw(has, np.random.default_rng(3))
-    found = []
-    for _ in range(times):
-        try:
-            found.append(phenomenon.draw(draw))
-        except NothingToDraw:
-            continue
-    return found
-
-
 @pytest.mark.parametrize("phenomenon", PHENOMENA, ids=lambda phenomenon: phenomenon.name)
 def test_frequency_alone_is_at_chance(phenomenon):
     """The right texts of each draw have the words of the wrong ones: what gains in one pair loses in the other."""
-    found = drawn(phenomenon)
-    assert len(found) > 40
-    for pairs in found:
+    draw = Draw(lambda word: True, np.random.default_rng(3))
+    for _ in range(60):
+        try:
+            pairs = phenomenon.draw(draw)
+        except NothingToDraw:
+            continue
         assert len(pairs) in (1, 2)
-        right, wrong = (
-            collections.Counter(w for pair in pairs for w in words(pair[i])) for i in (0, 1)
-        )
-        assert right == wrong
+        right = words(" ".join(pair.right for pair in pairs))
+        wrong = words(" ".join(pair.wrong for pair in pairs))
+        assert sorted(right) == sorted(wrong)
         for pair in pairs:
             assert pair.right != pair.wrong
             assert pair.right.split()[0] == pair.wrong.split()[0]  # the first token may be unscored
             assert "_" not in pair.right + pair.wrong
 
 
-def test_pairs_are_made_of_words_that_were_seen(corpus, made):
+def test_pairs_are_made_of_words_that_were_seen(corpus, all_pairs):
     tokenizer, store = corpus
     counts = np.bincount(store.ids, minlength=len(tokenizer))
-    assert sum(len(pairs.texts) >= TOO_FEW for pairs in made) >= 12
-    for pairs in made:
+    assert sum(len(pairs.texts) >= TOO_FEW for pairs in all_pairs) >= 12
+    for pairs in all_pairs:
         assert len(pairs.texts) == len(pairs.ids) == len(set(pairs.texts)) <= PAIRS + 1
         for text, ids in zip(pairs.texts, pairs.ids, strict=True):
             for one, other in zip(text, ids, strict=True):
@@ -99,19 +90,13 @@ def by(counted):
     return lambda rows: np.array([counted.log_probs(np.array(row)).sum() for row in rows])
 
 
-def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(corpus, made):
+def test_who_saw_only_right_texts_is_right_and_who_saw_only_wrong_ones_is_wrong(corpus, all_pairs):
     tokenizer, _ = corpus
     for side, expected in ((0, 1.0), (1, 0.0)):
-        seen = [np.array(ids[side]) for pairs in made for ids in pairs.ids]
+        seen = [np.array(ids[side]) for pairs in all_pairs for ids in pairs.ids]
         counted = KneserNey(seen, 12, len(tokenizer))
-        shares = [share_right(margins(p, by(counted)))["value"] for p in made if p.texts]
+        shares = [share_right(margins(p, by(counted)))["value"] for p in all_pairs if p.texts]
         assert np.mean(shares) == pytest.approx(expected, abs=0.06)
-
-
-def small_model(tokenizer):
-    torch.manual_seed(1)
-    settings = model_settings(heads=2, context=CONTEXT, dropout=0.1)
-    return TinyLM(settings, torch.randn(len(tokenizer), 12)).eval()
 
 
 def test_equal_probabilities_are_half_right():
@@ -119,34 +104,31 @@ def test_equal_probabilities_are_half_right():
     assert share_right(np.zeros(0)) is None
 
 
-def test_figures_and_rows(corpus, made):
+def test_metrics_are_shares_of_the_rows(corpus, all_pairs):
     tokenizer, store = corpus
-    model = small_model(tokenizer)
+    torch.manual_seed(1)
+    settings = model_settings(heads=2, context=CONTEXT, dropout=0.1)
+    vectors = torch.randn(len(tokenizer), 12)
+    model = TinyLM(settings, vectors).eval()
     stories = [store.story(number) for number in range(len(store))]
-    ngrams, unigrams = (KneserNey(stories, order, len(tokenizer)) for order in (3, 1))
-    fresh = untrained_like(model, np.random.default_rng(1).normal(size=(len(tokenizer), 12)), 1)
-    figures, rows = judge_pairs(
-        tokenizer, store, ngrams, unigrams, [(0.0, fresh), (None, model)], 1
-    )
-    assert list(figures["phenomena"]) == [phenomenon.name for phenomenon in PHENOMENA]
-    assert len(rows) == sum(len(pairs.texts) for pairs in made)
-    for pairs in made:
-        found = figures["phenomena"][pairs.name]
-        own = [row for row in rows if row["phenomenon"] == pairs.name]
-        assert [Pair(row["right"], row["wrong"]) for row in own] == pairs.texts
-        assert found["pairs"] == len(own)
-        if len(own) < TOO_FEW:
-            assert found["model"] is found["kneser_ney"] is None
-        else:
-            right = [(1 + np.sign(round(row["kneser_ney"], 5))) / 2 for row in own]
-            assert found["kneser_ney"]["value"] == pytest.approx(np.mean(right))
-    measured = [row for row in figures["phenomena"].values() if row["model"]]
-    assert figures["all"]["model"] == pytest.approx(
-        np.mean([row["model"]["value"] for row in measured])
-    )
-    assert figures["all"]["kneser_ney"] > 0.55 > figures["all"]["model"]
-    assert [moment["epochs"] for moment in figures["training"]] == [0.0, None]
-    first = [row["model"] for row in rows if row["phenomenon"] == PHENOMENA[0].name][
-        :PAIRS_IN_TRAINING
-    ]
-    assert figures["training"][1]["phenomena"][PHENOMENA[0].name] == share_right(np.array(first))
+    ngrams = KneserNey(stories, 3, len(tokenizer))
+    checkpoints = [(0.0, untrained_like(model, vectors.numpy(), 1)), (None, model)]
+    metrics, rows = judge_pairs(tokenizer, store, ngrams, ngrams, checkpoints, 1)
+    table = pd.DataFrame(rows)
+    assert list(metrics["phenomena"]) == [phenomenon.name for phenomenon in PHENOMENA]
+    assert len(table) == sum(len(pairs.texts) for pairs in all_pairs)
+    shares = []
+    for name, of_name in table.groupby("phenomenon"):
+        entry = metrics["phenomena"][name]
+        assert entry["pairs"] == len(of_name)
+        if len(of_name) < TOO_FEW:
+            assert entry["kneser_ney"] is None
+            continue
+        right = (1 + np.sign(of_name["kneser_ney"].round(5))) / 2
+        assert entry["kneser_ney"]["value"] == pytest.approx(right.mean())
+        shares.append(right.mean())
+        last = metrics["training"][-1]["phenomena"][name]
+        assert last == share_right(of_name["model"].to_numpy()[:PAIRS_IN_TRAINING])
+    assert metrics["all"]["kneser_ney"] == pytest.approx(np.mean(shares))
+    assert metrics["all"]["kneser_ney"] > 0.55 > metrics["all"]["model"]
+    assert [checkpoint["epochs"] for checkpoint in metrics["training"]] == [0.0, None]

@@ -23,10 +23,10 @@ def model():
 
 def test_each_layers_prediction_is_that_of_a_model_cut_there(model):
     rows = [np.array([1, 5, 9, 9, 2, 30]), np.array([3, 4]), np.array([7])]
-    found = logit_lens(model, rows)
-    assert [row["layer"] for row in found] == [0, 1, 2, 3]
+    result = logit_lens(model, rows)
+    assert [row["layer"] for row in result] == [0, 1, 2, 3]
     blocks = list(model.blocks)
-    for depth, row in enumerate(found):
+    for depth, row in enumerate(result):
         model.blocks = torch.nn.ModuleList(blocks[:depth])
         logits = [model(torch.as_tensor(ids[None, :-1]))[0].detach() for ids in rows[:2]]
         nats = sum(
@@ -34,7 +34,7 @@ def test_each_layers_prediction_is_that_of_a_model_cut_there(model):
             for x, ids in zip(logits, rows)
         )
         assert row["nats_per_token"] == pytest.approx(nats / 6, rel=1e-5)
-    assert found[-1]["same_as_last"] == 1.0
+    assert result[-1]["same_as_last"] == 1.0
     assert logit_lens(model, [np.array([7])]) == []
 
 
@@ -48,8 +48,8 @@ def test_a_head_that_looks_behind_the_first_occurrence_scores_one(model, monkeyp
         return Attention(maps, 0, 1.0)
 
     monkeypatch.setattr(probes, "attention", attending)
-    found = induction(model, range(5, VOCAB), [1], 50, 1)
-    scores = {(row["layer"], row["head"]): row["score"] for row in found["heads"]}
+    result = induction(model, range(5, VOCAB), [1], 50, 1)
+    scores = {(row["layer"], row["head"]): row["score"] for row in result["heads"]}
     assert scores.pop((2, 2)) == 1.0
     assert set(scores.values()) == {0.0}
-    assert 1 / (2 * LENGTH) < found["even"] < 1 / LENGTH
+    assert 1 / (2 * LENGTH) < result["even"] < 1 / LENGTH

@@ -115,8 +115,8 @@ def test_subjects_of_verbs(text, relations):
 )  # fmt: skip
 def test_noun_phrases_and_their_prepositions(text, phrases):
     words = words_of(text)
-    found = {i: phrase for i in range(len(words)) if (phrase := noun_phrase(words, i)) is not None}
+    result = {i: phrase for i in range(len(words)) if (phrase := noun_phrase(words, i)) is not None}
     assert {
         i: (phrase.start, phrase.article, phrase.adjectives, preposition(words, phrase))
-        for i, phrase in found.items()
+        for i, phrase in result.items()
     } == phrases

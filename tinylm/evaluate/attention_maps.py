@@ -69,19 +69,15 @@ def sentence_arrays(
 
 
 def checkpoint_arrays(
-    checkpoints: Iterable[tuple[float | None, TinyLM]], tokens: Sequence[str], ids: np.ndarray
+    checkpoints: Sequence[tuple[float | None, TinyLM]], tokens: Sequence[str], ids: np.ndarray
 ) -> dict[str, np.ndarray]:
     """One sentence at M checkpoints, at least one.
 
     epochs (M,), words (T,), maps (M, layers, H, T, T), next and next_prob (M,).
     """
-    epochs = []
-    results = []
-    for epoch, model in checkpoints:
-        epochs.append(epoch)
-        results.append(attention(model, ids))
+    results = [attention(model, ids) for _, model in checkpoints]
     return {
-        "epochs": np.array(epochs),
+        "epochs": np.array([epochs for epochs, _ in checkpoints]),
         "words": np.array([tokens[token] for token in ids]),
         "maps": np.stack([result.maps for result in results]),
         "next": np.array([tokens[result.next_id] for result in results]),

@@ -13,7 +13,6 @@ from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.word_classes import Row, WordReader
 from tinylm.model.transformer import TinyLM
-from tinylm.storybook.classes import look_up
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
@@ -65,23 +64,6 @@ def _measure_attention(
     return rows, roles
 
 
-def _tagger(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """How often a look-up of word classes agrees with the generator; None if no row is its own."""
-    own_rows = [row for row in rows if row.is_told]
-    true = [word.name for row in own_rows for word in row.words]
-    if not true:
-        return None
-    guessed: list[str] = []
-    for row in own_rows:
-        guessed += look_up([word.text for word in row.words])
-    right = sum(guess == name for guess, name in zip(guessed, true, strict=True))
-    return {
-        "words": len(true),
-        "right": right / len(true),
-        "unknown": guessed.count("") / len(true),
-    }
-
-
 def measure_heads(
     model: TinyLM,
     tokenizer: Tokenizer,
@@ -110,7 +92,6 @@ def measure_heads(
         "passages": len(stories),
         "told_by_generator": sum(row.is_told for row in rows),
         "classified_share": classified / len(words) if words else None,
-        "tagger": _tagger(rows),
         **summarise_roles(role_rows, roles),
         "ablation": summarise_ablation(whole, ablation_rows, len(ablated)),
         "induction": induction(model, sorted(text_ids), start, settings.bootstrap, settings.seed),

@@ -204,7 +204,6 @@ def _metrics(results: Sequence[Overlap], settings: EvaluateSettings) -> dict[str
     metrics["longest_run"] = with_interval(runs, mean, settings)
     metrics["longest_run_median"] = float(np.median(runs))
     metrics["longest_run_largest"] = max(runs)
-    metrics["whole"] = sum(result.longest == result.words for result in results)
     metrics["new"] = {}
     for n in ORDERS:
         counts = [result.new[n] for result in results if result.words >= n]

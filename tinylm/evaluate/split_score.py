@@ -165,9 +165,7 @@ def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
 
 def _spelling(tokenizer: Tokenizer, unknown: Sequence[str]) -> Spelling:
     """The spelling of unknown words, learnt from the vocabulary's own; of none if none is needed."""
-    if not unknown:
-        return Spelling([])
-    words = (tokenizer.word_of(index) for index in range(len(tokenizer)))
+    words = [tokenizer.word_of(index) for index in range(len(tokenizer) if unknown else 0)]
     return Spelling(word for word in words if word)
 
 

@@ -9,16 +9,8 @@ from tinylm.storybook.corpus import normalise
 from tinylm.vocab.tokenizer import Tokenizer
 
 _SPEECH = (
-    "said",
-    "asked",
-    "answered",
-    "replied",
-    "cried",
-    "called",
-    "whispered",
-    "shouted",
-    "exclaimed",
-)
+    "said", "asked", "answered", "replied", "cried", "called", "whispered", "shouted", "exclaimed"
+)  # fmt: skip
 _NOMINAL = ("article", "determiner", "noun", "name", "pronoun")
 _APOSTROPHES = "'\u2019"
 _ENDS = (".", "!", "?", "\u2026")  # of sentences
