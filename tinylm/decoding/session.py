@@ -203,13 +203,17 @@ class Session:
         self._starts = self._starts[rows]
 
     def _changed_slots(self, rows: np.ndarray, used: int) -> np.ndarray:
-        """Slots in which row i and the row that takes its place differ, (M, used): from the first unequal token on.
+        """Each row i and slot in which it differs from the row that takes its place, (N, 2).
 
-        Beams of one prompt share all but their last tokens, so most of their cache can stay where it is.
+        Beams of one prompt share all but their last tokens, so most of their cache can stay where
+        it is. A slot depends on all tokens before it: the first unequal token and all later ones.
         """
-        count = len(rows)
-        differs = self._ids[:count, : self.longest] != self._ids[rows, : self.longest]
-        differs |= (self.lengths[:count] != self.lengths[rows])[:, None]  # another window, perhaps
-        columns = self._starts[:count, None] + np.arange(used)
-        reached = np.logical_or.accumulate(differs, axis=1)
-        return np.take_along_axis(reached, columns.clip(max=self.longest - 1), axis=1)
+        moved = np.flatnonzero(rows != np.arange(len(rows)))
+        sources = rows[moved]
+        differs = self._ids[moved, : self.longest] != self._ids[sources, : self.longest]
+        other_length = self.lengths[moved] != self.lengths[sources]
+        differs |= other_length[:, None]  # then the windows may differ, too
+        first = differs.argmax(axis=1) - self._starts[moved]
+        changed = np.argwhere(np.arange(used) >= first[:, None])
+        changed[:, 0] = moved[changed[:, 0]]
+        return changed

@@ -5,12 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Share of changed slots below which copying them one by one is faster than copying all.
-FEW = 0.25
-
 
 class KVCache:
-    """Fixed-size buffers of keys and values, one pair (B, H, S, Dh) per layer.
+    """A fixed-size buffer of keys and values, one pair (B, H, S, Dh) per layer.
 
     Row b's token at position p is in slot p, whatever the other rows hold, so rows may have unequal
     lengths: a query at position p looks at slots 0..p of its row. Slots past p may hold leftovers.
@@ -24,14 +21,22 @@ class KVCache:
     ) -> None:
         self.capacity = capacity
         self.used = 0
-        shape = (rows, heads, capacity, head_width)
-        self.keys = [like.new_zeros(shape) for _ in range(layers)]
-        self.values = [like.new_zeros(shape) for _ in range(layers)]
+        self._buffer = like.new_zeros((2, layers, rows, heads, capacity, head_width))
+
+    @property
+    def keys(self) -> Tensor:
+        """Keys of all layers, (L, B, H, S, Dh)."""
+        return self._buffer[0]
+
+    @property
+    def values(self) -> Tensor:
+        """Values of all layers, (L, B, H, S, Dh)."""
+        return self._buffer[1]
 
     @property
     def nbytes(self) -> int:
-        """Size of all buffers in bytes."""
-        return sum(buffer.nbytes for buffer in self.keys + self.values)
+        """Size of the buffer in bytes."""
+        return self._buffer.nbytes
 
     def reserve(self, positions: Tensor) -> int:
         """Make room for tokens at these positions, before they are stored; returns the last one.
@@ -56,47 +61,43 @@ class KVCache:
         Returns the used part (B, H, S, Dh) of the layer's keys and values.
         """
         rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
-        self.keys[layer][rows, :, positions] = keys.transpose(1, 2).to(self.keys[layer].dtype)
-        self.values[layer][rows, :, positions] = values.transpose(1, 2).to(self.values[layer].dtype)
-        return self.keys[layer][:, :, : self.used], self.values[layer][:, :, : self.used]
+        layer_keys = self._buffer[0, layer]
+        layer_values = self._buffer[1, layer]
+        layer_keys[rows, :, positions] = keys.transpose(1, 2).to(layer_keys.dtype)
+        layer_values[rows, :, positions] = values.transpose(1, 2).to(layer_values.dtype)
+        return layer_keys[:, :, : self.used], layer_values[:, :, : self.used]
 
     def select(self, rows: Tensor, changed: Tensor | None = None) -> None:
         """Keep the given rows, in the given order.
 
-        A row may be taken several times (beams) or not at all. `changed` (M, used) marks the slots
-        in which row i differs from row rows[i]; None: all of them. If they are few, as between
-        beams, only these are copied. More rows than before need new buffers.
+        A row may be taken several times (beams) or not at all. `changed` (N, 2) lists every row i
+        and slot in which row i differs from row rows[i]; only these are copied. None: all are.
+        More rows than before need a new buffer, and all slots.
         """
         count = len(rows)
-        few = None
-        if changed is not None and count <= len(self.keys[0]):
-            row, slot = changed.nonzero(as_tuple=True)
-            if len(row) < FEW * count * self.used:
-                few = (row, slot, rows[row])
-        for buffers in (self.keys, self.values):
-            for layer, buffer in enumerate(buffers):
-                buffers[layer] = self._selected(buffer, rows, few)
+        if changed is None:
+            shape = list(self._buffer.shape)
+            shape[2] = count
+            buffer = self._buffer.new_zeros(shape)
+            buffer[..., : self.used, :] = self._buffer[:, :, rows, :, : self.used]
+            self._buffer = buffer
+            return
+        row, slot = changed.unbind(1)
+        self._copy(rows[row], row, slot)
+        self._buffer = self._buffer[:, :, :count]
 
-    def _selected(
-        self, buffer: Tensor, rows: Tensor, few: tuple[Tensor, Tensor, Tensor] | None
-    ) -> Tensor:
-        """A buffer with the given rows; few: (row, slot, source row) of the only changes."""
-        count = len(rows)
-        used = buffer[:, :, : self.used]
-        if few is not None:
-            row, slot, source = few
-            used[row, :, slot] = used[source, :, slot]
-            return buffer[:count]
-        taken = used.index_select(0, rows)
-        if count > len(buffer):
-            buffer = buffer.new_zeros((count, *buffer.shape[1:]))
-        buffer[:count, :, : self.used] = taken
-        return buffer[:count]
+    def _copy(self, sources: Tensor, targets: Tensor, slots: Tensor) -> None:
+        """Copy slot slots[i] of row sources[i] into row targets[i], in all layers at once."""
+        _, _, rows, heads, capacity, head_width = self._buffer.shape
+        vectors = self._buffer.view(-1, rows * heads * capacity, head_width)
+        head = torch.arange(heads, device=slots.device)[:, None]
+        source = ((sources * heads + head) * capacity + slots).flatten()
+        target = ((targets * heads + head) * capacity + slots).flatten()
+        vectors.index_copy_(1, target, vectors.index_select(1, source))
 
     def put(self, rows: Tensor, other: "KVCache") -> None:
         """Overwrite the given rows with those of another cache of the same shape."""
-        for mine, theirs in zip(self.keys + self.values, other.keys + other.values, strict=True):
-            mine[rows, :, : other.used] = theirs[:, :, : other.used]
+        self._buffer[:, :, rows, :, : other.used] = other._buffer[..., : other.used, :]
         self.used = max(self.used, other.used)
 
 

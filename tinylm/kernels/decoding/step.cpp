@@ -29,10 +29,10 @@ struct Model {
 };
 
 struct Step {
-    int64_t sequences, capacity, threads;
+    int64_t sequences, capacity, layer_stride, threads;
     const int64_t* starts;               // (sequences + 1) where each one's tokens begin, and the end of the last
     const int64_t *tokens, *positions;   // of all sequences, one after another
-    float *const *keys, *const *values;  // of each layer, (sequences, H, capacity, Dh)
+    float *keys, *values;                // (sequences, H, capacity, Dh), each layer's layer_stride after the last's
     float* logits;                       // (sequences, V)
 };
 
@@ -113,8 +113,8 @@ class Rows {
         for (int64_t head = 0; m.rotary && head < 2 * m.heads; ++head)  // of queries, then of keys
             rotate(from + head * width, m.rotary + position * width);
         for (int64_t head = 0; head < m.heads; ++head) {
-            const int64_t slots = (sequence * m.heads + head) * s.capacity * width;
-            float *keys = s.keys[layer] + slots, *values = s.values[layer] + slots;
+            const int64_t slots = layer * s.layer_stride + (sequence * m.heads + head) * s.capacity * width;
+            float *keys = s.keys + slots, *values = s.values + slots;
             const float* query = from + head * width;
             std::copy_n(query + inner, width, keys + position * width);
             std::copy_n(query + 2 * inner, width, values + position * width);

@@ -32,6 +32,7 @@ class _Arguments(ctypes.Structure):
     _fields_ = [
         ("sequences", ctypes.c_int64),
         ("capacity", ctypes.c_int64),
+        ("layer_stride", ctypes.c_int64),
         ("threads", ctypes.c_int64),
         ("starts", ctypes.c_void_p),
         ("tokens", ctypes.c_void_p),
@@ -86,27 +87,23 @@ class CompiledStep(Step):
         rows = len(starts) - 1
         many = len(tokens) * self._weights.nbytes > MANY
         logits = torch.empty(rows, self.model.vocab_size)
-        keys = _addresses(cache.keys)
-        values = _addresses(cache.values)
+        keys = cache.keys
         arguments = _Arguments(
             sequences=rows,
             capacity=cache.capacity,
+            layer_stride=keys.stride(0),
             threads=torch.get_num_threads() if many else 1,
             starts=starts.ctypes.data,
             tokens=tokens.ctypes.data,
             positions=positions.ctypes.data,
-            keys=ctypes.addressof(keys),
-            values=ctypes.addressof(values),
+            keys=keys.data_ptr(),
+            values=cache.values.data_ptr(),
             logits=logits.data_ptr(),
         )
         model = ctypes.byref(self._weights.structure)
         if not self._library.tinylm_step(model, ctypes.byref(arguments)):
             raise MemoryError(f"{len(tokens)} tokens of one decoding step")
         return logits
-
-
-def _addresses(buffers: list[Tensor]) -> ctypes.Array:
-    return (ctypes.c_void_p * len(buffers))(*[buffer.data_ptr() for buffer in buffers])
 
 
 def decoding_step(model: TinyLM, settings: DecodeSettings) -> Step:
