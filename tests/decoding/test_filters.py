@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 
@@ -105,21 +103,6 @@ def test_probability_mass_is_the_probability_of_some_ids(logits):
             )
             for row in range(7)
         )
-
-
-def test_meaningless_arguments_are_refused(logits):
-    seen = torch.zeros_like(logits, dtype=torch.bool)
-    for penalty in (0.5, math.nan, math.inf):
-        with pytest.raises(ValueError, match="penalty"):
-            filters.penalise_repeats(logits, seen, penalty)
-    for temperature in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="temperature"):
-            filters.scale(logits, temperature)
-    for p in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="top_p"):
-            filters.top_p(logits, p)
-    with pytest.raises(ValueError, match="top_k"):
-        filters.top_k(logits, -1)
 
 
 def test_filters_work_where_the_logits_are(logits):

@@ -414,8 +414,6 @@ def test_bad_arguments_are_refused(model, settings):
             generate(model, [[SOS]], settings(), max_new_tokens=5, banned=list(banned))
     with pytest.raises(ValueError, match="2 streams for 1 prompts"):
         generate(model, [[SOS]], settings(), max_new_tokens=5, streams=[1, 2])
-    with pytest.raises(ValueError, match="temperature"):
-        generate(model, [[SOS]], settings(temperature=math.nan), max_new_tokens=5)
 
 
 def test_a_training_model_decodes_without_dropout_and_trains_on(make_model, settings):

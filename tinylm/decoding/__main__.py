@@ -1,7 +1,4 @@
-"""Continue a text with the trained model: `python -m tinylm.decoding "once upon a time"`.
-
-Needs the stages download, vocab and train, and no other part of tinylm than those and this package.
-"""
+"""Continue a text with the trained model: `python -m tinylm.decoding "once upon a time"`."""
 
 import sys
 

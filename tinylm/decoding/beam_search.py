@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from tinylm.base.config import InputError
 from tinylm.decoding import filters
@@ -14,8 +15,11 @@ from tinylm.model.transformer import TinyLM
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One continuation: its new tokens (<eos> included where it ended), their summed log-probability in nats under
-    the model's own distribution, and score = log_prob / len(ids) ** length_penalty."""
+    """One continuation.
+
+    ids: its new tokens, <eos> included if it ended. log_prob: their log-probability in nats under
+    the model's own distribution. score: log_prob / len(ids) ** length_penalty.
+    """
 
     ids: list[int]
     log_prob: float
@@ -39,29 +43,31 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The `n_best` best continuations of each prompt that a beam of `width` K finds, best first.
 
-    At each step the K live beams of a prompt give K * V candidates, ordered by log-probability, ties by beam, then
-    id. Candidates that end in <eos> and rank among the first K are finished; the K best others stay live. At
-    `max_new_tokens` the live ones count as hypotheses too. Hypotheses are ordered by
-    score = log_prob / length ** alpha (Wu et al. 2016, eq. 14, without its constant 5), length counted in new
-    tokens with <eos>; ties go to the one found first.
+    At each step the K live beams of a prompt give K * V candidates, ordered by log-probability.
+    Ties go to the earlier beam, then to the lower id. Candidates that end in <eos> and rank among
+    the first K are finished; the K best others stay live. At `max_new_tokens` the live ones count
+    as hypotheses too. Hypotheses are ordered by log_prob / length ** alpha (Wu et al. 2016, eq. 14,
+    without its constant 5). The length counts new tokens with <eos>; ties go to the earlier one.
 
-    A prompt stops as soon as no live beam can enter its n_best: log_prob <= 0 only falls and alpha >= 0, so
-    log_prob / max_new_tokens ** alpha bounds every later score. The result is that of searching on to the end.
-    Width 1 and alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
+    A prompt stops as soon as no live beam can enter its n_best, with the result of a full search:
+    log_prob only falls, so log_prob / max_new_tokens ** alpha bounds every later score.
+    Width 1 with alpha 0 is greedy decoding. Raises InputError for a width outside 1..V.
     """
     _check(model, width, n_best, length_penalty, banned)
     if not prompts or max_new_tokens <= 0:
         return [[Hypothesis([], 0.0, 0.0)] for _ in prompts]
-    end = eos_id if stop_at_eos and eos_id is not None else -1  # then no token ends a text
+    end = -1  # no token ends a text
+    if stop_at_eos and eos_id is not None:
+        end = eos_id
     with decoding_mode(model):
         session = Session(
             model, prompts, slide=slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
         )
-        search = _Search(session, width, n_best, max_new_tokens, length_penalty)
+        search = _Search(session, width, n_best, max_new_tokens, length_penalty, end, banned)
         for length in range(1, max_new_tokens + 1):
-            if not search.step(length, end, banned):
+            if not search.step(length):
                 break
-    return search.kept
+    return search.hypotheses
 
 
 def _check(
@@ -79,92 +85,98 @@ def _check(
 def expand(
     best: np.ndarray, ids: np.ndarray, totals: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The 2 K best candidates of each prompt: log-probabilities, beams and tokens, each (P, at most 2 K).
+    """The 2 K best candidates of each prompt: log-probabilities, beams, tokens; (P, at most 2 K).
 
-    best, ids (P * K', K + 1): log-probabilities and ids of the likeliest tokens of K' live beams (`candidates`), totals
-    (P, K') their log-probabilities so far, float64. Each beam's best K + 1 are enough, and 2 K of them hold K that do
-    not end, since each beam ends in one way only.
+    best, ids (P * K', K + 1): the likeliest tokens of K' live beams, as `filters.candidates` gives
+    them. totals (P, K') float64: the beams' log-probabilities so far. Each beam's best K + 1 are
+    enough. Each beam ends in one way only, so 2 K candidates hold K that do not end.
     """
-    prompts = np.arange(len(totals))[:, None]
-    sums = (totals.reshape(-1, 1) + best).reshape(len(totals), -1)  # (P, K' * (K + 1))
+    sums = totals.reshape(-1, 1) + best
+    sums = sums.reshape(len(totals), -1)  # (P, K' * (K + 1))
     order = (-sums).argsort(axis=1, kind="stable")[:, : 2 * width]
-    return sums[prompts, order], order // ids.shape[1], ids.reshape(sums.shape)[prompts, order]
+    sums = np.take_along_axis(sums, order, axis=1)
+    tokens = np.take_along_axis(ids.reshape(len(totals), -1), order, axis=1)
+    return sums, order // ids.shape[1], tokens
 
 
 class _Search:
-    """Live beams and kept hypotheses; `numbers` are the prompts still searched, row p * K' + k is p's beam k.
+    """Live beams and hypotheses. Row p * K' + k of the session is beam k of the p-th open prompt.
 
-    All of it is in NumPy, whose calls on a few numbers are cheaper than torch's.
+    It computes in NumPy: for a few numbers its calls take less time than PyTorch's.
     """
 
     def __init__(
-        self, session: Session, width: int, n_best: int, max_length: int, alpha: float
-    ) -> None:
-        self.session, self.width, self.n_best = session, width, n_best
-        self.max_length, self.alpha = max_length, alpha
+        self, session: Session, width: int, n_best: int, max_length: int, alpha: float,
+        eos_id: int, banned: Sequence[int],
+    ) -> None:  # fmt: skip
+        self.session = session
+        self.width = width
+        self.n_best = n_best
+        self.max_length = max_length
+        self.alpha = alpha
+        self.eos_id = eos_id
+        device = session.model.embedding.device
+        self.banned = torch.tensor(list(banned), dtype=torch.int64, device=device)
         self.prompt_lengths = session.lengths.tolist()
-        self.numbers = list(range(session.rows))
-        self.kept: list[list[Hypothesis]] = [[] for _ in self.numbers]
-        self.totals = np.zeros((session.rows, 1))  # (P, K')
+        self.open_prompts = np.arange(session.rows)
+        self.hypotheses: list[list[Hypothesis]] = [[] for _ in self.open_prompts]
+        self.totals = np.zeros((session.rows, 1))  # log-probabilities of the live beams, (P, K')
 
-    def step(self, length: int, eos_id: int, banned: Sequence[int]) -> bool:
-        """Grow every beam by one token; returns whether the search continues."""
+    def step(self, length: int) -> bool:
+        """Grow every beam to `length` new tokens; returns whether the search continues."""
         logits = self.session.next_logits()
-        best, ids = filters.candidates(logits, self.width + 1, banned)
+        best, ids = filters.candidates(logits, self.width + 1, self.banned)
         sums, beams, tokens = expand(best.cpu().numpy(), ids.cpu().numpy(), self.totals, self.width)
-        ends = tokens == eos_id
+        ends = tokens == self.eos_id
         if ends.any():
-            for prompt, rank in np.argwhere((ends & (sums > filters.NEVER))[:, : self.width]):
-                self._keep(prompt, beams[prompt, rank], eos_id, float(sums[prompt, rank]), length)
-            sums = np.where(ends, filters.NEVER, sums)
-            prompts, order = (
-                np.arange(len(ends))[:, None],
-                ends.argsort(axis=1, kind="stable"),
-            )  # the others come first
-            sums, beams, tokens = (each[prompts, order] for each in (sums, beams, tokens))
-        totals, beams, tokens = (each[:, : self.width] for each in (sums, beams, tokens))  # (P, K)
+            first = slice(0, self.width)
+            self._finish(sums[:, first], beams[:, first], tokens[:, first], length, ends[:, first])
+            sums[ends] = filters.NEVER
+            order = ends.argsort(axis=1, kind="stable")  # those that do not end come first
+            sums = np.take_along_axis(sums, order, axis=1)
+            beams = np.take_along_axis(beams, order, axis=1)
+            tokens = np.take_along_axis(tokens, order, axis=1)
+        sums = sums[:, : self.width]  # (P, K)
+        beams = beams[:, : self.width]
+        tokens = tokens[:, : self.width]
         if length == self.max_length:
-            for prompt, rank in np.argwhere(totals > filters.NEVER):
-                self._keep(
-                    prompt,
-                    beams[prompt, rank],
-                    int(tokens[prompt, rank]),
-                    float(totals[prompt, rank]),
-                    length,
-                )
+            self._finish(sums, beams, tokens, length, np.full(sums.shape, True))
             return False
-        return self._continue(totals, beams, tokens)
+        return self._continue(sums, beams, tokens)
 
-    def _keep(
-        self, prompt: np.intp, beam: np.intp, token: int, log_prob: float, length: int
+    def _finish(
+        self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray, length: int, mask: np.ndarray
     ) -> None:
-        """Enter a hypothesis into its prompt's n_best, after those of the same score."""
-        kept = self.kept[self.numbers[prompt]]
-        score = log_prob / length**self.alpha
-        if len(kept) == self.n_best and score <= kept[-1].score:
-            return
-        row = int(prompt * self.totals.shape[1] + beam)
-        new = self.session.ids(row)[self.prompt_lengths[self.numbers[prompt]] :]
-        kept.append(Hypothesis([*new, token], log_prob, score))
-        kept.sort(key=lambda hypothesis: -hypothesis.score)
-        del kept[self.n_best :]
+        """Enter the candidates that `mask` marks into their prompts' hypotheses.  All (P, K)"""
+        for p, rank in np.argwhere(mask & (sums > filters.NEVER)):
+            prompt = self.open_prompts[p]
+            row = int(p * self.totals.shape[1] + beams[p, rank])
+            log_prob = float(sums[p, rank])
+            score = log_prob / length**self.alpha
+            if score > self._lowest_score(prompt):
+                earlier = self.session.ids(row)[self.prompt_lengths[prompt] :]
+                ids = [*earlier, int(tokens[p, rank])]
+                best = self.hypotheses[prompt]
+                best.append(Hypothesis(ids, log_prob, score))
+                best.sort(key=lambda hypothesis: -hypothesis.score)  # stable: the earlier first
+                del best[self.n_best :]
 
-    def _continue(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> bool:
-        """Carry the live candidates of the prompts that are not done over into the session; whether any are left."""
-        bounds = (totals[:, 0] / self.max_length**self.alpha).tolist()
-        worst = [
-            kept[-1].score if len(kept := self.kept[n]) == self.n_best else filters.NEVER
-            for n in self.numbers
-        ]
-        open_ = [
-            p for p, (bound, score) in enumerate(zip(bounds, worst, strict=True)) if bound > score
-        ]
-        rows = beams + np.arange(len(totals))[:, None] * self.totals.shape[1]
-        if len(open_) < len(totals):
-            self.numbers = [self.numbers[p] for p in open_]
-            totals, rows, tokens = totals[open_], rows[open_], tokens[open_]
-        self.totals = totals
-        if open_:
-            self.session.select(rows.ravel())
-            self.session.append(tokens.ravel())
-        return bool(open_)
+    def _lowest_score(self, prompt: int) -> float:
+        """What a new hypothesis of a prompt has to exceed."""
+        best = self.hypotheses[prompt]
+        return best[-1].score if len(best) == self.n_best else filters.NEVER
+
+    def _continue(self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> bool:
+        """Append the live candidates (P, K) to the session; returns whether any are left."""
+        bounds = sums[:, 0] / self.max_length**self.alpha
+        lowest = np.array([self._lowest_score(prompt) for prompt in self.open_prompts])
+        is_open = bounds > lowest
+        first_rows = np.arange(len(sums)) * self.totals.shape[1]
+        rows = first_rows[:, None] + beams
+        self.open_prompts = self.open_prompts[is_open]
+        self.totals = sums[is_open]
+        if not is_open.any():
+            return False
+        self.session.select(rows[is_open].ravel())
+        self.session.append(tokens[is_open].ravel())
+        return True

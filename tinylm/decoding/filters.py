@@ -3,7 +3,6 @@
 A row always keeps a finite score if it had one, so no softmax after a filter gives NaN.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -41,19 +40,15 @@ def penalise_repeats(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
 
     z / penalty where z > 0, z * penalty elsewhere, for the ids marked in seen (B, V); penalty 1 changes nothing.
     """
-    if not 1.0 <= penalty < math.inf:
-        raise ValueError(f"repetition penalty {penalty}; allowed: a finite number >= 1")
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def scale(logits: Tensor, temperature: float) -> Tensor:
-    """(z - max z) / temperature, at any finite temperature > 0.
+    """(z - max z) / temperature, at any finite temperature > 0; temperature 0 is argmax.
 
     The distance from the best score is what is divided, so a tiny temperature gives 0 and -inf but
     never infinity minus infinity.
     """
-    if not 0.0 < temperature < math.inf:
-        raise ValueError(f"temperature {temperature}; allowed: a finite number > 0 (0 is argmax)")
     distance = logits - logits.amax(dim=-1, keepdim=True)
     return distance / max(temperature, SMALLEST)
 
@@ -88,8 +83,6 @@ def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     (B, N) -> scores (B, k), ids (B, k)
     """
-    if k < 0:
-        raise ValueError(f"top_k {k}; allowed: >= 0 (0 is off)")
     if k == 0 or k >= logits.shape[-1]:
         return logits, torch.arange(logits.shape[-1], device=logits.device).expand(logits.shape)
     ids = largest(logits, k)[1].sort(dim=-1).values
@@ -101,8 +94,6 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 
     The likeliest always stays (p = 0 keeps it alone); 1 keeps all.  (B, N) -> (B, N)
     """
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"top_p {p}; allowed: 0 to 1")
     if p == 1.0:
         return logits
     ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
@@ -116,6 +107,5 @@ def top_p(logits: Tensor, p: float) -> Tensor:
 def probability_mass(logits: Tensor, ids: Tensor) -> Tensor:
     """Total probability of each row's given ids.  (B, N), (B, k) -> (B,) float64"""
     probabilities = torch.softmax(logits.double(), dim=-1).gather(-1, ids)
-    return running_sum(probabilities)[
-        :, -1
-    ]  # in order, so a row's sum does not depend on the batch
+    # Summed in order, so that a row's sum does not depend on its batch.
+    return running_sum(probabilities)[:, -1]

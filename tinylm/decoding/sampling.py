@@ -19,8 +19,8 @@ from tinylm.model.transformer import TinyLM
 class Generation:
     """What was generated after one prompt.
 
-    ids: the new tokens, including <eos> if the text ended; log_probs: of each, in nats, under the model's own
-    distribution, before any filter (empty unless asked for); finished: whether <eos> ended it.
+    ids: the new tokens, with <eos> if it ended the text. log_probs: of each token, in nats, under
+    the model's own distribution, before any filter; empty unless asked for.
     """
 
     ids: list[int]
@@ -37,24 +37,28 @@ def check_banned(banned: Sequence[int], vocab_size: int) -> None:
 
 
 def uniforms(seed: int, streams: Sequence[int], count: int) -> np.ndarray:
-    """`count` numbers in [0, 1) for each stream, float64 (B, count); a stream's numbers depend on its number alone."""
-    rows = [
-        np.random.Generator(np.random.Philox(key=derive_seed(seed, "row", stream)))
-        for stream in streams
-    ]
-    return np.stack([row.random(count) for row in rows])
+    """`count` numbers in [0, 1) for each stream, (B, count) float64.
+
+    A stream's numbers depend on the seed and on its own number alone.
+    """
+    numbers = np.empty((len(streams), count))
+    for row, stream in enumerate(streams):
+        bits = np.random.Philox(key=derive_seed(seed, "row", stream))
+        numbers[row] = np.random.Generator(bits).random(count)
+    return numbers
 
 
 def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: float) -> Tensor:
-    """The next token of each row, (B,): argmax at temperature 0, else temperature, top-k, top-p and a draw.
+    """The next token of each row: argmax at temperature 0, else temperature, top-k, top-p and a draw.
 
-    Fall-back: a row whose top_k likeliest hold less than fallback_mass of the probability at this temperature is
-    drawn from the nucleus fallback_top_p of all ids instead. logits (B, V), u (B,) in [0, 1).
+    logits (B, V), u (B,) in [0, 1) -> (B,). A row falls back to the nucleus fallback_top_p of all
+    ids if its top_k likeliest hold less than fallback_mass of the probability at this temperature.
     """
     if temperature == 0.0:
         return logits.argmax(dim=-1)
     if not 0 < settings.top_k < logits.shape[-1]:
-        return filters.draw(filters.top_p(filters.scale(logits, temperature), settings.top_p), u)
+        scores = filters.scale(logits, temperature)
+        return filters.draw(filters.top_p(scores, settings.top_p), u)
     scores, ids = filters.top_k(logits, settings.top_k)
     scores = filters.top_p(filters.scale(scores, temperature), settings.top_p)
     tokens = ids.gather(-1, filters.draw(scores, u)[:, None])[:, 0]
@@ -62,7 +66,8 @@ def choose(logits: Tensor, settings: DecodeSettings, u: Tensor, temperature: flo
         scaled = filters.scale(logits, temperature)
         mass = filters.probability_mass(scaled, ids)
         flat = (mass < settings.fallback_mass).nonzero()[:, 0]
-        tokens[flat] = filters.draw(filters.top_p(scaled[flat], settings.fallback_top_p), u[flat])
+        nucleus = filters.top_p(scaled[flat], settings.fallback_top_p)
+        tokens[flat] = filters.draw(nucleus, u[flat])
     return tokens
 
 
@@ -83,12 +88,12 @@ def generate(
 ) -> list[Generation]:
     """Continue each prompt by at most `max_new_tokens` tokens; rows that reach <eos> leave the batch.
 
-    banned: ids that are never generated. on_token(prompt, token) is called as each token is chosen, step by step and
-    prompts in order. Without `stop_at_eos`, <eos> is a token like any other; with `eos_id` None no text ends by itself.
-    <eos> is never penalised as a repetition, in the prompt or of an earlier text: a text ends once, and a vocabulary
-    may open texts with the same id.
-    streams: the number of each prompt's random stream (by default 0, 1, ...). A sample depends on settings, prompt,
-    stream and `max_new_tokens` (along which the temperature may change), not on what else is in the batch.
+    eos_id: None if no text ends by itself. It is never penalised as a repetition: a vocabulary may
+    open texts with the same id. Without `stop_at_eos` it is a token like any other.
+    banned: ids that are never generated.
+    on_token(prompt, token): called as each token is chosen, step by step, with prompts in order.
+    streams: the number of each prompt's random stream, by default 0, 1, ... A sample depends on
+    settings, prompt, stream and `max_new_tokens`, not on what else is in the batch.
     """
     if not prompts or max_new_tokens <= 0:
         check_banned(banned, model.vocab_size)
@@ -96,13 +101,8 @@ def generate(
     end = eos_id if stop_at_eos else None
     with decoding_mode(model):
         session = Session(
-            model,
-            prompts,
-            slide=settings.slide,
-            use_cache=use_cache,
-            new_tokens=max_new_tokens,
-            step=step,
-        )
+            model, prompts, slide=settings.slide, use_cache=use_cache, new_tokens=max_new_tokens, step=step
+        )  # fmt: skip
         run = Sampling(session, settings, max_new_tokens, eos_id, banned, streams)
         for column in range(max_new_tokens):
             tokens = run.step(column, with_log_probs)
@@ -134,11 +134,12 @@ class Sampling:
         streams = range(rows) if streams is None else streams
         if len(streams) != rows:
             raise ValueError(f"{len(streams)} streams for {rows} prompts")
-        device = session.model.embedding.device
         self.session = session
         self.settings = settings
         self.eos_id = eos_id
-        self.banned = torch.tensor(list(banned), dtype=torch.int64, device=device)
+        self.banned = torch.tensor(
+            list(banned), dtype=torch.int64, device=session.model.embedding.device
+        )
         self.u = uniforms(settings.seed, streams, max_new_tokens)  # (B, steps)
         self.alive = np.arange(rows)
         self.counts = np.zeros(rows, np.int64)

@@ -7,13 +7,10 @@ from tinylm.base.config import setting
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodeSettings:
-    """Section `decode`: how the next token is chosen. Temperature 0 is greedy; length_penalty is for beams only.
+    """Section `decode`: how the next token is chosen. The defaults sample the model's distribution.
 
-    The defaults, for use in code, sample from the model's own distribution; params.yaml holds every key.
-
-    `sampling.choose` defines the filters, `temperature_at` the temperature along the text. repetition_window: only
-    the row's last N tokens are penalised, prompt included; null: all of them.
-    step: see kernels/decoding/step.py.
+    Temperature 0 is greedy; length_penalty is for beams only. `sampling.choose` defines the filters.
+    repetition_window: only the row's last N tokens are penalised, with the prompt's; null: all.
     """
 
     temperature: float = setting(1.0, low=0.0, high=1e6)

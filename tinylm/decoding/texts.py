@@ -21,10 +21,9 @@ def banned_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
-    """<sos> and the text's tokens; an empty text is <sos> alone.
+    """<sos>, if the vocabulary has it, and the text's tokens.
 
-    Raises InputError, with the prompt's `name`, if nothing is left to start from: the text is empty, and the
-    vocabulary has no <sos>.
+    Raises InputError with the prompt's `name` if that is no token at all.
     """
     start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
     ids = [*start, *tokenizer.encode(text)]
@@ -38,10 +37,7 @@ def encode_prompt(tokenizer: Tokenizer, text: str, name: str) -> list[int]:
 def encode_prompts(
     tokenizer: Tokenizer, prompts: Sequence[str], context: int, slide: str
 ) -> list[list[int]]:
-    """Each prompt's ids (`encode_prompt`).
-
-    Warns if a prompt has no known word, or does not fit the context, so that its beginning is not seen.
-    """
+    """Each prompt's ids. Warns if a prompt has no known word or does not fit the context."""
     encoded = []
     for number, text in enumerate(prompts, start=1):
         ids = encode_prompt(tokenizer, text, f"prompt {number}")
@@ -72,7 +68,10 @@ def generate_text(
     """Each prompt with its continuation, as one text without special tokens; `options` go to `generate`."""
     ids = encode_prompts(tokenizer, prompts, model.settings.context, settings.slide)
     options.setdefault("banned", banned_ids(tokenizer))
-    found = generate(
+    continuations = generate(
         model, ids, settings, max_new_tokens=max_new_tokens, eos_id=tokenizer.eos_id, **options
     )
-    return [tokenizer.decode([*prompt, *new.ids]) for prompt, new in zip(ids, found, strict=True)]
+    texts = []
+    for prompt, continuation in zip(ids, continuations, strict=True):
+        texts.append(tokenizer.decode([*prompt, *continuation.ids]))
+    return texts
