@@ -21,7 +21,7 @@ def outline(markdown: str) -> str:
     picked = [
         line
         for line, following in zip(markdown.split("\n"), [*markdown.split("\n")[1:], ""])
-        if line.startswith("#") or (line.startswith("|") and following.startswith("| :-"))
+        if line.startswith("#") or (line.startswith("|") and following.startswith(("| :-", "| --")))
     ]
     picked += re.findall(r"\]\(\.\./plots/pictures/(\w+)\.png", markdown)
     kept = [line for line in picked if line.strip("| ") and not line.endswith("…")]  # … a prompt

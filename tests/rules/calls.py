@@ -109,6 +109,7 @@ def bare_writes(source: str) -> list[str]:
         if (
             guarded
             or whole in ours
+            or any(keyword.arg == "columns" for keyword in call.keywords)  # rename of a frame
             or (call.args and ast.unparse(call.args[0]) in {"os.devnull", "os.dup(1)", *memory})
         ):
             continue

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from tinylm.compare.comparison import EQUAL, LOSSES, Comparison, Finding
 from tinylm.compare.scaling import Scaling, Sweep
-from tinylm.report.charts import draw_curves
+from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import HEAT, INK, SERIES, SOFT, STYLE, new_axes, settle, to_svg
 from tinylm.report.wording import number, short
 
@@ -78,21 +79,15 @@ def _ends(losses: Any) -> str:
 
 def draw_sweep(sweep: Sweep, unit: str) -> Figure:
     """Means over seeds against the varied number; bands from the lowest to the highest."""
-    curves = {}
-    bands = {}
-    for name, line in sweep.points.groupby("line"):
-        x = list(line["x"])
-        label = str(name) or unit
-        curves[label] = (x, list(line["loss"]))
-        if line["seeds"].min() > 1:
-            bands[label] = (x, list(line["lowest"]), list(line["highest"]))
+    names = {"line": "series", "loss": "value", "lowest": "low", "highest": "high"}
+    rows = sweep.points.rename(columns=names).replace({"series": {"": unit}})
+    alone = rows.groupby("series")["seeds"].transform("min") < 2
+    rows.loc[alone, ["low", "high"]] = np.nan
+    is_wide = 0 < rows["x"].min() * _WIDE_SWEEP < rows["x"].max()
     title = f"Loss against {sweep.key}"
     with rc_context(STYLE):
-        drawing = draw_curves(curves, title, sweep.key, unit, bands=bands, counted_x=False)
-        values = sweep.points["x"]
-        if 0 < values.min() * _WIDE_SWEEP < values.max():
-            drawing.axes[0].set_xscale("log")
-        return settle(drawing)
+        picture = draw_lines(rows, title, sweep.key, unit, log_x=is_wide, counted_x=False)
+    return picture.drawing
 
 
 def draw_law(scaling: Scaling, axis: str) -> Figure:

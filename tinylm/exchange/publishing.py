@@ -42,7 +42,7 @@ def build(
         drawn = draw_pictures(run).get(CURVE)
         if drawn is not None:
             with atomic_write(new / "pictures/loss.png", "wb") as target:
-                target.write(to_png(drawn.figure))
+                target.write(to_png(drawn.drawing))
             pictures[CURVE] = ("pictures/loss.png", drawn.alt)
         for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
             copy_file(root / name, new / "pipeline" / name)

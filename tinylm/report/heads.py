@@ -1,14 +1,14 @@
 """What the attention heads do: their roles, what the model loses without them, and the findings that follow."""
 
 import dataclasses
-import math
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from tinylm.report.findings import Finding, not_shown, relation, shown
 from tinylm.report.sources import Run, Tree, as_number
-from tinylm.report.wording import count, interval, loss, many, number, share, with_interval
-
-Lines = dict[str, tuple[list[float], list[float]]]  # curves by name: x and y values
+from tinylm.report.wording import ABSENT, count, interval, loss, many, number, share, with_interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,16 @@ class Head:
     def idle(self) -> bool:
         """Whether the interval of the added loss contains zero."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+    @property
+    def best(self) -> Role | None:
+        """The role that fits best."""
+        return next(iter(self.roles), None)
+
+    def described(self) -> str:
+        """The roles that stand out, or in brackets the one that comes closest."""
+        closest = f"({self.best.name})" if self.best else ABSENT
+        return ", ".join(self.claimed()) or closest
 
     def claimed(self) -> list[str]:
         """The roles that stand out."""
@@ -108,43 +118,35 @@ def heads(run: Run) -> list[Head]:
     ]
 
 
-def _by_epoch(run: Run) -> dict[float, list[dict[str, str]]]:
-    """The rows of every head at each checkpoint, by epochs; empty with a single one."""
-    rows: dict[float, list[dict[str, str]]] = {}
-    for row in run.rows("heads_training"):
-        epochs = run.epochs_of(row.get("epochs"))
-        if epochs is not None:
-            rows.setdefault(epochs, []).append(row)
-    return rows if len(rows) > 1 else {}
+def _over_training(run: Run) -> pd.DataFrame:
+    """The statistics of every head at each checkpoint, with its epochs as x; empty with a single one."""
+    frame = pd.DataFrame(run.rows("heads_training"))
+    if "epochs" not in frame or frame["epochs"].nunique() < 2:
+        return pd.DataFrame()
+    frame["x"] = frame["epochs"].map(run.epochs_of)
+    statistics = frame.columns.difference(["x", "epochs", "layer", "head"])
+    frame[statistics] = frame[statistics].apply(pd.to_numeric, errors="coerce")
+    return frame
 
 
-def roles_by_epoch(run: Run) -> Lines:
-    """For each role the largest score above its baseline of any head, against epochs."""
-    lines: Lines = {}
-    for role in best_by_role(run):
-        for epochs, rows in _by_epoch(run).items():
-            scores = [value for row in rows if (value := as_number(row.get(role))) is not None]
-            if scores:
-                xs, ys = lines.setdefault(role, ([], []))
-                xs.append(epochs)
-                ys.append(max(scores))
-    return lines
+def roles_by_epoch(run: Run) -> pd.DataFrame:
+    """For each role (series) the largest score above its baseline of any head (value), against epochs (x)."""
+    frame = _over_training(run)
+    roles = [role for role in best_by_role(run) if role in frame]
+    if not roles:
+        return pd.DataFrame(columns=["series", "x", "value"])
+    best = frame.groupby("x")[roles].max().reset_index()
+    return best.melt("x", var_name="series").dropna()
 
 
-def widths_by_epoch(run: Run) -> Lines:
+def widths_by_epoch(run: Run) -> pd.DataFrame:
     """The tokens that a head looks at, exp(entropy), as the mean over the heads of each layer, against epochs."""
-    lines: Lines = {}
-    for epochs, rows in _by_epoch(run).items():
-        widths: dict[str, list[float]] = {}
-        for row in rows:
-            entropy = as_number(row.get("entropy_nats"))
-            if entropy is not None:
-                widths.setdefault(f"layer {row.get('layer')}", []).append(math.exp(entropy))
-        for layer, values in sorted(widths.items()):
-            xs, ys = lines.setdefault(layer, ([], []))
-            xs.append(epochs)
-            ys.append(sum(values) / len(values))
-    return lines
+    frame = _over_training(run)
+    if frame.empty:
+        return frame
+    frame = frame.assign(series="layer " + frame["layer"], value=np.exp(frame["entropy_nats"]))
+    means = frame[["series", "x", "value"]].groupby(["series", "x"]).mean()
+    return means.reset_index()
 
 
 def judge_roles(run: Run) -> list[Finding]:
@@ -231,7 +233,11 @@ def judge_roles_in_training(run: Run) -> list[Finding]:
         return []
     best = best_by_role(run)
     since: dict[float, list[str]] = {}
-    for role, (xs, ys) in roles_by_epoch(run).items():
+    curves = roles_by_epoch(run)
+    for role in best:
+        rows = curves[curves["series"] == role]
+        xs = list(rows["x"])
+        ys = list(rows["value"])
         first = len(ys)
         while first and ys[first - 1] >= margin:
             first -= 1

@@ -38,6 +38,10 @@ _ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?
 _AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
 
 
+_TABLE = re.compile(r"(?P<caption>^\*[^\n]*\*\n\n)?(?P<rows>(?:^\|.*\|\n)+)", re.MULTILINE)
+_CELL_ENDS = re.compile(r"(?<!\\)\|")
+
+
 def escape(value: Any) -> Markup:
     """Plain text as one line of Markdown that shows exactly this text; None as a dash."""
     if value is None:
@@ -50,20 +54,32 @@ def escape(value: Any) -> Markup:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Markup:
-    """A table as Markdown, columns of numbers right-aligned; columns without any value are left out."""
-    cells = [[escape(cell) for cell in row] for row in rows]
-    columns = [
-        column
-        for column in range(len(heads))
-        if column == 0 or any(row[column] not in ("", ABSENT) for row in cells)
-    ]
-    if not cells or not columns:
+    """A table as Markdown, columns of numbers right-aligned."""
+    cells = [[str(escape(cell)) for cell in row] for row in rows]
+    if not cells:
         return Markup("")
-    lines = [[str(escape(heads[column])) for column in columns]]
-    lines.append([_alignment(column, cells) for column in columns])
-    lines += [[str(row[column]) for column in columns] for row in cells]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    alignments = [_alignment(column, cells) for column in range(len(heads))]
+    text = _lines_of_table([[str(escape(head)) for head in heads], alignments, *cells])
     return _block(f"*{escape(caption)}*\n\n{text}" if caption else text)
+
+
+def _lines_of_table(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _without_empty_columns(table: re.Match[str]) -> str:
+    """A table with its caption, without columns that have no value; nothing if it has no row."""
+    lines = table["rows"].strip().split("\n")
+    heads, alignments, *body = [_CELL_ENDS.split(line.strip("|")) for line in lines]
+    rows = [[cell.strip() for cell in row] for row in (heads, alignments, *body)]
+    columns = [0]
+    for column in range(1, len(heads)):
+        if any(row[column] not in ("", ABSENT) for row in rows[2:]):
+            columns.append(column)
+    if not body:
+        return ""
+    text = _lines_of_table([row[column] for column in columns] for row in rows)
+    return f"{table['caption'] or ''}{text}\n"
 
 
 def _block(markdown: str) -> Markup:
@@ -137,7 +153,8 @@ def render(
     environment.globals.update(FUNCTIONS)
     environment.filters.update(filters or {})
     text = environment.get_template(template.name).render(**values)
-    return re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
+    text = re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
+    return _TABLE.sub(_without_empty_columns, text)
 
 
 def to_terminal(markdown: str, width: int | None = None) -> str:

@@ -56,14 +56,12 @@ _MADE_IF = {  # the parameter that has a file made
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
 
-Rows = list[dict[str, str]]
-
 
 class Tree(dict[str, Any]):
     """A JSON object for templates and rules: `tree.a.b` is the value, an empty Tree if it is missing."""
 
     def __getattr__(self, key: str) -> Any:
-        if key.startswith("__"):
+        if key.startswith("_"):
             raise AttributeError(key)
         return self[key]
 
@@ -188,19 +186,6 @@ def as_number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if np.isfinite(number) else None
-
-
-def long_series(rows: Rows, x: str) -> dict[str, tuple[list[float], list[float]]]:
-    """Curves of a long CSV by the column `series`: {series: (x values, y values)}; cells without a number left out."""
-    curves: dict[str, tuple[list[float], list[float]]] = {}
-    for row in rows:
-        position = as_number(row.get(x))
-        value = as_number(row.get("value"))
-        if position is not None and value is not None:
-            xs, ys = curves.setdefault(row.get("series", ""), ([], []))
-            xs.append(position)
-            ys.append(value)
-    return curves
 
 
 def _checked(words: np.ndarray, maps: np.ndarray) -> tuple[list[str], np.ndarray]:

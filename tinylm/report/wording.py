@@ -134,24 +134,35 @@ def interval(value: Any) -> tuple[float, float] | None:
     return None if low is None or high is None else (low, high)
 
 
+def ends(value: Any) -> str:
+    """An interval as `9.60 to 10.0`, nothing without one."""
+    span = interval(value)
+    return f"{number(span[0])} to {number(span[1])}" if span else ""
+
+
+def middle(value: Any) -> Any:
+    """The value without its interval."""
+    return value.get("value") if isinstance(value, dict) else value
+
+
 def with_interval(value: Any, digits: int = 3) -> str:
     """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself."""
     if not isinstance(value, dict):
         return number(value, digits)
-    ends = interval(value)
+    span = interval(value)
     text = number(value.get("value"), digits)
-    return f"{text} ({number(ends[0], digits)} to {number(ends[1], digits)})" if ends else text
+    return f"{text} ({number(span[0], digits)} to {number(span[1], digits)})" if span else text
 
 
 def share_with_interval(value: Any) -> str:
     """{"value", "low", "high"} of shares of one as 12.3 % (11.0 to 14.0)."""
     if not isinstance(value, dict):
         return share(value)
-    ends = interval(value)
+    span = interval(value)
     text = share(value.get("value"))
-    if not ends:
+    if not span:
         return text
-    low, high = (share(end).removesuffix(" %") for end in ends)
+    low, high = (share(end).removesuffix(" %") for end in span)
     return f"{text} ({low} to {high})"
 
 
@@ -193,6 +204,6 @@ FORMATS = {  # filters of the templates
     one.__name__: one
     for one in (
         number, sentence, exact, count, many, loss, share, percent, seconds, mebibytes, big, flag,
-        with_interval, share_with_interval, with_trials, prediction, name_of, setting,
+        ends, middle, with_interval, share_with_interval, with_trials, prediction, name_of, setting,
     )
 }  # fmt: skip

@@ -22,8 +22,8 @@ def write_report(
     root = Path(folder)
     pictures = draw_pictures(run)
     markdown = write_document(run, settings, pictures, lab)
-    svgs = {name: to_svg(picture.figure, name, picture.alt) for name, picture in pictures.items()}
-    pngs = {name: to_png(picture.figure) for name, picture in pictures.items()}
+    svgs = {name: to_svg(picture.drawing, name, picture.alt) for name, picture in pictures.items()}
+    pngs = {name: to_png(picture.drawing) for name, picture in pictures.items()}
     files = {
         paths.REPORT_TEXT: markdown.encode(),
         paths.REPORT_PAGE: to_html(markdown, svgs).encode(),
