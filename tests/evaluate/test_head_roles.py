@@ -65,9 +65,8 @@ def test_a_head_that_knows_distances_only_scores_its_baseline(distance):
         near = np.stack([queries, queries - distance], axis=1)
         near = near[text[near].all(axis=1)]
         rows.append((length, text, pairs | {"article-noun": near[rng.random(len(near)) < 0.6]}))
-    result = next(
-        row for row in measured(rows, looks_back).table(50, 1) if row["role"] == "article-noun"
-    )
+    table = measured(rows, looks_back).table(50, 1)
+    (result,) = [row for row in table if row["role"] == "article-noun"]
     assert result["score"] == 1
     assert result["baseline"] == pytest.approx(1)
     assert result["low"] == pytest.approx(0, abs=1e-9)

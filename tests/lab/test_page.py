@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import html.parser
 import re
 
 import pytest
@@ -23,22 +22,8 @@ def page_of(facts=FACTS, **options):
     return build.build_page(random_model(VOCAB, WIDTH), RULE, facts, **options).decode("utf-8")
 
 
-class _Tags(html.parser.HTMLParser):
-    """Every tag with its attributes, and the texts of scripts and styles."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags, self.open, self.inside = [], "", []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self.open = tag
-
-    def handle_data(self, data):
-        if self.open in ("script", "style"):
-            self.inside.append(data)
-        self.open = ""
+def tags_of(page):
+    return re.findall("<[a-z/!]+", page)
 
 
 def test_the_page_asks_for_nothing_and_its_policy_allows_only_its_own_code():
@@ -98,6 +83,5 @@ def test_markup_in_titles_and_words_stays_text():
     rule = RULE | {"tokens": [HOSTILE, *RULE["tokens"][1:]]}
     facts = FACTS | {"title": HOSTILE, "about": HOSTILE, "prompt": HOSTILE}
     page = build.build_page(random_model(VOCAB, WIDTH), rule, facts)
-    plain = _Tags(page_of()).tags
-    assert [tag for tag, _ in _Tags(page.decode("utf-8")).tags] == [tag for tag, _ in plain]
+    assert tags_of(page.decode("utf-8")) == tags_of(page_of())
     assert Engine(page).facts["tokenizer"]["tokens"][0] == HOSTILE
