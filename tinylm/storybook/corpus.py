@@ -21,10 +21,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from tinylm.storybook.lexicon import KINDS, SLOTS, Entry, Weighted, read_sections
+from tinylm.storybook.lexicon import (
+    KINDS,
+    PRONOUN_PARTS,
+    SLOTS,
+    Entry,
+    Indices,
+    Weighted,
+    read_sections,
+)
 
 RULES = read_sections("plots.txt")
-HERO_PARTS = ("he", "him", "his", "himself")
 VOWEL_SOUND = re.compile(
     r"\b([Aa]) (?=(?!uni|use|usu|ukul|one|eu)[aeiou]|ho(?:nest|ur))", re.IGNORECASE
 )
@@ -64,14 +71,14 @@ class Guard(NamedTuple):
 
 class Rule(NamedTuple):
     phrases: Weighted  # options are op tuples, last op first
-    guards: tuple[tuple[Guard, ...], ...]  # empty where no phrase of the rule has a guard
+    guards: list[list[Guard]]  # empty where no phrase of the rule has a guard
 
 
 class Choice(NamedTuple):
     """A point where the telling may continue in several ways."""
 
     weighted: Weighted
-    banned: tuple[int, ...]
+    banned: Indices
     slot: str  # the slot that the choice settles; "" for a phrase or a word without consequence
     kind: str  # of an entry; "" for a phrase
     part: str = ""  # of a word without consequence
@@ -90,9 +97,12 @@ def compile_rule(name: str) -> Rule:
         match = _RULE_LINE.fullmatch(line)
         assert match, line
         weights.append(int(match[1] or 1))
-        guards.append(tuple(_guard(text) for text in re.findall(r"\[([^]]*)\]", match[2])))
+        texts = re.findall(r"\[([^]]*)\]", match[2])
+        guards.append([_guard(text) for text in texts])
         phrases.append(tuple(reversed(_compile_phrase(match[3]))))
-    return Rule(Weighted(phrases, weights), tuple(guards) if any(guards) else ())
+    if not any(guards):
+        guards = []
+    return Rule(Weighted(phrases, weights), guards)
 
 
 def _guard(text: str) -> Guard:
@@ -117,11 +127,9 @@ def _compile_phrase(text: str) -> list[Op]:
 def _compile_slot(text: str) -> Op:
     name, _, part = text.partition(".")
     if name.startswith("*"):
-        assert name[1:] in KINDS, text
         return Passing(name[1:], part)
-    if name in HERO_PARTS:
+    if name in PRONOUN_PARTS:
         return Mention("hero", name, origin("child", name))
-    assert name in SLOTS, text
     kind = SLOTS[name].partition(" by ")[0]
     return Mention(name, part, origin(kind, part))
 
@@ -136,11 +144,7 @@ class World:
     """The facts of one story: slots (hero, thing, place, holder) bound to entries."""
 
     facts: dict[str, Entry] = field(default_factory=dict)
-    used: dict[str, tuple[int, ...]] = field(default_factory=dict)
-
-    def copy(self) -> World:
-        """An independent copy."""
-        return World(dict(self.facts), dict(self.used))
+    used: dict[str, Indices] = field(default_factory=dict)
 
     def source(self, slot: str) -> tuple[str, str | None]:
         """(the list that a slot is drawn from, the slot that must be settled before it, if any)."""
@@ -157,35 +161,29 @@ class World:
         self.facts[slot] = KINDS[kind].options[index]
         self.used[kind] = (*self.used.get(kind, ()), index)
 
-    def allows(self, guards: tuple[Guard, ...]) -> bool:
-        """Whether every guard of a phrase is as wanted."""
-        return all(self._holds(guard.left, guard.right) == guard.wanted for guard in guards)
-
-    def _holds(self, left: str, right: str) -> bool:
-        """Whether slot left is settled and, if right is given, is slot right's entry or word."""
-        entry = self.facts.get(left)
-        if entry is None or not right:
-            return entry is not None
-        return entry is self.facts.get(right) or right in entry.parts.values()
+    def allows(self, guard: Guard) -> bool:
+        """Whether left is settled and, if right is given, is its entry or word; or the opposite."""
+        entry = self.facts.get(guard.left)
+        holds = entry is not None
+        if entry is not None and guard.right:
+            same_entry = entry is self.facts.get(guard.right)
+            holds = same_entry or guard.right in entry.parts.values()
+        return holds == guard.wanted
 
 
 class Telling:
-    """A partly told story: the operations to do (last first), the world, the pieces of text so far.
+    """A partly told story: what to do (last first), the world, the pieces so far with origins."""
 
-    `origins`: where each piece is from, "kind" or "kind.part" of an entry, "" for a phrase's words.
-    """
-
-    __slots__ = ("origins", "pieces", "todo", "world")
-
-    def __init__(self, todo: list[Op] | None = None, world: World | None = None):
-        self.todo: list[Op] = [Call("story")] if todo is None else todo
-        self.world = world or World()
+    def __init__(self, todo: list[Op], world: World):
+        self.todo = todo
+        self.world = world
         self.pieces: list[str] = []
         self.origins: list[str] = []
 
     def fork(self) -> Telling:
         """An independent copy; its pieces start empty."""
-        return Telling(self.todo.copy(), self.world.copy())
+        world = World(self.world.facts.copy(), self.world.used.copy())
+        return Telling(self.todo.copy(), world)
 
     def advance(self) -> Choice | None:
         """Continue to the next choice; None at the end of the story."""
@@ -224,7 +222,10 @@ class Telling:
     def _open_phrases(self, rule: Rule) -> Weighted:
         if not rule.guards:
             return rule.phrases
-        allowed = [i for i, guards in enumerate(rule.guards) if self.world.allows(guards)]
+        allowed = []
+        for index, guards in enumerate(rule.guards):
+            if all(map(self.world.allows, guards)):
+                allowed.append(index)
         return rule.phrases.restrict(tuple(allowed))
 
     def take(self, choice: Choice, index: int) -> None:
@@ -232,8 +233,7 @@ class Telling:
         if choice.slot:
             self.world.settle(choice.slot, choice.kind, index)
         elif choice.kind:
-            entry = choice.weighted.options[index]
-            self._tell(entry.parts[choice.part], origin(choice.kind, choice.part))
+            self._tell(*self.first_piece(choice, index))
         else:
             self.todo.extend(choice.weighted.options[index])
 
@@ -243,12 +243,13 @@ class Telling:
         if not choice.kind:
             opens_with_text = option and isinstance(option[-1], str)
             return (option[-1], "") if opens_with_text else ("", "")
-        if not choice.slot:
-            return option.parts[choice.part], origin(choice.kind, choice.part)
-        mention = self.todo[-1]
-        if isinstance(mention, Mention) and mention.slot == choice.slot:
-            return option.parts[mention.part], origin(choice.kind, mention.part)
-        return "", ""
+        part = choice.part
+        if choice.slot:
+            mention = self.todo[-1]
+            if not isinstance(mention, Mention) or mention.slot != choice.slot:
+                return "", ""
+            part = mention.part
+        return option.parts[part], origin(choice.kind, part)
 
 
 def render(pieces: list[str]) -> str:
@@ -265,16 +266,13 @@ def normalise(text: str) -> str:
 
 
 class Sampler:
-    """Draws options and sums their log-probabilities.
-
-    It draws integers only: a seed gives the same stories on every machine and Python hash seed.
-    """
+    """Draws options, as integers for equal stories everywhere, and sums their log-probabilities."""
 
     def __init__(self, seed: str):
         self._bits = random.Random(seed).getrandbits
         self.log_prob = 0.0
 
-    def pick(self, weighted: Weighted, banned: tuple[int, ...] = ()) -> int:
+    def pick(self, weighted: Weighted, banned: Indices = ()) -> int:
         """Index of an option; a banned one is drawn again, so the others keep their proportions."""
         while True:
             index = bisect_right(weighted.cumulative, self._bits(64) * weighted.total >> 64)
@@ -285,8 +283,8 @@ class Sampler:
 
 def sample_telling(sampler: Sampler, start: str = "story") -> Telling:
     """One whole telling of the rule `start`, drawn by the sampler."""
-    telling = Telling([Call(start)])
-    while (choice := telling.advance()) is not None:
+    telling = Telling([Call(start)], World())
+    while choice := telling.advance():
         telling.take(choice, sampler.pick(choice.weighted, choice.banned))
     return telling
 
@@ -309,9 +307,7 @@ def sample_story(sampler: Sampler) -> Story:
 def generate(train: int, evaluation: int, seed: int) -> tuple[Iterator[Story], Iterator[Story]]:
     """(train stories, evaluation stories): all different, none in both, equal for equal seeds.
 
-    Evaluation is drawn first, train while it is read. A story drawn twice is dropped, and the next
-    one is used. That changes log_prob by at most the probability of the dropped stories, e^-40
-    each.
+    Evaluation is drawn first, train while it is read. A story that is drawn twice is dropped.
     """
     seen: set[str] = set()
     held = list(_different(evaluation, f"storybook evaluation {seed}", seen))

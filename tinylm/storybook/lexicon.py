@@ -12,24 +12,26 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+Indices = tuple[int, ...]
+PRONOUN_PARTS = ("he", "him", "his", "himself", "kind")
 PRONOUNS = {
-    "he": {"he": "he", "him": "him", "his": "his", "himself": "himself", "kind": "boy"},
-    "she": {"he": "she", "him": "her", "his": "her", "himself": "herself", "kind": "girl"},
+    "he": ("he", "him", "his", "himself", "boy"),
+    "she": ("she", "her", "her", "herself", "girl"),
 }
 
 
-def read_sections(name: str) -> dict[str, list[str]]:
-    """The sections of a text file beside this one: `name:`, then lines; an indented line continues.
+def _lines_of(name: str) -> list[str]:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
 
-    Raises ValueError if a section is there twice.
-    """
+
+def read_sections(name: str) -> dict[str, list[str]]:
+    """The sections of a text file beside this one: `name:`, then lines; an indented line continues."""
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+    for line in _lines_of(name):
         if line.endswith(":") and " " not in line:
-            if line[:-1] in sections:
-                raise ValueError(f"{name}: section {line} is there twice")
-            lines = sections[line[:-1]] = []
+            lines = []
+            sections[line[:-1]] = lines
         elif line.startswith("  "):
             lines[-1] += " " + line.strip()
         elif line:
@@ -40,33 +42,26 @@ def read_sections(name: str) -> dict[str, list[str]]:
 class Weighted:
     """A finite distribution: option i has probability weights[i] / total, all integers."""
 
-    __slots__ = ("_restricted", "cumulative", "logs", "options", "total", "weights")
-
     def __init__(self, options: Sequence[Any], weights: Sequence[int]):
-        if not options or len(options) != len(weights) or min(weights) < 1:
-            raise ValueError(f"{len(options)} options need as many positive integers: {weights!r}")
         self.options = tuple(options)
         self.weights = tuple(weights)
         self.cumulative = tuple(accumulate(weights))
         self.total = self.cumulative[-1]
-        self.logs = tuple(math.log(weight / self.total) for weight in weights)
-        self._restricted: dict[tuple[int, ...], Weighted] = {}
+        self._restricted: dict[Indices, Weighted] = {}
 
-    def restrict(self, allowed: tuple[int, ...]) -> Weighted:
+    def restrict(self, allowed: Indices) -> Weighted:
         """The distribution given that the option is one of the indices in `allowed`."""
-        if len(allowed) == len(self.options):
-            return self
         if allowed not in self._restricted:
             options = [self.options[i] for i in allowed]
             weights = [self.weights[i] for i in allowed]
             self._restricted[allowed] = Weighted(options, weights)
         return self._restricted[allowed]
 
-    def log_prob(self, index: int, banned: tuple[int, ...] = ()) -> float:
+    def log_prob(self, index: int, banned: Indices = ()) -> float:
         """ln P(option `index`, given that no option of `banned` is drawn)."""
-        if not banned:
-            return self.logs[index]
-        left = self.total - sum(self.weights[i] for i in banned)
+        left = self.total
+        for each in banned:
+            left -= self.weights[each]
         return math.log(self.weights[index] / left)
 
 
@@ -81,7 +76,8 @@ def _entry(text: str, names: Sequence[str]) -> Entry:
     values = text.strip().split("/")
     parts = dict(zip(names, values, strict=True))
     if "he" in parts:
-        parts |= PRONOUNS[parts["he"]]
+        pronouns = PRONOUNS[parts["he"]]
+        parts |= zip(PRONOUN_PARTS, pronouns, strict=True)
     return Entry(parts)
 
 
@@ -90,11 +86,11 @@ def _read_kinds() -> dict[str, Weighted]:
     kinds = {}
     for header, lines in read_sections("lexicon.txt").items():
         kind, *parts = header.split("/")
-        entries = [_entry(text, ["", *parts]) for text in " ".join(lines).split(",")]
-        words = {entry.parts[""] for entry in entries}
-        if len(words) < len(entries):
-            raise ValueError(f"lexicon.txt: {kind} has a word twice")
-        weights = [60_000 // (rank + 60) for rank in range(len(entries))]
+        entries = []
+        weights = []
+        for rank, text in enumerate(" ".join(lines).split(",")):
+            entries.append(_entry(text, ["", *parts]))
+            weights.append(60_000 // (rank + 60))
         kinds[kind] = Weighted(entries, weights)
     return kinds
 
@@ -102,7 +98,7 @@ def _read_kinds() -> dict[str, Weighted]:
 def read_pairs(name: str) -> list[tuple[str, str]]:
     """The lines `left: right` of a text file beside this one."""
     pairs = []
-    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines():
+    for line in _lines_of(name):
         left, _, right = line.partition(":")
         pairs.append((left, right.strip()))
     return pairs
@@ -111,4 +107,6 @@ def read_pairs(name: str) -> list[tuple[str, str]]:
 KINDS: dict[str, Weighted] = _read_kinds()
 # slot -> kind, or "kind by slot.part": the list `kind:value`, where value is that part of the entry
 # that another slot has
-SLOTS = {slot: kind for slots, kind in read_pairs("slots.txt") for slot in slots.split()}
+SLOTS: dict[str, str] = {}
+for _slots, _kind in read_pairs("slots.txt"):
+    SLOTS |= dict.fromkeys(_slots.split(), _kind)

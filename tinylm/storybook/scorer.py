@@ -1,15 +1,15 @@
 """The exact probability of a text: replays the generator over every way to tell it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tinylm.storybook.corpus import Telling, normalise, render
+from tinylm.storybook.corpus import Call, Telling, World, normalise, render
 
 Missed = Callable[[int, str, str], None]
+Words = tuple[str, ...]
+Options = set[tuple[str, str]]  # (word, origin)
 
 
 class Parse(NamedTuple):
@@ -20,17 +20,13 @@ class Parse(NamedTuple):
     origins: list[str]
 
 
-def _ignore(position: int, word: str, origin: str) -> None:
-    """The `missed` of a caller that needs no alternatives."""
-
-
 @cache
-def words_of(piece: str) -> tuple[str, ...]:
+def words_of(piece: str) -> Words:
     """The words of a piece, lower case and letters only, "a" for "an"."""
     return _without_an(normalise(piece).split())
 
 
-def _without_an(words: Sequence[str]) -> tuple[str, ...]:
+def _without_an(words: Sequence[str]) -> Words:
     return tuple("a" if word == "an" else word for word in words)
 
 
@@ -53,7 +49,7 @@ def score(text: str) -> tuple[float, int]:
 
 
 def parse_all(
-    wanted: tuple[str, ...], opening: bool = False, missed: Missed = _ignore
+    wanted: Words, opening: bool = False, missed: Missed = lambda *_: None
 ) -> Iterator[Parse]:
     """Every way to tell just these words ("a" for "an").
 
@@ -61,7 +57,7 @@ def parse_all(
     missed: called where a telling and the words part. Its arguments are the number of words that
     agree, the telling's next word ("" where the story ends) and that word's origin.
     """
-    stack = [(Telling(), 0, Parse(0.0, [], []))]
+    stack = [(Telling([Call("story")], World()), 0, Parse(0.0, [], []))]
     while stack:
         telling, position, before = stack.pop()
         choice = telling.advance()
@@ -91,7 +87,7 @@ def parse_all(
 def _follow(
     pieces: Sequence[str],
     origins: Sequence[str],
-    wanted: tuple[str, ...],
+    wanted: Words,
     position: int,
     opening: bool,
     missed: Missed,
@@ -111,14 +107,14 @@ def _follow(
     return position
 
 
-def reach(words: Sequence[str], ended: bool) -> tuple[int, set[tuple[str, str]]]:
+def reach(words: Sequence[str], ended: bool) -> tuple[int, Options]:
     """(how many of a text's words some story begins with, what stories have instead of the next).
 
-    words: lower case, letters only. ended: the text ends with its last word. What stories have is
-    (word, origin) pairs, ("", "") where a story ends; none if the text is or may become a story.
+    words: lower case, letters only. ended: the text ends with its last word. Stories have none
+    instead if the text is or may become one, and ("", "") where one ends.
     """
     furthest = 0
-    instead: set[tuple[str, str]] = set()
+    instead: Options = set()
 
     def missed(position: int, word: str, origin: str) -> None:
         nonlocal furthest
@@ -129,6 +125,6 @@ def reach(words: Sequence[str], ended: bool) -> tuple[int, set[tuple[str, str]]]
             instead.add((word, origin))
 
     wanted = _without_an(words)
-    if next(parse_all(wanted, opening=not ended, missed=missed), None) is not None:
+    for _ in parse_all(wanted, opening=not ended, missed=missed):
         return len(wanted), set()
     return furthest, instead

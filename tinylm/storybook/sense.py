@@ -4,15 +4,13 @@ A text makes sense as far as some story begins with its words. The first word wi
 goes on is its first impossible word. Nothing is sampled: every way to tell the words is tried.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from tinylm.storybook.corpus import Sampler, sample_telling
 from tinylm.storybook.lexicon import KINDS
-from tinylm.storybook.scorer import reach, words_of
+from tinylm.storybook.scorer import Options, reach, words_of
 
 GROUPS = {
     "person": "child kin elder rel job",
@@ -32,7 +30,6 @@ MEANING = {
     "end": "the text ends before its plot does, or goes on after it",
 }
 SAMPLE = 4000  # stories whose word triples count as grammatical
-_SHOWN = 5  # words in `expected`
 Tags = tuple[str, str, str]
 
 
@@ -59,14 +56,17 @@ def judge(words: Sequence[str], ended: bool) -> Verdict:
     word = words[possible] if possible < len(words) else ""
     expected = sorted({expected for expected, _ in instead})
     kind = _kind(words[:possible], word, instead)
-    return Verdict(possible, word, kind, tuple(expected[:_SHOWN]))
+    return Verdict(possible, word, kind, tuple(expected[:5]))
 
 
-def _kind(before: Sequence[str], word: str, instead: set[tuple[str, str]]) -> str:
+def _kind(before: Sequence[str], word: str, instead: Options) -> str:
     """What is impossible about a word, given the (word, origin) pairs that are possible there."""
     if not word or instead == {("", "")}:
         return "end"
-    groups = {_group(origin) for _, origin in instead if origin and word in _group_words(origin)}
+    groups = set()
+    for _, origin in instead:
+        if origin and word in _group_words(origin):
+            groups.add(_group(origin))
     for group in MEANING:
         if group in groups:
             return group
@@ -86,10 +86,7 @@ def _group(origin: str) -> str:
 
 @cache
 def _group_words(origin: str) -> frozenset[str]:
-    """Every word that entries of the origin's group have in the same part.
-
-    For a detail it is every word of the origin's own kind.
-    """
+    """Every word that the origin's group (for a detail, its kind) has in the same part."""
     kind, _, part = origin.partition(".")
     group = GROUPS.get(_group(origin), kind.partition(":")[0]).split()
     words: set[str] = set()
@@ -102,12 +99,11 @@ def _group_words(origin: str) -> frozenset[str]:
 
 @cache
 def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
-    """(the tag of each entry's word, the triples of tags in a row in SAMPLE stories).
+    """(the lists that have each word of the lexicon, the triples of tags in SAMPLE stories).
 
-    Words of the lexicon are tagged by the lists that have them, so a triple counts for every name,
-    not only for those that were drawn. A word of the generator's own phrases is its own tag.
+    A triple thus counts for every name. A word of the generator's phrases is its own tag.
     """
-    stories = [list(_words_with_origins(f"sense {number}")) for number in range(SAMPLE)]
+    stories = [_words_with_origins(f"sense {number}") for number in range(SAMPLE)]
     lists: dict[str, set[str]] = {}
     for kind, listed in KINDS.items():
         for entry in listed.options:
@@ -115,7 +111,9 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
                 for word in words_of(text):
                     lists.setdefault(word, set()).add(f"{kind}.{part}")
     phrases = {word for story in stories for word, origin in story if not origin}
-    tags = {word: " ".join(sorted(names)) for word, names in lists.items() if word not in phrases}
+    tags = {}
+    for word in lists.keys() - phrases:
+        tags[word] = " ".join(sorted(lists[word]))
     triples: set[Tags] = set()
     for story in stories:
         row = ["", "", *(tags.get(word, word) for word, _ in story)]
@@ -123,8 +121,7 @@ def _triples() -> tuple[dict[str, str], frozenset[Tags]]:
     return tags, frozenset(triples)
 
 
-def _words_with_origins(seed: str) -> Iterator[tuple[str, str]]:
+def _words_with_origins(seed: str) -> list[tuple[str, str]]:
     telling = sample_telling(Sampler(seed))
-    for piece, origin in zip(telling.pieces, telling.origins, strict=True):
-        for word in words_of(piece):
-            yield word, origin
+    pieces = zip(telling.pieces, telling.origins, strict=True)
+    return [(word, origin) for piece, origin in pieces for word in words_of(piece)]
