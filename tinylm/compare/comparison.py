@@ -28,6 +28,7 @@ from tinylm.evaluate.statistics import (
     pooled_ratio,
     verdict,
 )
+from tinylm.presets.write import Values
 
 BETTER, WORSE, UNCLEAR = "better", "worse", "unclear"
 EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ONE_SEED = "equal", "seeds only", "nothing differs", "one seed"
@@ -89,26 +90,30 @@ class Comparison:
 def compare(runs: Sequence[Run]) -> Comparison:
     """Each setting compared with that of the first run."""
     first = runs[0]
-    columns = {run.name: pd.Series(run.params, dtype=object) for run in runs}
-    parameters = pd.DataFrame(columns)
-    for run in runs:
-        parameters.loc[~parameters.index.isin(list(run.params)), run.name] = ABSENT
-    parameters = parameters[parameters.map(repr).nunique(axis=1) > 1]
-    no_effect = [key for key in parameters.index if key.partition(".")[0] not in RESULT_SECTIONS]
     inputs = set()
-    for run in runs[1:]:
+    keys: Values = {}
+    for run in runs:
         inputs.update(differing_inputs(first, run))
+        keys |= run.params
+    parameters = pd.DataFrame(index=list(keys))
+    for run in runs:
+        values = pd.Series(run.params, dtype=object)
+        parameters[run.name] = values.reindex(parameters.index, fill_value=ABSENT)
+    parameters = parameters[parameters.map(repr).nunique(axis=1) > 1]
+    sections = pd.Index([key.partition(".")[0] for key in parameters.index])
+    decides = sections.isin(RESULT_SECTIONS)
     reference, *others = settings_of(runs)
-    pairs = [(Setting([first]), Setting([run])) for run in reference.runs[1:]]
-    pairs += [(reference, setting) for setting in others]
+    pairs = [(reference, setting) for setting in others]
+    for run in reference.runs[1:]:
+        pairs.append((Setting([first]), Setting([run])))
     order = [run.name for run in runs]
     pairs.sort(key=lambda pair: order.index(pair[1].name))
     sides = [_Sides(one, other) for one, other in pairs]
     p_values = _corrected(sides)
     return Comparison(
         list(runs),
-        parameters.drop(index=no_effect),
-        no_effect,
+        parameters[decides],
+        list(parameters.index[~decides]),
         sorted(inputs),
         [_against(side, index, p_values) for index, side in enumerate(sides)],
         len(p_values),
@@ -203,25 +208,25 @@ class _Sides:
 
     def _minimal_pairs(self) -> Difference | None:
         """Over the pairs that all runs were asked: the mean over phenomena, as in stage evaluate."""
-        sides = [self.first.pairs, self.second.pairs]
-        if not all(sides):
+        sides = {"first": self.first.pairs, "second": self.second.pairs}
+        if not all(sides.values()):
             return None
-        columns = [*self.first.pairs.values(), *self.second.pairs.values()]
-        index = pd.concat(columns, axis=1).dropna().index
+        frames = {side: pd.DataFrame(answers) for side, answers in sides.items()}
+        answers = pd.concat(frames, axis=1).dropna()
         phenomena = self.first.first.value("evaluate", "pairs", "phenomena") or {}
-        counted = [name for name, row in phenomena.items() if row.get("model") is not None]
-        index = index[index.get_level_values("phenomenon").isin(counted)]
-        if index.empty:
+        counted = [name for name, row in phenomena.items() if row.get("model")]
+        answers = answers[answers.index.get_level_values("phenomenon").isin(counted)]
+        if answers.empty:
             return None
-        names = index.get_level_values("phenomenon").to_series()
+        names = answers.index.get_level_values("phenomenon").to_series()
         sizes = names.map(names.value_counts()).to_numpy()
         # the mean of answers with these weights is the mean over phenomena
-        weights = len(index) / (sizes * names.nunique())
-        tables = []
+        weighted = answers.mul(len(answers) / (sizes * names.nunique()), axis=0)
+        tables = {}
         for side in sides:
-            rows = {seed: answers[index].to_numpy() * weights for seed, answers in side.items()}
-            tables.append({seed: row[:, None] for seed, row in rows.items()})
-        return difference_of(tables[0], tables[1], mean)
+            columns = weighted[side]
+            tables[side] = {seed: columns[[seed]].to_numpy() for seed in columns}
+        return difference_of(tables["first"], tables["second"], mean)
 
     def _recorded_error(self, metric: str) -> SeedError | None:
         """For one run of each side: their variances add up; an unknown one equals the other's."""

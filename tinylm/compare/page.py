@@ -33,6 +33,7 @@ from tinylm.report.wording import (
     loss,
     many,
     number,
+    setting,
     share,
     share_with_interval,
 )
@@ -79,7 +80,9 @@ def metric_of(run: Run, key: str) -> dict[str, float]:
     value = as_number(entry.get("value") if isinstance(entry, dict) else entry)
     if value is None:
         return {}
-    return {"value": value} if ends is None else {"value": value, "low": ends[0], "high": ends[1]}
+    if ends is None:
+        return {"value": value}
+    return {"value": value, "low": ends[0], "high": ends[1]}
 
 
 def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
@@ -97,14 +100,16 @@ def to_markdown(
     runs = comparison.runs
     first = runs[0].name
     names = [run.name for run in runs]
-    others = ", ".join(names[1:]) if len(names) <= SIDE_BY_SIDE else many(len(names) - 1, "run")
+    others = ", ".join(names[1:])
+    if len(names) > SIDE_BY_SIDE:
+        others = many(len(names) - 1, "run")
     return render.render(
         TEMPLATE,
         {"number": number, "signed": signed},
         title=f"{others} compared with {first}",
         comparison=comparison,
         first=first,
-        parameters=_grid(comparison.parameters.map(_parameter), "parameter", "params.yaml"),
+        parameters=_grid(comparison.parameters.map(setting), "parameter", "params.yaml"),
         metrics=_grid(_metric_table(runs), "metric", "of each run alone (its own 95 % interval)"),
         phenomena=_grid(
             _phenomena(runs), "phenomenon", "pairs whose right sentence is likelier (95 % interval)"
@@ -125,14 +130,8 @@ def _grid(cells: pd.DataFrame, corner: str, caption: str) -> Markup:
     if len(cells.columns) > SIDE_BY_SIDE:
         cells = cells.T
         corner = "run"
-    rows = [[name, *row] for name, row in zip(cells.index, cells.to_numpy().tolist())]
+    rows = cells.reset_index().to_numpy().tolist()
     return render.table([corner, *cells.columns], rows, caption)
-
-
-def _parameter(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _metric_table(runs: list[Run]) -> pd.DataFrame:
@@ -190,16 +189,13 @@ def _findings_table(first: str, against: Against) -> Markup:
 
 
 def _findings_caption(first: str, against: Against) -> str:
-    names = []
-    for name, seeds in zip((against.name, first), reversed(against.seeds)):
-        counts = f" ({many(len(seeds), 'seed')}: {', '.join(map(str, seeds))})"
-        names.append(name + counts if len(seeds) > 1 else name)
+    caption = f"{against.name} compared with {first}; intervals over stories"
     errors = [finding.difference.seeds for finding in against.findings]
-    known = [error for error in errors if error is not None]
-    caption = f"{names[0]} compared with {names[1]}; intervals over "
-    caption += "stories and seeds" if known else "stories alone"
-    caption += "; each resample draws the same stories for both"
-    if any(error.paired for error in known):
+    if not any(errors):
+        return f"{caption} alone"
+    first_seeds, seeds = (", ".join(map(str, seeds)) for seeds in against.seeds)
+    caption += f" and seeds ({seeds} compared with {first_seeds})"
+    if any(error is not None and error.paired for error in errors):
         caption += "; seeds are compared one by one"
     return caption
 

@@ -103,7 +103,7 @@ def most_changed(first: Run, second: Run, pairs: Pairs) -> pd.DataFrame:
     for side, run in enumerate((first, second)):
         assert run.stories is not None
         samples = run.samples.iloc[pairs.samples[:, side]].reset_index(drop=True)
-        losses = run.stories[loss] / run.stories[size]
+        losses = (run.stories[loss] / run.stories[size]).astype(float)
         sides.append(samples.assign(loss=samples["story"].map(losses)))
     one, other = sides
     table = one[["story", "prompt", "reference"]].assign(
@@ -114,6 +114,8 @@ def most_changed(first: Run, second: Run, pairs: Pairs) -> pd.DataFrame:
         first_continuation=one["continuation"],
         second_continuation=other["continuation"],
     )
-    differs = table["change"].ne(0) | table["first_continuation"].ne(table["second_continuation"])
-    table = table[differs & np.isfinite(table["change"].astype(float))].drop_duplicates("story")
-    return table.sort_values("change", key=lambda change: -change.abs(), kind="stable").head(SHOWN)
+    same_text = table["first_continuation"] == table["second_continuation"]
+    table = table[np.isfinite(table["change"]) & ~(same_text & (table["change"] == 0))]
+    table = table.drop_duplicates("story")
+    largest_first = table["change"].abs().sort_values(ascending=False, kind="stable").index
+    return table.loc[largest_first[:SHOWN]]

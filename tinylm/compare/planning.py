@@ -100,9 +100,8 @@ def _story_variance(settings: Sequence[Setting]) -> float | None:
     for first, second in itertools.pairwise(settings):
         shared = pair_up(first.first, second.first)
         if shared.same_tokens:
-            one = next(iter(first.stories.values())).iloc[shared.stories[:, 0]]
-            other = next(iter(second.stories.values())).iloc[shared.stories[:, 1]]
-            pairs.append((one, other))
+            one, other = (next(iter(side.stories.values())) for side in (first, second))
+            pairs.append((one.iloc[shared.stories[:, 0]], other.iloc[shared.stories[:, 1]]))
     if not pairs:
         for setting in settings:
             pairs += itertools.pairwise(setting.stories.values())
