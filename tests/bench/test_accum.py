@@ -138,16 +138,6 @@ def test_the_sweep_overrides_what_it_names_and_nothing_else(task):
     assert settings.lr == task.train.lr
 
 
-def test_the_sweeps_budget_takes_the_place_of_epochs(task):
-    epochs = accum.dataclasses.replace(
-        task.train, tokens=None, epochs=2.0, stop_after=90, keep_epochs=(1.0,)
-    )
-    settings = accum.run_settings(accum.dataclasses.replace(task, train=epochs), 4, 280)
-    assert settings.budget(100) == (280, 280)
-    assert settings.problems() == []
-    assert settings.keep_epochs == ()
-
-
 def test_a_budget_below_one_update_is_bad_input(task):
     small = accum.dataclasses.replace(task.sweep, tokens=20)
     batches = TrainBatches(TokenStore("data/tokens", "train"), "stories", 3, 16, 2, 1)
@@ -166,21 +156,6 @@ def test_a_setting_that_dies_is_recorded_and_the_sweep_goes_on(folder, inline, m
     assert times["not_measured"] == [
         {"setting": "accumulation 2", "figure": "all", "reason": "oom"}
     ]
-
-
-def test_all_settings_dead_is_a_failure(folder, monkeypatch):
-    monkeypatch.setattr(measure, "in_own_process", lambda *_: {"error": "oom"})
-    for number in (1, 2):
-        run_stage(monkeypatch, number)
-    with pytest.raises(CommandFailed, match="nothing could be measured; accumulation 1: oom"):
-        accum_sweep.main()
-
-
-def test_a_run_that_is_missing_is_named(folder):
-    with pytest.raises(
-        InputError, match=r"data/accum/1\.json is missing: run dvc repro accum_run@1"
-    ):
-        accum_sweep.main()
 
 
 def test_a_killed_run_is_no_result(folder, monkeypatch):

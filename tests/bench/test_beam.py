@@ -9,11 +9,9 @@ from stages import beam_bench
 from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.bench import beam, measure
-from tinylm.decoding.session import Step
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.model.checkpoint import new_model, save_model
 from tinylm.vocab.matrix_file import load_matrix
-from tinylm.vocab.tokenizer import open_tokenizer
 
 METHODS = ["sampling", "greedy", "beam 1", "beam 3"]
 
@@ -167,37 +165,6 @@ def test_each_prompts_own_tokens_go_into_its_speed(monkeypatch):
     }
 
 
-def test_each_method_is_timed_in_turn(trained, params, change, monkeypatch):
-    asked = []
-
-    def measure_one(function, task):
-        asked.append((function.__name__, task.name))
-        return function(task)
-
-    monkeypatch.setattr(measure, "in_own_process", measure_one)
-    change(params, "beam_bench", repeats=2, widths=[2])
-    beam_bench.main()
-    names = ["sampling", "greedy", "beam 2"]
-    assert asked == [
-        (function, name) for function in ("measure_task", "time_task") for name in names
-    ]
-    row = json.loads((trained / "metrics/beam_bench_time.json").read_text())["methods"]["beam 2"]
-    assert row["low_tokens_per_s"] <= row["tokens_per_s"] <= row["high_tokens_per_s"]
-
-
-def test_quality_is_the_same_twice(trained, inline):
-    beam_bench.main()
-    first = [
-        (trained / name).read_bytes()
-        for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
-    ]
-    beam_bench.main()
-    assert first == [
-        (trained / name).read_bytes()
-        for name in ("data/figures/beam_bench.json", "data/beam_bench/outputs.csv")
-    ]
-
-
 def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatch):
     monkeypatch.setattr(
         measure,
@@ -211,18 +178,6 @@ def test_a_method_that_dies_is_recorded_and_the_others_go_on(trained, monkeypatc
         list(json.loads((trained / "data/figures/beam_bench.json").read_text())["methods"])
         == METHODS[:3]
     )
-
-
-def test_the_timed_run_has_a_fixed_length(trained, params, monkeypatch):
-    settings = settings_of(widths=(3,))
-    decode = read_section(params, "decode", beam_bench.DecodeSettings)
-    tokenizer = open_tokenizer("data/vocab/tokenizer.json")
-    prompts = [[0, 5], [0, 9]]
-    shared = {"model": "models", "tokenizer": "", "device": "cpu", "threads": 1}
-    model, _ = beam.load_model("models", "cpu")
-    for task in beam.make_tasks(settings, decode, prompts=prompts, **shared):
-        found = beam.continue_prompts(task, Step(model), tokenizer, prompts, stop_at_eos=False)
-        assert [len(ids) for ids, _ in found] == [6, 6]
 
 
 def test_references_are_the_stories_own_next_tokens(trained):

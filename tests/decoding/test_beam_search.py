@@ -225,48 +225,6 @@ def test_hostile_arguments(model):
     assert end.ids == [EOS]
 
 
-def test_what_is_allowed_is_said(model):
-    for width, n_best, alpha, said in [
-        (0, 1, 0.6, "beam width = 0; allowed: 1 to the vocabulary's 31"),
-        (32, 1, 0.6, "beam width = 32; allowed: 1 to the vocabulary's 31"),
-        (4, 5, 0.6, "n_best = 5; allowed: 1 to the beam width 4"),
-        (4, 0, 0.6, "n_best = 0; allowed: 1 to the beam width 4"),
-        (4, 1, -0.1, "length_penalty = -0.1; allowed: 0 to 10"),
-        (4, 1, 10.5, "length_penalty = 10.5; allowed: 0 to 10"),
-    ]:
-        with pytest.raises(InputError) as caught:
-            beam_search(
-                model, [[SOS]], width=width, max_new_tokens=2, length_penalty=alpha, n_best=n_best
-            )
-        assert str(caught.value) == said
-    for width, n_best, alpha in [(1, 1, 0.0), (31, 31, 10.0)]:
-        assert (
-            len(
-                beam_search(
-                    model,
-                    [[SOS]],
-                    width=width,
-                    max_new_tokens=2,
-                    length_penalty=alpha,
-                    n_best=n_best,
-                )[0]
-            )
-            >= 1
-        )
-
-
-def test_one_hypothesis_from_the_half_sliding_cache_that_ends_at_eos_is_the_default(
-    make_model, prompts
-):
-    model = make_model(5, end=2.0)
-    found = beam_search(model, prompts, width=3, max_new_tokens=25, length_penalty=0.6)
-    assert found == beam_search(
-        model, prompts, width=3, max_new_tokens=25, length_penalty=0.6, n_best=1
-    )
-    assert [len(one) for one in found] == [1] * len(prompts)
-    assert any(one.ids[-1] == EOS and len(one.ids) < 25 for (one,) in found)
-
-
 @pytest.mark.parametrize("steps", [0, -2])
 def test_no_step_gives_one_empty_hypothesis_each(model, steps):
     assert (

@@ -28,11 +28,6 @@ def test_penalise_repeats_matches_its_definition(logits):
             assert float(found[row, word]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_scale_is_a_division_up_to_a_constant(logits):
-    expected = torch.softmax(logits / 0.7, dim=-1)
-    torch.testing.assert_close(torch.softmax(filters.scale(logits, 0.7), dim=-1), expected)
-
-
 @pytest.mark.parametrize("temperature", [1e-9, 5e-324, 1.0, 1e6])
 def test_extreme_temperatures_are_defined(logits, temperature):
     wild = torch.cat([logits, logits * 1e30, torch.zeros(1, 31)])
@@ -127,13 +122,6 @@ def test_nothing_is_changed_in_place(logits):
     ):
         call()
         assert torch.equal(scores, before)
-
-
-def test_bounds_of_arguments_are_inside(logits):
-    seen = torch.ones(7, 31, dtype=torch.bool)
-    assert torch.equal(filters.penalise_repeats(logits, seen, 1.0), logits)
-    assert torch.equal(filters.top_p(logits, 1.0), logits)
-    assert (filters.top_p(logits, 0.0) > NEVER).sum(-1).tolist() == [1] * 7
 
 
 def test_a_penalised_zero_stays_zero_and_the_sign_decides():

@@ -85,25 +85,6 @@ def test_cached_equals_uncached_past_the_context(model, prompts, settings, slide
             assert one.log_probs == pytest.approx(other.log_probs, abs=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_sample_is_the_same_at_batch_1_20_and_200(make_model, settings, dtype):
-    model = make_model(dtype=dtype)
-    numbers = torch.Generator().manual_seed(1)
-    sizes = torch.randint(0, 17, (200,), generator=numbers).tolist()
-    prompts = [[SOS, *torch.randint(4, 31, (size,), generator=numbers).tolist()] for size in sizes]
-    chosen = settings(top_k=20, top_p=0.95)
-    at_200 = generate(model, prompts, chosen, max_new_tokens=15)
-    at_20 = generate(model, prompts[:20], chosen, max_new_tokens=15)
-    at_1 = [
-        generate(model, [prompt], chosen, max_new_tokens=15, streams=[number])[0]
-        for number, prompt in enumerate(prompts[:20])
-    ]
-    assert (
-        [one.ids for one in at_1] == [one.ids for one in at_20] == [one.ids for one in at_200[:20]]
-    )
-    assert len({tuple(one.ids) for one in at_20}) > 15
-
-
 def by_definition(model, prompt, chosen, steps, stream):
     """One row, token by token, from the words of the docstrings alone."""
     ids = list(prompt)
@@ -203,26 +184,6 @@ def test_a_temperature_that_ends_at_0_ends_greedily(model, settings):
         assert ids[3:] == greedy_text(model, prompt + ids[:3], 1)
 
 
-def test_only_the_window_is_penalised(model, settings):
-    """With a penalty beyond every score and a window of 3, a word comes again after 3 others at the soonest."""
-    strong = settings(temperature=0.0, repetition_penalty=1000.0, repetition_window=3)
-    apart = set()
-    for one in generate(
-        model,
-        [[SOS, word] for word in range(4, 12)],
-        strong,
-        max_new_tokens=30,
-        banned=[*BANNED, EOS],
-        stop_at_eos=False,
-    ):
-        places = {}
-        for place, word in enumerate(one.ids):
-            if word in places:
-                apart.add(place - places[word])
-            places[word] = place
-    assert min(apart) == 4
-
-
 def test_equal_prompts_get_samples_of_their_own_and_seeds_differ(model, settings):
     prompts = [[SOS, 5]] * 6
     first = generate(model, prompts, settings(), max_new_tokens=12)
@@ -250,43 +211,6 @@ def test_draw_is_the_inverse_of_the_cumulated_distribution():
     assert filters.draw(tiny, u[-1:]).tolist() == [4]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"top_k": 6}, {"top_k": 0}, {"top_k": 0, "top_p": 0.95}, {"temperature": 0.5}]
-)
-def test_frequencies_match_exact_probabilities(model, settings, changes):
-    """Chi-square of 3,000 first tokens; the limit is the 0.999 quantile by Wilson and Hilferty (1931)."""
-    chosen = settings(**changes)
-    count, prompt = 3000, [SOS, 9, 5]
-    with torch.no_grad():
-        logits = model(torch.tensor([prompt]))[0, -1]
-    logits[BANNED] = -math.inf
-    weights = torch.softmax(logits / chosen.temperature, -1)
-    order = weights.argsort(descending=True).tolist()
-    if chosen.top_k:
-        kept = order[: chosen.top_k]
-    else:
-        sums = torch.tensor([0.0, *weights[order].cumsum(0)[:-1].tolist()])
-        kept = [
-            word for word, before in zip(order, sums.tolist(), strict=True) if before < chosen.top_p
-        ]
-    expected = {
-        word: float(weights[word] / weights[kept].sum()) * count
-        for word in kept
-        if weights[word] > 0
-    }
-    found = generate(model, [prompt] * count, chosen, max_new_tokens=1)
-    counts = torch.bincount(torch.tensor([one.ids[0] for one in found]), minlength=31).tolist()
-    assert sum(counts[word] for word in expected) == count
-    common = [word for word in expected if expected[word] >= 5]
-    cells = [(counts[word], expected[word]) for word in common]
-    if rare := [word for word in expected if expected[word] < 5]:
-        cells.append((sum(counts[word] for word in rare), sum(expected[word] for word in rare)))
-    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
-    freedom = len(cells) - 1
-    assert freedom >= 3
-    assert statistic < freedom * (1 - 2 / (9 * freedom) + 3.09 * math.sqrt(2 / (9 * freedom))) ** 3
-
-
 def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
     chosen = settings(temperature=1.4, top_k=5, repetition_penalty=1.5)
     for prompt, one in zip(
@@ -301,21 +225,6 @@ def test_log_probs_are_the_models_own_before_filters(model, prompts, settings):
         own = [float(table[len(prompt) - 1 + i, token]) for i, token in enumerate(one.ids)]
         assert one.log_probs == pytest.approx(own, abs=1e-9)
         assert len(own) == len(one.ids)
-
-
-def test_repetition_penalty_looks_at_the_rows_own_tokens(model, prompts, settings):
-    """A penalty beyond every score turns greedy decoding into one that never repeats a word."""
-    shifted = [prompt for prompt in prompts if len(prompt) < 6]
-    strong = settings(temperature=0.0, repetition_penalty=1000.0)
-    for prompt, one in zip(
-        shifted,
-        generate(model, shifted, strong, max_new_tokens=12, banned=[*BANNED, EOS]),
-        strict=True,
-    ):
-        assert len(set(prompt) & set(one.ids)) == 0
-        assert len(set(one.ids)) == len(one.ids) == 12
-    weak = generate(model, shifted, settings(temperature=0.0), max_new_tokens=12, stop_at_eos=False)
-    assert any(len(set(one.ids)) < 12 for one in weak)
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -392,22 +301,6 @@ def test_hostile_settings_are_defined(make_model, prompts, settings, changes):
             assert [one.ids for one in found] == [one.ids for one in greedy]
 
 
-def test_the_end_may_come_first(model, settings):
-    only_end = [word for word in range(31) if word != EOS]
-    (one,) = generate(
-        model, [[SOS]], settings(), max_new_tokens=5, banned=only_end, with_log_probs=True
-    )
-    assert one.ids == [EOS]
-    assert one.finished
-    assert len(one.log_probs) == 1
-
-
-def test_nothing_to_do(model, settings):
-    assert generate(model, [], settings(), max_new_tokens=5) == []
-    (one,) = generate(model, [[SOS]], settings(), max_new_tokens=0)
-    assert (one.ids, one.log_probs, one.finished) == ([], [], False)
-
-
 def test_bad_arguments_are_refused(model, settings):
     for banned in (range(31), [31], [-1]):
         with pytest.raises(InputError, match="banned"):
@@ -439,17 +332,6 @@ def test_no_step_gives_an_empty_continuation_each(model, settings, steps):
         model, [[SOS], [SOS, 5]], settings(), max_new_tokens=steps, with_log_probs=True
     )
     assert found == [Generation([], [], False)] * 2
-
-
-def test_log_probs_are_kept_where_they_are_asked_for_only(model, settings):
-    prompts = [[SOS, 5], [SOS, 9]]
-    plain = generate(model, prompts, settings(), max_new_tokens=6)
-    assert [one.log_probs for one in plain] == [[], []]
-    for one, other in zip(
-        plain, generate(model, prompts, settings(), max_new_tokens=6, with_log_probs=True)
-    ):
-        assert (one.ids, one.finished) == (other.ids, other.finished)
-        assert len(other.log_probs) == len(one.ids)
 
 
 def test_a_text_stops_at_its_end_unless_told_otherwise_and_uses_its_cache(

@@ -53,17 +53,6 @@ def test_logits_equal_those_of_each_text_alone(model, prompts, slide, use_cache,
     assert [session.ids(row) for row in range(session.rows)] == texts
 
 
-def test_cached_float32_model_equals_uncached_past_the_context(make_model, prompts):
-    model = make_model(dtype=torch.float32)
-    cached, uncached = Session(model, prompts), Session(model, prompts, use_cache=False)
-    for _ in range(20):
-        logits = cached.next_logits()
-        assert logits.dtype == torch.float32
-        torch.testing.assert_close(logits, uncached.next_logits(), rtol=1e-4, atol=1e-4)
-        for session in (cached, uncached):
-            session.append(logits.argmax(-1))
-
-
 def test_asking_twice_changes_nothing(model, prompts):
     session = Session(model, prompts)
     for _ in range(12):

@@ -3,7 +3,6 @@ import functools
 import pytest
 
 from tests.support.small import DECODE, accepts
-from tinylm.base.config import InputError, read_section
 from tinylm.decoding.settings import DecodeSettings
 
 
@@ -73,24 +72,3 @@ def test_numbers_are_taken_up_to_the_ends_of_their_range(key):
     assert [accepted(key, value) for value in (low, high, low - step)] == [True, True, False]
     assert accepted(key, high + step) == (key == "seed")
     assert accepted(key, None) == (key in ("temperature_end", "repetition_window"))
-
-
-def test_two_tokens_are_enough_for_a_way_between_temperatures(settings):
-    chosen = settings(temperature=1.0, temperature_end=3.0)
-    assert [chosen.temperature_at(step, 2) for step in (0, 1)] == [1.0, 3.0]
-    assert chosen.temperature_at(0, 1) == 1.0
-    assert chosen.temperature_at(1, 5) == 1.5
-
-
-@pytest.mark.parametrize(
-    ("key", "allowed"),
-    [
-        ("step", ["plain", "compiled", "auto"]),
-        ("slide", ["half", "one"]),
-    ],
-)
-def test_words_that_are_allowed_are_taken_and_no_other(key, allowed):
-    tried = [*allowed, *map(str.upper, allowed), "whole", "", None]
-    assert [word for word in tried if accepted(key, word)] == allowed
-    with pytest.raises(InputError, match=".*".join(allowed)):
-        read_section({"decode": DECODE | {key: "other"}}, "decode", DecodeSettings)

@@ -78,17 +78,6 @@ def test_only_ids_that_are_neither_text_nor_an_end_are_banned():
     assert banned_ids(Bare()) == banned_ids(Shared()) == []
 
 
-def test_without_an_end_every_text_has_its_full_length(model, settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ids = encode_prompts(Bare(), ["ab"], 13, "half")
-        texts = generate_text(
-            model, Bare(), ["ab"] * 5, settings(), max_new_tokens=30, banned=[SOS, EOS, PAD, UNK]
-        )
-    assert ids == [[5, 6]]
-    assert [len(text) for text in texts] == [32] * 5
-
-
 def test_an_empty_prompt_needs_a_token_to_start_from():
     with pytest.raises(
         InputError, match="prompt 2 is empty, and this vocabulary has no token that opens a text"
