@@ -31,7 +31,7 @@ def embedding_matrix(
     size = len(tokenizer)
     is_text = np.array([index not in tokenizer.specials for index in range(size)])
     matrix = np.zeros((size, settings.width), dtype=np.float32)
-    has_vector = np.zeros(size, dtype=bool)
+    has_vector: np.ndarray = np.zeros(size, dtype=bool)
     counted = is_text  # the tokens that coverage may count
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":

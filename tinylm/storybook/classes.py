@@ -44,7 +44,7 @@ def phrase_words() -> Table:
 
 @cache
 def _class_of_origin() -> dict[str, str]:
-    classes = {}
+    classes: dict[str, str] = {}
     for name, kinds in KIND_CLASSES:
         classes |= dict.fromkeys(kinds.split(), name)
     return classes
