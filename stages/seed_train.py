@@ -4,12 +4,15 @@ import dataclasses
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import write_json, write_sums
+from tinylm.base.files import sha256, write_json, write_sums
 from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.processes import check_writable
 from tinylm.host.stage import Stage, number_argument
+from tinylm.model.checkpoint import save_model
+from tinylm.train.curves import run_metrics
 from tinylm.train.distributed import Group, in_ranks
+from tinylm.train.loop import train
 from tinylm.train.preparation import prepare
 from tinylm.train.settings import TrainSettings
 
@@ -30,11 +33,23 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     if group.is_rank0:
         check_writable(paths.RUNS, folder)
     run = prepare(stage, settings, group, f"{paths.RUNS}/seeds/{seed}", "stages/seed_train.py")
-    with run.alone():
-        result = run.train()
+    with group.lock(str(run.snapshots.folder)):
+        result = train(
+            run.model,
+            run.batches,
+            run.held_out,
+            run.settings,
+            log_every_s=stage.runtime.log_every_s,
+            snapshots=run.snapshots,
+            group=group,
+        )
         if not group.is_rank0:
             return
-        metrics = run.save(folder, result)
+        tokenizer_sha256 = sha256(paths.TOKENIZER)
+        layout = run.settings.layout
+        save_model(folder, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
+        metrics = run_metrics(result, run.batches)
+        stage.start -= result.earlier_s
         path = f"{folder}/run.json"
         write_json(path, {"figures": metrics, "held_out": result.curves.held_out})
         write_sums(folder)

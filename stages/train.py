@@ -1,20 +1,21 @@
 """Stage train: fit the model to the train split; write weights and curves."""
 
-import contextlib
 import sys
 
 from tinylm.base import paths
-from tinylm.base.files import write_sums
+from tinylm.base.files import sha256, write_sums
 from tinylm.host.command import guard
 from tinylm.host.loggers import open_logger
 from tinylm.host.params import stage_params
 from tinylm.host.processes import check_writable
 from tinylm.host.stage import Stage
 from tinylm.host.tables import format_description
+from tinylm.model.checkpoint import save_model
 from tinylm.model.describe import describe, summary
-from tinylm.train.curves import write_curves
+from tinylm.train.curves import TrainResult, run_metrics, write_curves
 from tinylm.train.distributed import Group, in_ranks
-from tinylm.train.preparation import prepare
+from tinylm.train.loop import train
+from tinylm.train.preparation import Run, prepare
 from tinylm.train.settings import TrainSettings
 
 
@@ -29,31 +30,46 @@ def fit(stage: Stage, settings: TrainSettings, group: Group) -> None:
     if group.is_rank0:
         check_writable(paths.RUNS, paths.MODELS, paths.METRICS, paths.PLOTS)
     run = prepare(stage, settings, group, paths.TRAIN_RUN, "stages/train.py")
-    print(run.summary())
+    print(run.summary)
     print(format_description(describe(run.model)))
-    with run.alone(), contextlib.ExitStack() as stack:
+    logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
+    logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}
+    tracker = stage.runtime.logger if group.is_rank0 else "none"
+    every_s = stage.runtime.log_every_s
+    with (
+        group.lock(paths.TRAIN_RUN),
+        open_logger(tracker, paths.RUNS, every_s, logged) as logger,
+    ):
+        result = train(
+            run.model,
+            run.batches,
+            run.held_out,
+            run.settings,
+            log_every_s=every_s,
+            on_sample=run.print_sample,
+            snapshots=run.snapshots,
+            logger=logger,
+            group=group,
+        )
         if group.is_rank0:
-            logged = {f"model.{name}": value for name, value in stage.params["model"].items()}
-            logged |= {f"train.{name}": value for name, value in stage.params["train"].items()}
-            runtime = stage.runtime
-            logger = stack.enter_context(
-                open_logger(runtime.logger, paths.RUNS, runtime.log_every_s, logged)
-            )
-            result = run.train(logger, samples=True)
-        else:
-            run.train()
-            return
-        metrics = {key: getattr(run.settings, key) for key in ("seed", "precision", "compile")}
-        metrics |= summary(run.model, settings.optimizer) | run.save(paths.MODELS, result)
-        run.snapshots.copy_checkpoints(paths.MODELS)
-        write_sums(paths.MODELS)
-        write_curves(paths.PLOTS, result.curves)
-        shown = {
-            "held_out": metrics["held_out_perplexity"],
-            "parameters": metrics["parameters"],
-        }
-        stage.write(metrics, shown, result.timing())
-        run.snapshots.finish()
+            write(stage, run, result)
+
+
+def write(stage: Stage, run: Run, result: TrainResult) -> None:
+    """Weights, checkpoints, metrics and curves; then the snapshots are no longer needed."""
+    tokenizer_sha256 = sha256(paths.TOKENIZER)
+    layout = run.settings.layout
+    save_model(paths.MODELS, run.model, layout=layout, tokenizer_sha256=tokenizer_sha256)
+    run.snapshots.copy_checkpoints(paths.MODELS)
+    write_sums(paths.MODELS)
+    write_curves(paths.PLOTS, result.curves)
+    metrics = {key: getattr(run.settings, key) for key in ("seed", "precision", "compile")}
+    metrics |= summary(run.model, run.settings.optimizer)
+    metrics |= run_metrics(result, run.batches)
+    shown = {"held_out": metrics["held_out_perplexity"], "parameters": metrics["parameters"]}
+    stage.start -= result.earlier_s
+    stage.write(metrics, shown, result.timing())
+    run.snapshots.finish()
 
 
 if __name__ == "__main__":

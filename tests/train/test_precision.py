@@ -7,9 +7,8 @@ from tests.support.small import needs_compiler
 from tinylm.host.runtime import conditions
 from tinylm.kernels.library import FLAGS
 from tinylm.model.ops import REFERENCE
-from tinylm.train import acceleration, precision
-from tinylm.train.numeric_environment import numeric_environment
-from tinylm.train.precision import resolved
+from tinylm.train import precision as module
+from tinylm.train.precision import numeric_environment, resolved
 from tinylm.train.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -29,7 +28,7 @@ CPU = torch.device("cpu")
 def test_auto_is_bf16_where_the_machine_multiplies_in_it(
     monkeypatch, new_settings, chosen, device, fast, expected
 ):
-    monkeypatch.setattr(precision, "multiplies_in_bf16", lambda device: fast)
+    monkeypatch.setattr(module, "multiplies_in_bf16", lambda device: fast)
     settings = resolved(new_settings(precision=chosen), torch.device(device))
     assert settings.precision == expected
 
@@ -63,7 +62,7 @@ def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, 
     assert kernels() == first
     monkeypatch.setattr("tinylm.kernels.library.FLAGS", (*FLAGS, "-ffast-math"))
     assert kernels() != first
-    monkeypatch.setattr(acceleration, "why_not_native", lambda *_: "no C++ compiler")
+    monkeypatch.setattr(module, "why_not_native", lambda *_: "no C++ compiler")
     assert kernels() == "torch"
 
 
@@ -71,7 +70,7 @@ def test_kernels_are_identified_by_what_was_compiled(new_settings, monkeypatch, 
 def test_training_works_without_the_package_of_kernels(
     monkeypatch, new_model, new_batches, new_settings, precision
 ):
-    monkeypatch.setattr(acceleration, "kernels", None)
+    monkeypatch.setattr(module, "kernels", None)
     settings = new_settings(precision=precision)
     model = new_model(settings)
     assert all(part.ops is REFERENCE for part in model.modules() if hasattr(part, "ops"))

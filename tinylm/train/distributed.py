@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -36,6 +37,7 @@ from tinylm.host.command import (
     is_out_of_memory,
     one_line,
 )
+from tinylm.host.processes import exclusive_lock
 from tinylm.vocab.batches import Batch
 
 WAIT_S = 300  # for a rank that does not answer
@@ -76,6 +78,12 @@ class Group:
     def is_rank0(self) -> bool:
         """Whether this is the rank that writes and prints."""
         return self.rank == 0
+
+    @contextlib.contextmanager
+    def lock(self, folder: str) -> Iterator[None]:
+        """Inside, no other command trains in the folder. Raises InputError if one does."""
+        with exclusive_lock(f"{folder}.lock", "training") if self.is_rank0 else nullcontext():
+            yield
 
     def threads(self, of_host: int) -> int:
         """This rank's share of the host's threads, at least 1."""
@@ -127,21 +135,15 @@ class Group:
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
 
-    def _gathered(self, values: list[float]) -> Tensor:
+    def gather(self, *values: float) -> Tensor:
         """The values of every rank.  -> (size, values) float64, equal bits on all ranks"""
         mine = torch.tensor(values, dtype=torch.float64)
+        if self.size == 1:
+            return mine[None]
         gathered = [torch.empty_like(mine) for _ in range(self.size)]
         with _collective():
             dist.all_gather(gathered, mine)
         return torch.stack(gathered)
-
-    def total(self, *values: float) -> list[float]:
-        """The sum of each value over all ranks, in their order."""
-        return list(values) if self.size == 1 else self._gathered(list(values)).sum(0).tolist()
-
-    def largest(self, value: int) -> int:
-        """The largest of all ranks' values."""
-        return value if self.size == 1 else int(self._gathered([value]).max())
 
     def summed_loss(
         self, score: Callable[[Iterable[Batch]], tuple[float, int]], batches: Iterable[Batch]
@@ -152,7 +154,7 @@ class Group:
         share = list(itertools.islice(batches, self.rank, None, self.size))
         # rank 0 scores even without a batch, since `score` refuses an empty split
         mine = score(share) if share or self.is_rank0 else (0.0, 0)
-        nats, tokens = self.total(*mine)
+        nats, tokens = self.gather(*mine).sum(0).tolist()
         return nats, int(tokens)
 
     def broadcast(self, value: T) -> T:
@@ -174,10 +176,6 @@ class Group:
                 f"rank {self.rank}: {', '.join(differing[:3])} differs from rank 0's; every host "
                 f"needs the same {PARAMS_FILE}, data, code and versions"
             )
-
-    def wait(self) -> None:
-        """Return when every rank has reached this call."""
-        self.total(0.0)
 
 
 def in_ranks(processes: int, command: list[str], work: Callable[[Group], None]) -> None:
@@ -254,9 +252,9 @@ def _join_torchrun(processes: int, work: Callable[[Group], None]) -> None:
     except BaseException as error:
         for number in (signal.SIGINT, signal.SIGTERM):  # torchrun ends all ranks if one has failed
             signal.signal(number, signal.SIG_IGN)
-        _leave_reason(error, group)
+        code = _leave_reason(error, group)
         sys.stdout.flush()
-        os._exit(_exit_code(error))  # an ordinary exit waits for ranks that may be gone
+        os._exit(code)  # an ordinary exit waits for ranks that may be gone
 
 
 @contextlib.contextmanager
@@ -268,21 +266,16 @@ def _connected(group: Group) -> Iterator[None]:
         with _collective():
             dist.init_process_group(backend, timeout=datetime.timedelta(seconds=WAIT_S))
     yield
-    group.wait()  # until rank 0 has written its last file
+    group.gather(0.0)  # waits until rank 0 has written its last file
     if group.size > 1:
         dist.destroy_process_group()
 
 
-def _exit_code(error: BaseException) -> int:
-    if isinstance(error, RankLost):
-        return LOST
-    if isinstance(error, Interrupted | KeyboardInterrupt):
-        return 128 + getattr(error, "number", signal.SIGINT)
-    return BAD_INPUT if isinstance(error, InputError) else FAILED
+def _leave_reason(error: BaseException, group: Group) -> int:
+    """Write the error to the file that torchrun reads; print it if nobody else does.
 
-
-def _leave_reason(error: BaseException, group: Group) -> None:
-    """Write the error to the file that torchrun reads; print it if nobody else does."""
+    Returns the exit code.
+    """
     text = str(error) if isinstance(error, InputError | Interrupted) else one_line(error)
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
@@ -290,3 +283,8 @@ def _leave_reason(error: BaseException, group: Group) -> None:
     is_interrupted = isinstance(error, Interrupted) and group.is_rank0
     if is_interrupted or (STARTED_HERE not in os.environ and group.local_rank == 0):
         print(text, file=sys.stderr, flush=True)
+    if isinstance(error, RankLost):
+        return LOST
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        return 128 + getattr(error, "number", signal.SIGINT)
+    return BAD_INPUT if isinstance(error, InputError) else FAILED

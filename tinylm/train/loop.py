@@ -246,7 +246,7 @@ class _Run:
     def signal(self, received: list[int]) -> int:
         """Number of a signal that any rank has received, 0 if none has."""
         with self.between_updates():
-            return self.trainer.group.largest(received[0] if received else 0)
+            return int(self.trainer.group.gather(received[0] if received else 0).max())
 
     @contextlib.contextmanager
     def between_updates(self) -> Iterator[None]:
@@ -261,7 +261,9 @@ class _Run:
     def stop(self, number: int) -> None:
         """End the run on a signal: write a snapshot and raise Interrupted."""
         self.save()
-        self.trainer.group.wait()  # the launcher ends rank 0 as soon as another rank has ended
+        self.trainer.group.gather(
+            0.0
+        )  # waits: the launcher ends rank 0 as soon as another rank has ended
         raise Interrupted(
             number,
             f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "

@@ -1,12 +1,27 @@
-"""What `auto` means in section `train` on this machine."""
+"""What a run computes with on this machine: precision, compilation and native kernels.
+
+Training itself is plain PyTorch: without the package `tinylm.kernels.train`, or without a C++
+compiler, the formulas of `tinylm.model.ops` do the same work.
+"""
 
 import dataclasses
+import importlib.metadata
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from tinylm.base.machine import cpu_multiplies_in_bf16
+from tinylm.model.ops import REFERENCE, Ops
 from tinylm.train.settings import TrainSettings
+
+kernels: Any
+try:
+    from tinylm.kernels.train import ops as kernels
+except ModuleNotFoundError:
+    kernels = None
+
+_CONDITIONS = ("cpu", "instructions", "torch_level", "onednn_level", "device", "threads", "torch")
 
 
 def multiplies_in_bf16(device: Any) -> bool:
@@ -30,9 +45,42 @@ def resolved(settings: TrainSettings, device: Any) -> TrainSettings:
         precision = "bf16" if multiplies_in_bf16(device) else "fp32"
     if precision == "tf32" and device.type != "cuda":
         precision = "fp32"
-    compiled = (
-        settings.compile != "false" and device.type == "cuda" and settings.recompute == "none"
-    )
-    return dataclasses.replace(
-        settings, precision=precision, compile="true" if compiled else "false"
-    )
+    can_compile = device.type == "cuda" and settings.recompute == "none"
+    compiled = "true" if can_compile and settings.compile != "false" else "false"
+    return dataclasses.replace(settings, precision=precision, compile=compiled)
+
+
+def training_ops(precision: str, device: torch.device, fused_attention: bool = False) -> Ops:
+    """The fastest operations for a run in fp32, tf32 or bf16 on the device."""
+    if kernels is None:
+        return REFERENCE
+    return kernels.training_ops(precision, device, fused_attention)
+
+
+def why_not_native(precision: str, device: torch.device) -> str:
+    """Why such a run computes with torch alone, in words; empty if native kernels are used."""
+    if kernels is None:
+        return "the package tinylm/kernels/train is not here"
+    return kernels.why_not_native(precision, device)
+
+
+def numeric_environment(
+    conditions: Mapping[str, Any], train: TrainSettings, device: torch.device
+) -> dict[str, Any]:
+    """What decides the last bits of a run's numbers besides settings, data and code, by name.
+
+    Two runs have equal bytes if all of it is equal. conditions: of `host.runtime.conditions`.
+    train: the settings with `auto` included.
+    """
+    settings = resolved(train, device)
+    environment = {name: conditions[name] for name in _CONDITIONS if name in conditions}
+    environment["numpy"] = importlib.metadata.version("numpy")  # draws the order of the stories
+    environment["precision"] = settings.precision
+    environment["compile"] = settings.compile
+    if kernels is None:
+        environment["kernels"] = "reference"
+    elif why_not_native(settings.precision, device):
+        environment["kernels"] = "torch"
+    else:
+        environment["kernels"] = f"native {kernels.kernels_sha256()}"
+    return environment

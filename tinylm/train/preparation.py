@@ -1,6 +1,5 @@
 """A run before its first update: fresh weights, batches in their order, snapshots."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,24 +10,17 @@ from torch import Tensor
 from tinylm.base import paths
 from tinylm.base.code import code_sha256
 from tinylm.base.config import PARAMS_FILE, InputError
-from tinylm.base.files import sha256
 from tinylm.base.printable import visible
 from tinylm.base.seeding import derive_seed, seed_everything
-from tinylm.host.loggers import Logger
 from tinylm.host.memory import keep_freed_memory
-from tinylm.host.processes import exclusive_lock
 from tinylm.host.runtime import conditions
 from tinylm.host.stage import Stage
-from tinylm.model.checkpoint import new_model, save_model
+from tinylm.model.checkpoint import new_model
 from tinylm.model.recompute import RunRecomputing
 from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import TinyLM, in_order
-from tinylm.train.acceleration import training_ops, why_not_native
-from tinylm.train.curves import TrainResult, run_metrics
 from tinylm.train.distributed import Group
-from tinylm.train.loop import train
-from tinylm.train.numeric_environment import numeric_environment
-from tinylm.train.precision import resolved
+from tinylm.train.precision import numeric_environment, resolved, training_ops, why_not_native
 from tinylm.train.sampling import sample
 from tinylm.train.settings import TrainSettings
 from tinylm.train.snapshot import Snapshots, fingerprint
@@ -38,11 +30,9 @@ from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 SPLITS = ("train", "held_out")
-TOKENIZER = paths.TOKENIZER
-MATRIX = paths.EMBEDDING
 DATA = [
-    TOKENIZER,
-    MATRIX,
+    paths.TOKENIZER,
+    paths.EMBEDDING,
     *(f"{paths.TOKENS}/{split}.{kind}" for split in SPLITS for kind in ("ids", "offsets")),
 ]
 
@@ -78,7 +68,7 @@ def prepare_process(precision: str, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Assembly:
-    """Arguments of `loop.train`."""
+    """The first arguments of `loop.train`."""
 
     model: TinyLM
     batches: TrainBatches
@@ -108,69 +98,24 @@ def assemble(
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Assembly):
     """A run before its first update, in one of the group's processes.
 
-    settings: section `train` with each `auto` replaced by its value here. why_not_native: why torch
-    alone computes; empty if native kernels do.
+    settings: section `train` with each `auto` replaced by its value here. summary: what was chosen
+    for this machine, in lines for the user.
     """
 
-    group: Group
-    stage: Stage
     settings: TrainSettings
-    tokenizer: Tokenizer
-    model: TinyLM
-    batches: TrainBatches
-    held_out: Callable[[], Iterator[Batch]]
     snapshots: Snapshots
-    why_not_native: str
+    tokenizer: Tokenizer
+    summary: str
 
-    def summary(self) -> str:
-        """What was chosen for this machine, in lines for the user."""
-        kernels = f"torch's ({self.why_not_native})" if self.why_not_native else "native"
-        is_cpu = self.model.embedding.device.type == "cpu"
-        compiled = "false (only for CUDA)" if is_cpu else self.settings.compile
-        return f"precision: {self.settings.precision}\nkernels: {kernels}\ncompile: {compiled}"
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside, no other command trains in the same folder. Raises InputError if one does."""
-        if not self.group.is_rank0:
-            yield
-            return
-        with exclusive_lock(f"{self.snapshots.folder}.lock", "training"):
-            yield
-
-    def train(self, logger: Logger | None = None, samples: bool = False) -> TrainResult:
-        """Train to the end of the run; samples: print a story now and then."""
-        return train(
-            self.model,
-            self.batches,
-            self.held_out,
-            self.settings,
-            log_every_s=self.stage.runtime.log_every_s,
-            on_sample=self._print_sample if samples else None,
-            snapshots=self.snapshots,
-            logger=logger,
-            group=self.group,
-        )
-
-    def _print_sample(self, tokens: int) -> None:
+    def print_sample(self, tokens: int) -> None:
+        """Let the model write a sample; tokens: how many it has seen."""
         start = prompt_ids(self.tokenizer, self.settings.sample_prompt)
         ids = sample(self.model, start, self.tokenizer.eos_id, self.settings.seed)
         text = visible(self.tokenizer.decode(ids))
         print(f"sample after {tokens:,} tokens: {text}", flush=True)
-
-    def save(self, folder: str, result: TrainResult) -> dict[str, Any]:
-        """Write the trained model into the folder; returns the run's metrics."""
-        save_model(
-            folder,
-            self.model,
-            layout=self.settings.layout,
-            tokenizer_sha256=sha256(TOKENIZER),
-        )
-        self.stage.start -= result.earlier_s
-        return run_metrics(result, self.batches)
 
 
 def prompt_ids(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -195,26 +140,28 @@ def prepare(stage: Stage, train: TrainSettings, group: Group, folder: str, scrip
     device = group.device(runtime.device)
     threads = group.threads(runtime.threads)
     settings = resolved(train, device)
-    tokenizer = open_tokenizer(TOKENIZER)
+    tokenizer = open_tokenizer(paths.TOKENIZER)
     prompt_ids(tokenizer, settings.sample_prompt)
     model = stage.settings("model", ModelSettings)
     stores = {split: TokenStore(paths.TOKENS, split) for split in SPLITS}
-    matrix = torch.from_numpy(load_matrix(MATRIX))
+    matrix = torch.from_numpy(load_matrix(paths.EMBEDDING))
     assembly = assemble(model, settings, matrix, stores, tokenizer.pad_id, device, threads)
+
     no_kernels = why_not_native(settings.precision, device)
+    kernels = f"torch's ({no_kernels})" if no_kernels else "native"
+    compiled = "false (only for CUDA)" if device.type == "cpu" else settings.compile
     stage.conditions = conditions(device, threads, group.size)
     stage.conditions["kernels"] = "torch" if no_kernels else "native"
+
     parts = fingerprint({"train": train, "model": model}, DATA, code_sha256(script))
     parts |= numeric_environment(stage.conditions, train, device)
     group.check_same(parts)
     return Run(
-        group=group,
-        stage=stage,
-        settings=settings,
-        tokenizer=tokenizer,
         model=assembly.model,
         batches=assembly.batches,
         held_out=assembly.held_out,
+        settings=settings,
         snapshots=Snapshots(folder, parts, runtime.snapshot_every_s),
-        why_not_native=no_kernels,
+        tokenizer=tokenizer,
+        summary=f"precision: {settings.precision}\nkernels: {kernels}\ncompile: {compiled}",
     )

@@ -110,7 +110,7 @@ class Trainer:
         share = self.group.share(batches)
         nats, _ = accumulate_gradients(self.model, share, settings.precision, tokens)
         self.group.sum_gradients(self.parameters)
-        (nats,) = self.group.total(nats)
+        nats = self.group.gather(nats).sum().item()
         norm = clip_gradients(self.parameters, settings.clip_norm)
         rate = self._learning_rate_factor(tokens)
         if not (math.isfinite(nats) and math.isfinite(norm)):
