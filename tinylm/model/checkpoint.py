@@ -105,71 +105,49 @@ def load_model(
 
     Raises InputError naming the file.
     """
-    path = Path(folder) / CONFIG
+    config, settings, info = _read_config(Path(folder) / CONFIG)
     weights = Path(folder) / WEIGHTS
-    config, settings, info = _read_config(path)
     check_sha256(weights, info.sha256, "train")
-    return _load_weights(weights, path, settings, info).to(device).eval(), config
+    return _load_weights(weights, settings, info).to(device).eval(), config
 
 
 def load_checkpoints(
     folder: str | Path, device: torch.device | str = "cpu"
 ) -> Iterator[tuple[float, TinyLM]]:
-    """The weights kept during training, folder/checkpoints/EPOCH.safetensors.
+    """The weights saved during training, folder/checkpoints/EPOCH.safetensors.
 
-    Yields (epoch, model in evaluation mode) in order; nothing if none were kept. Raises InputError
+    Yields (epoch, model in evaluation mode) in order; nothing if there are none. Raises InputError
     naming the file.
     """
-    path = Path(folder) / CONFIG
-    _, settings, info = _read_config(path)
+    _, settings, info = _read_config(Path(folder) / CONFIG)
     by_epoch = {}
     for weights in (Path(folder) / CHECKPOINTS).glob("*.safetensors"):
         try:
             by_epoch[float(weights.stem)] = weights
         except ValueError:
-            raise InputError(
-                f"{weights}: named {weights.stem}; allowed: an epoch, as in 1.safetensors"
-            ) from None
+            raise InputError(f"{weights}; allowed: an epoch, as in 1.safetensors") from None
     for epoch, weights in sorted(by_epoch.items()):
         check_sums(weights, "train")
-        yield epoch, _load_weights(weights, path, settings, info).to(device).eval()
+        yield epoch, _load_weights(weights, settings, info).to(device).eval()
 
 
-def _load_weights(weights: Path, path: Path, settings: ModelSettings, info: _WeightsInfo) -> TinyLM:
-    """The model that the config at `path` describes, with the tensors of the file `weights`."""
+def _load_weights(weights: Path, settings: ModelSettings, info: _WeightsInfo) -> TinyLM:
+    """The model with the tensors of a file. Raises InputError if they do not fit."""
     try:
         tensors = load_file(weights)
-    except SafetensorError as error:
-        raise InputError(f"{weights}: not the weights of {path}: {str(error)[:160]}") from None
-    embedding = tensors.get("embedding", torch.zeros(0, 0))
-    if embedding.shape == (info.vocab_size, info.width):
+        embedding = tensors["embedding"]
+        if embedding.shape != (info.vocab_size, info.width):
+            shape = (info.vocab_size, info.width)
+            raise ValueError(f"embedding is {tuple(embedding.shape)}; allowed: {shape}")
         model = TinyLM(settings, embedding)
-        problem = _misfit(tensors, model.state_dict())
-    else:
-        problem = (
-            f"embedding is {tuple(embedding.shape)}; allowed: ({info.vocab_size}, {info.width})"
-        )
-    if problem:
+        model.load_state_dict(tensors)
+        for name, tensor in tensors.items():
+            if tensor.dtype != torch.float32 or not tensor.isfinite().all():
+                raise ValueError(f"tensor {name}; allowed: finite numbers in float32")
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:160]
         raise InputError(
-            f"{weights}: not the weights of {path}: {problem}; rm {weights} and run "
+            f"{weights}: not the weights of config.json: {reason}; rm {weights} and run "
             "dvc repro -f -s train"
-        )
-    model.load_state_dict(tensors)
+        ) from None
     return model
-
-
-def _misfit(tensors: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> str:
-    """What is wrong with the tensors of a file; empty if nothing is."""
-    odd = sorted(tensors.keys() ^ expected.keys())
-    if odd:
-        return f"tensor {odd[0]} is {'missing' if odd[0] in expected else 'unknown'}"
-    for name, tensor in tensors.items():
-        shape = tuple(expected[name].shape)
-        if tuple(tensor.shape) != shape or tensor.dtype != torch.float32:
-            return (
-                f"tensor {name} is {tuple(tensor.shape)} {tensor.dtype}; allowed: {shape} "
-                "torch.float32"
-            )
-        if not tensor.isfinite().all():
-            return f"tensor {name} holds a value that is not finite"
-    return ""

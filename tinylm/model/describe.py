@@ -1,9 +1,10 @@
 """What a model is made of: parts, shapes, parameters, operations and bytes."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from tinylm.model.recompute import mode_of, recompute_counts
 from tinylm.model.transformer import Block, FeedForward, SelfAttention, TinyLM, block_matrices
@@ -25,29 +26,26 @@ class Part:
     shape: str
     parameters: int
     trainable: bool
-    flop: int
+    flop: int = 0
     attention_flop: int = 0
     training_flop: int = 0
 
 
-def _size(*modules: nn.Module) -> int:
-    return sum(parameter.numel() for module in modules for parameter in module.parameters())
-
-
-def _trainable(*modules: nn.Module) -> bool:
-    return all(parameter.requires_grad for module in modules for parameter in module.parameters())
+def _part(
+    name: str, block: int | None, kind: str, shape: str, parameters: Iterable[Tensor], **flop: int
+) -> Part:
+    """A part with the number of its parameters; flop: the fields of `Part` that are not 0."""
+    tensors = list(parameters)
+    size = sum(tensor.numel() for tensor in tensors)
+    learns = any(tensor.requires_grad for tensor in tensors)
+    return Part(name, block, kind, shape, size, learns, **flop)
 
 
 def _bias(layer: nn.Linear) -> str:
     return "" if layer.bias is None else " + bias"
 
 
-def _recomputed(model: TinyLM, number: int) -> int:
-    """How often the backward pass computes this block again."""
-    return recompute_counts(len(model.blocks), mode_of(model))[number - 1]
-
-
-def _attention(model: TinyLM, block: Block, number: int) -> Part:
+def _attention(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
     attention: SelfAttention = block.attention
     # the zero columns of narrower heads are computed as well
     columns = attention.heads * attention.head_width
@@ -55,7 +53,6 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
     out = 2 * columns * model.width
     scores = 2 * 2 * columns * model.settings.context
     forward = into + out + scores
-    recomputed = _recomputed(model, number)
     # The first block's input needs a gradient only if something below it learns.
     learns_below = model.embedding.requires_grad or model.settings.positions == "learned"
     needs_gradient = number > 1 or block.pre or learns_below or recomputed > 0
@@ -67,92 +64,70 @@ def _attention(model: TinyLM, block: Block, number: int) -> Part:
         f"{model.width} -> 3 x {attention.inner}{_bias(attention.qkv)} "
         f"({attention.heads} x {widths}) -> {model.width}{_bias(attention.out)}"
     )
-    return Part(
-        name="attention",
-        block=number,
-        kind="blocks",
-        shape=shape,
-        parameters=_size(attention),
-        trainable=_trainable(attention),
+    return _part(
+        "attention",
+        number,
+        "blocks",
+        shape,
+        attention.parameters(),
         flop=into + out,
         attention_flop=scores,
         training_flop=forward + backward + recomputed * forward,
     )
 
 
-def _feed_forward(model: TinyLM, block: Block, number: int) -> Part:
+def _feed_forward(model: TinyLM, block: Block, number: int, recomputed: int) -> Part:
     layer: FeedForward = block.feed_forward
-    width = layer.up.in_features
     inner = layer.up.out_features
-    flop = 2 * 2 * width * inner
+    flop = 2 * 2 * model.width * inner
     bias = _bias(layer.up)
-    return Part(
-        name="feed-forward",
-        block=number,
-        kind="blocks",
-        shape=f"{width} -> {inner}{bias} {model.settings.activation} -> {width}{bias}",
-        parameters=_size(layer),
-        trainable=_trainable(layer),
+    shape = f"{model.width} -> {inner}{bias} {layer.activation} -> {model.width}{bias}"
+    return _part(
+        "feed-forward",
+        number,
+        "blocks",
+        shape,
+        layer.parameters(),
         flop=flop,
-        training_flop=(3 + _recomputed(model, number)) * flop,
+        training_flop=(3 + recomputed) * flop,
     )
-
-
-def _norms(model: TinyLM, norms: list[nn.Module], number: int | None) -> Part:
-    settings = model.settings
-    shape = f"{model.width}, {settings.norm_kind}"
-    return Part(
-        name="norms" if number else "final norm",
-        block=number,
-        kind="norms",
-        shape=f"2 x {shape}, {settings.norm}" if number else shape,
-        parameters=_size(*norms),
-        trainable=_trainable(*norms),
-        flop=0,
-    )
-
-
-def _positions(model: TinyLM) -> Part:
-    kind = model.settings.positions
-    size = model.positions.numel() if isinstance(model.positions, nn.Parameter) else 0
-    shape = kind if model.positions is None else f"{model.settings.context} x {model.width}, {kind}"
-    return Part("positions", None, "embedding", shape, size, size > 0, 0)
 
 
 def _output(model: TinyLM) -> Part:
     """The output layer. Tied weights are counted with the embedding, their bias here."""
-    is_tied = model.settings.tied_output
-    has_bias = model.settings.output_bias
     weights = model.vocab_size * model.width
-    weights_learn = not is_tied or model.embedding.requires_grad
-    return Part(
-        name="output (tied)" if is_tied else "output",
-        block=None,
-        kind="output",
-        shape=f"{model.vocab_size} x {model.width}{' + bias' * has_bias}",
-        parameters=(0 if is_tied else weights) + (model.vocab_size if has_bias else 0),
-        trainable=weights_learn or has_bias,
-        flop=2 * weights,
-        training_flop=(3 if weights_learn else 2) * 2 * weights,
-    )
+    learns = not model.settings.tied_output or model.embedding.requires_grad
+    parameters = [p for name, p in model.named_parameters() if name.startswith("output")]
+    name = "output (tied)" if model.settings.tied_output else "output"
+    shape = f"{model.vocab_size} x {model.width}" + " + bias" * model.settings.output_bias
+    flop = 2 * weights
+    training_flop = (3 if learns else 2) * flop
+    return _part(name, None, "output", shape, parameters, flop=flop, training_flop=training_flop)
 
 
 def describe(model: TinyLM) -> list[Part]:
     """The parts in the order in which a token meets them; recomputation is counted."""
-    embedding = model.embedding
+    settings = model.settings
     table = f"{model.vocab_size} x {model.width}"
-    learns = embedding.requires_grad
-    parts = [
-        Part("embedding", None, "embedding", table, embedding.numel(), learns, 0),
-        _positions(model),
-    ]
-    for number, block in enumerate(model.blocks, 1):
+    parts = [_part("embedding", None, "embedding", table, [model.embedding])]
+
+    learned = [model.positions] if isinstance(model.positions, nn.Parameter) else []
+    size = (
+        "" if settings.positions in ("rotary", "none") else f"{settings.context} x {model.width}, "
+    )
+    shape = size + settings.positions
+    parts.append(_part("positions", None, "embedding", shape, learned))
+
+    norm = f"{model.width}, {settings.norm_kind}"
+    counts = recompute_counts(len(model.blocks), mode_of(model))
+    for number, (block, recomputed) in enumerate(zip(model.blocks, counts, strict=True), 1):
         assert isinstance(block, Block)
-        parts.append(_norms(model, [block.norm1, block.norm2], number))
-        parts.append(_attention(model, block, number))
-        parts.append(_feed_forward(model, block, number))
-    if model.settings.final_norm:
-        parts.append(_norms(model, [model.final_norm], None))
+        norms = [*block.norm1.parameters(), *block.norm2.parameters()]
+        parts.append(_part("norms", number, "norms", f"2 x {norm}, {settings.norm}", norms))
+        parts.append(_attention(model, block, number, recomputed))
+        parts.append(_feed_forward(model, block, number, recomputed))
+    if settings.final_norm:
+        parts.append(_part("final norm", None, "norms", norm, model.final_norm.parameters()))
     return [*parts, _output(model)]
 
 
@@ -175,7 +150,7 @@ def summary(model: TinyLM, optimizer: str = "adamw") -> dict[str, Any]:
     for part in parts:
         by_kind[part.kind] += part.parameters
     return {
-        "parameters": _size(model),
+        "parameters": sum(by_kind.values()),
         "parameters_trainable": sum(p.numel() for p in trainable),
         "parameters_by_part": by_kind,
         "forward_flop_per_token": sum(p.flop + p.attention_flop for p in parts),

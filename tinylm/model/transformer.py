@@ -19,27 +19,24 @@ from tinylm.model.settings import ModelSettings
 RunBlocks = Callable[[Sequence[nn.Module], Tensor, Tensor], Tensor]
 
 
-def sinusoids(context: int, width: int) -> Tensor:
-    """Fixed positional encodings (Vaswani et al. 2017, section 3.5), any width.  -> (T, D) float32
-
-    P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).
-    """
+def position_angles(context: int, width: int) -> Tensor:
+    """t / 10000^(2i / D) for position t and pair i of columns.  -> (T, ceil(D / 2)) float64"""
     t = torch.arange(context, dtype=torch.float64)[:, None]
     even = torch.arange(0, width, 2, dtype=torch.float64)
-    angle = t / 10000.0 ** (even / width)  # (T, ceil(D / 2))
-    table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)  # sine and cosine in turn
+    return t / 10000.0 ** (even / width)
+
+
+def sinusoids(context: int, width: int) -> Tensor:
+    """Sine and cosine of each angle in turn (Vaswani et al. 2017, section 3.5).  -> (T, D)"""
+    angles = position_angles(context, width)
+    table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     return table[:, :width].float()
 
 
 def rope_table(context: int, width: int) -> Tensor:
-    """Cosines and sines of the angles t / 10000^(2i / Dh) (Su et al. 2021, section 3.2.2).
-
-    -> (T, 2, Dh / 2) float32
-    """
-    t = torch.arange(context, dtype=torch.float64)[:, None]
-    even = torch.arange(0, width, 2, dtype=torch.float64)
-    angle = t / 10000.0 ** (even / width)
-    return torch.stack([angle.cos(), angle.sin()], 1).float()
+    """Cosines, then sines of the angles (Su et al. 2021, section 3.2.2).  -> (T, 2, Dh / 2)"""
+    angles = position_angles(context, width)
+    return torch.stack([angles.cos(), angles.sin()], 1).float()
 
 
 def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
@@ -53,10 +50,7 @@ def causal_mask(queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class OpsModule(nn.Module):
-    """A module whose operations are those bound at construction while it trains.
-
-    In evaluation mode they are the reference.
-    """
+    """A module that trains with the operations given; in evaluation mode they are the reference."""
 
     def __init__(self, ops: Ops) -> None:
         super().__init__()
@@ -77,9 +71,7 @@ class Norm(OpsModule):
            (two columns or more)
     """
 
-    def __init__(
-        self, width: int, kind: str = "layer", eps: float = 1e-5, ops: Ops = REFERENCE
-    ) -> None:
+    def __init__(self, width: int, kind: str, eps: float, ops: Ops = REFERENCE) -> None:
         super().__init__(ops)
         self.kind = kind
         self.eps = eps
@@ -91,11 +83,9 @@ class Norm(OpsModule):
 
 
 class SelfAttention(OpsModule):
-    """Masked multi-head self-attention (Vaswani et al. 2017, section 3.2), all heads in one product.
+    """Masked multi-head self-attention (Vaswani et al. 2017, section 3.2).  (B, T, D) -> (B, T, D)
 
     softmax(Q K^T / sqrt(Dh) + mask) V for each head, heads joined, then a linear output.
-    (B, T, D) -> (B, T, D)
-
     rope_cache: `rope_table` of the context if positions are rotary, else None.
     """
 
@@ -132,7 +122,7 @@ class SelfAttention(OpsModule):
         return self.out(joined)
 
     def columns(self, head: int) -> slice:
-        """The columns where a head's values meet the output matrix `out.weight` (D, inner)."""
+        """The columns of `out.weight` (D, inner) that a head's values meet."""
         return slice(head * self.head_width, (head + 1) * self.head_width)
 
     def forward(
@@ -169,16 +159,16 @@ class SelfAttention(OpsModule):
 class FeedForward(OpsModule):
     """activation(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).  (B, T, D) -> (B, T, D)"""
 
-    def __init__(
-        self, width: int, inner: int, activation: str, bias: bool, ops: Ops = REFERENCE
-    ) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
         super().__init__(ops)
-        self.up = nn.Linear(width, inner, bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
-        self.activation = activation
+        inner = settings.feed_forward
+        self.up = nn.Linear(width, inner, bias=settings.feed_forward_bias)
+        self.down = nn.Linear(inner, width, bias=settings.feed_forward_bias)
+        self.activation = settings.activation
 
     def forward(self, x: Tensor) -> Tensor:
-        up, down = self.up, self.down
+        up = self.up
+        down = self.down
         return self.ops.feed_forward(x, up.weight, up.bias, down.weight, down.bias, self.activation)
 
 
@@ -195,9 +185,7 @@ class Block(OpsModule):
         self.norm1 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
         self.norm2 = Norm(width, settings.norm_kind, settings.norm_eps, ops)
         self.attention = _attention(width, settings, ops)
-        self.feed_forward = FeedForward(
-            width, settings.feed_forward, settings.activation, settings.feed_forward_bias, ops
-        )
+        self.feed_forward = FeedForward(width, settings, ops)
 
     def forward(
         self,
@@ -207,12 +195,11 @@ class Block(OpsModule):
         attention_weights_out: list[Tensor] | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D); the arguments are those of `SelfAttention.forward`."""
+        cache_and_maps = (layer_cache, attention_weights_out)
         if self.pre:
-            normed = self.norm1(x)
-            x = self._add(x, self.attention(normed, mask, layer_cache, attention_weights_out))
+            x = self._add(x, self.attention(self.norm1(x), mask, *cache_and_maps))
             return self._add(x, self.feed_forward(self.norm2(x)))
-        attended = self.attention(x, mask, layer_cache, attention_weights_out)
-        x = self.norm1(self._add(x, attended))
+        x = self.norm1(self._add(x, self.attention(x, mask, *cache_and_maps)))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -248,10 +235,9 @@ def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:
 class TinyLM(OpsModule):
     """Decoder-only transformer over word ids.
 
-    embedding: (V, D) float32, the start of the input vectors; trained further or frozen. Input
-    vectors are brought to unit mean square by one fixed factor, so embeddings and positions have
-    comparable scale. run_blocks: how a whole window passes through the blocks: in order, or
-    recomputing activations.
+    embedding: (V, D) float32, the start of the input vectors. They are brought to unit mean square
+    by one fixed factor, so that they and positions have comparable scale. run_blocks: how a whole
+    window passes through the blocks: in order, or recomputing activations.
     """
 
     positions: Tensor | None  # (T, D)
@@ -309,7 +295,7 @@ class TinyLM(OpsModule):
         )
 
     def embed_tokens(self, ids: Tensor) -> Tensor:
-        """Input vectors of the tokens, before positions are added.  (...) -> (..., D)"""
+        """Input vectors of the tokens, without positions.  (...) -> (..., D)"""
         return self.ops.lookup(ids, self.embedding, self.output is None) * self.embedding_scale
 
     def hidden_states(
@@ -330,6 +316,7 @@ class TinyLM(OpsModule):
         last = ids.shape[1] - 1 if cache is None else cache.reserve(positions)
         if last >= self.settings.context:
             raise ValueError(f"{last + 1} positions; the context holds {self.settings.context}")
+
         x = self.embed_tokens(ids)
         if self.positions is not None:
             x = x + F.embedding(positions, self.positions)
@@ -337,16 +324,17 @@ class TinyLM(OpsModule):
         slots = positions[0] if cache is None else torch.arange(cache.used, device=ids.device)
         mask = causal_mask(positions, slots, x.dtype)  # (B or 1, 1, T, S)
         if cache is None and attention_weights_out is None:
-            return self.final_norm(self.run_blocks(list(self.blocks), x, mask))
-        for layer, block in enumerate(self.blocks):
-            layer_cache = None if cache is None else LayerCache(cache, layer, positions)
-            x = block(x, mask, layer_cache, attention_weights_out)
+            x = self.run_blocks(list(self.blocks), x, mask)
+        else:
+            for layer, block in enumerate(self.blocks):
+                layer_cache = None if cache is None else LayerCache(cache, layer, positions)
+                x = block(x, mask, layer_cache, attention_weights_out)
         return self.final_norm(x)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None, float]:
         """The (V, D) output weights, the bias, and a factor on the hidden states.
 
-        The factor is 1 unless the weights are the embedding, whose scale is its own.
+        The factor is 1 unless the weights are the embedding, which has another scale.
         """
         if self.output is not None:
             return self.output.weight, self.output.bias, 1.0
@@ -362,10 +350,7 @@ class TinyLM(OpsModule):
         return self.logits(self.hidden_states(ids))
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the loss in nats over the targets that are not negative.
-
-        (B, T), (B, T) -> scalar
-        """
+        """Sum of the loss in nats over the targets >= 0.  (B, T), (B, T) -> scalar"""
         weight, bias, factor = self.output_layer()
         hidden = self.hidden_states(inputs).flatten(0, 1) * factor
         return self.ops.output_loss(hidden, weight, bias, targets.flatten())
@@ -388,29 +373,38 @@ def initialise(model: TinyLM) -> None:
     torch: what PyTorch's layers start from. A linear one is uniform within 1 / sqrt(fan-in), bias
     too; a table is N(0, 1).
     """
-    kind = model.settings.init
+    initialise_parameter = {"scaled": _scaled, "xavier": _xavier, "torch": _torch}
     for name, parameter in model.named_parameters():
-        if kind == "torch":
-            if name == "positions":
-                nn.init.normal_(parameter)
-            elif name == "output_bias":
-                bound = model.width**-0.5
-                nn.init.uniform_(parameter, -bound, bound)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
-        elif name == "embedding" or parameter.dim() != 2:
-            continue
-        elif kind == "xavier":
-            for matrix in parameter.chunk(3 if name.endswith("qkv.weight") else 1):
-                bound = (6 / sum(matrix.shape)) ** 0.5
-                nn.init.uniform_(matrix, -bound, bound)
-        elif name == "positions":
-            nn.init.normal_(parameter, std=0.5**0.5)
-        else:
-            std = parameter.shape[1] ** -0.5
-            if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
-                std = std / (2 * model.settings.layers) ** 0.5
-            nn.init.normal_(parameter, std=std)
+        initialise_parameter[model.settings.init](model, name, parameter)
+
+
+def _scaled(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
+    if name.endswith("bias"):
+        nn.init.zeros_(parameter)
+    elif name == "positions":
+        nn.init.normal_(parameter, std=0.5**0.5)
+    elif name != "embedding" and parameter.dim() == 2:
+        std = parameter.shape[1] ** -0.5
+        if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
+            std = std / (2 * model.settings.layers) ** 0.5
+        nn.init.normal_(parameter, std=std)
+
+
+def _xavier(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
+    if name.endswith("bias"):
+        nn.init.zeros_(parameter)
+    elif name != "embedding" and parameter.dim() == 2:
+        for matrix in parameter.chunk(3 if name.endswith("qkv.weight") else 1):
+            bound = (6 / sum(matrix.shape)) ** 0.5
+            nn.init.uniform_(matrix, -bound, bound)
+
+
+def _torch(model: TinyLM, name: str, parameter: nn.Parameter) -> None:
+    if name == "positions":
+        nn.init.normal_(parameter)
+    elif name == "output_bias":
+        bound = model.width**-0.5
+        nn.init.uniform_(parameter, -bound, bound)
 
 
 def block_matrices(model: nn.Module) -> dict[str, tuple[nn.Parameter, int]]:

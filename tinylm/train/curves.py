@@ -1,7 +1,7 @@
 """What a run measured: its metrics, and its tables (step, tokens, series, value) for plots."""
 
 import bisect
-import dataclasses
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ LAST = 20  # the final train loss is the mean over this many updates
 MEAN_OF = 10  # updates per point of the train curve: the losses of single batches are too noisy
 
 
-@dataclasses.dataclass
+@dataclass
 class Curves:
     """What was measured during a run.
 
@@ -21,15 +21,15 @@ class Curves:
     grad_norm. held_out has (update, tokens, nats per token) of each validation.
     """
 
-    updates: list[int] = dataclasses.field(default_factory=list)
-    tokens: list[int] = dataclasses.field(default_factory=list)
-    train: list[float] = dataclasses.field(default_factory=list)
-    rate: list[float] = dataclasses.field(default_factory=list)
-    grad_norm: list[float] = dataclasses.field(default_factory=list)
-    held_out: list[tuple[int, int, float]] = dataclasses.field(default_factory=list)
+    updates: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    train: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+    grad_norm: list[float] = field(default_factory=list)
+    held_out: list[tuple[int, int, float]] = field(default_factory=list)
 
     def add(self, update: int, tokens: int, loss: float, rate: float, grad_norm: float) -> None:
-        """Add the numbers of one update."""
+        """Add one update's metrics."""
         self.updates.append(update)
         self.tokens.append(tokens)
         self.train.append(loss)
@@ -37,12 +37,16 @@ class Curves:
         self.grad_norm.append(grad_norm)
 
     def newest(self) -> dict[str, float]:
-        """The numbers of the last update."""
-        series = {"train_loss": self.train, "learning_rate": self.rate, "grad_norm": self.grad_norm}
-        return {name: values[-1] for name, values in series.items()} | {"tokens": self.tokens[-1]}
+        """The last update's metrics."""
+        return {
+            "train_loss": self.train[-1],
+            "learning_rate": self.rate[-1],
+            "grad_norm": self.grad_norm[-1],
+            "tokens": self.tokens[-1],
+        }
 
 
-@dataclasses.dataclass
+@dataclass
 class TrainResult:
     """The outcome of `train`; the model holds the weights to save.
 
@@ -75,11 +79,11 @@ class TrainResult:
 Rows = list[tuple[int, int, str, float]]  # step, tokens, series, value
 
 
-def _mean_over_updates(curves: Curves, values: list[float], series: str) -> Rows:
-    """One row for every `MEAN_OF` updates."""
+def _thinned(curves: Curves, values: list[float], series: str, mean_of: int = MEAN_OF) -> Rows:
+    """One row for every `MEAN_OF` updates: the mean of the last `mean_of` values."""
     rows = []
     for end in range(MEAN_OF, len(values) + 1, MEAN_OF):
-        mean = sum(values[end - MEAN_OF : end]) / MEAN_OF
+        mean = sum(values[end - mean_of : end]) / mean_of
         rows.append((curves.updates[end - 1], curves.tokens[end - 1], series, mean))
     return rows
 
@@ -90,17 +94,14 @@ def write_curves(folder: str | Path, curves: Curves) -> None:
     Loss in nats per token, with the series train and held-out. A point of the train series is the
     mean over the last `MEAN_OF` updates, of losses before each update.
     """
-    loss = _mean_over_updates(curves, curves.train, "train")
-    for step, tokens, nats in curves.held_out:
-        loss.append((step, tokens, "held-out", nats))
-    perplexity = []
-    for step, tokens, series, nats in loss:
-        perplexity.append((step, tokens, series, capped_perplexity(nats)))
-    rate = []
-    for i in range(MEAN_OF - 1, len(curves.updates), MEAN_OF):
-        rate.append((curves.updates[i], curves.tokens[i], "learning rate", curves.rate[i]))
-    norm = _mean_over_updates(curves, curves.grad_norm, "gradient norm")
-    tables = {"loss": loss, "perplexity": perplexity, "learning_rate": rate, "grad_norm": norm}
+    loss = _thinned(curves, curves.train, "train")
+    loss += [(step, tokens, "held-out", nats) for step, tokens, nats in curves.held_out]
+    tables = {
+        "loss": loss,
+        "perplexity": [(*row[:3], capped_perplexity(row[3])) for row in loss],
+        "learning_rate": _thinned(curves, curves.rate, "learning rate", mean_of=1),
+        "grad_norm": _thinned(curves, curves.grad_norm, "gradient norm"),
+    }
     for name, rows in tables.items():
         write_csv(Path(folder) / f"{name}.csv", ("step", "tokens", "series", "value"), rows)
 

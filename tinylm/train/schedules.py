@@ -1,4 +1,4 @@
-"""What depends on a run's progress: learning rate, early stopping, and the epochs whose weights are kept."""
+"""What depends on a run's progress: learning rate, early stopping, epochs with checkpoints."""
 
 import dataclasses
 import math
@@ -13,8 +13,8 @@ def learning_rate(
 ) -> float:
     """Learning rate at a share 0..1 of the token budget.
 
-    Linear from 0 to `peak` over the first `warmup` (share), then constant, or cosine from `peak` down to
-    `final` * peak at progress 1 (Loshchilov and Hutter 2017).
+    Linear from 0 to `peak` over the first `warmup` (share), then constant, or cosine from `peak`
+    down to `final` * peak at progress 1 (Loshchilov and Hutter 2017).
     """
     if progress < warmup:
         return peak * progress / warmup
@@ -26,7 +26,7 @@ def learning_rate(
 
 @dataclasses.dataclass
 class EarlyStopping:
-    """Remembers the best held-out loss; `should_stop` after `patience` validations in a row without a better one."""
+    """The best held-out loss, and whether `patience` validations in a row were no better."""
 
     patience: int | None
     best: float = math.inf
@@ -34,9 +34,11 @@ class EarlyStopping:
     stale: int = 0  # validations since the best
 
     def observe(self, loss: float, update: int, counts: bool = True) -> bool:
-        """Take a validation's loss; True if it is the best so far. One that does not count does not use up patience."""
+        """Take a validation's loss; true if it is the best so far. counts: it uses up patience."""
         if loss < self.best:
-            self.best, self.best_update, self.stale = loss, update, 0
+            self.best = loss
+            self.best_update = update
+            self.stale = 0
             return True
         self.stale += counts
         return False
@@ -47,20 +49,14 @@ class EarlyStopping:
         return self.patience is not None and self.stale >= self.patience
 
 
-SHARES = (
-    0.02,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-)  # of a run, after which weights are kept where no epochs are named
+SHARES = (0.02, 0.05, 0.1, 0.25, 0.5)  # of a run: its checkpoints where no epochs are named
 
 
 class EpochCheckpoints:
-    """The epochs after which a run keeps its weights: each is reached by the first update that has seen its tokens.
+    """The epochs after which weights are saved: at the first update that has seen their tokens.
 
-    A pure function of the tokens seen, so a resumed run keeps the same ones. epochs: None for those at `SHARES` of the
-    run. Raises InputError if an epoch is too small for a token or beyond the run's end.
+    A pure function of the tokens seen, so a resumed run saves the same ones. epochs: None for those
+    at `SHARES` of the run. Raises InputError if one is too small for a token or beyond the end.
     """
 
     def __init__(self, epochs: tuple[float, ...] | None, tokens_per_epoch: int, end: int) -> None:
@@ -71,7 +67,8 @@ class EpochCheckpoints:
         self.tokens = {epoch: round(epoch * tokens_per_epoch) for epoch in sorted(epochs)}
         if 0 in self.tokens.values():
             raise InputError(
-                f"{PARAMS_FILE}: train.keep_epochs holds {min(self.tokens):g}; allowed: at least one token"
+                f"{PARAMS_FILE}: train.keep_epochs holds {min(self.tokens):g}; allowed: at least "
+                "one token"
             )
         beyond = [epoch for epoch, tokens in self.tokens.items() if tokens > end]
         if beyond:
@@ -85,12 +82,12 @@ class EpochCheckpoints:
         return [epoch for epoch, tokens in self.tokens.items() if before < tokens <= now]
 
     def almost_reached(self, last: int, end: int) -> list[float]:
-        """The chosen epochs that a run misses by at most 2 % when it stops after `last` tokens, short of `end`."""
-        return [
-            epoch
-            for epoch in self.between(last, end)
-            if self.tokens[epoch] - last <= ALMOST * self.tokens[epoch]
-        ]
+        """The epochs missed by at most 2 % if a run stops after `last` tokens, short of `end`."""
+        reached = []
+        for epoch in self.between(last, end):
+            if self.tokens[epoch] - last <= ALMOST * self.tokens[epoch]:
+                reached.append(epoch)
+        return reached
 
     def ends_an_epoch(self, before: int, now: int) -> bool:
         """Whether an epoch ended after `before` tokens and by `now`."""

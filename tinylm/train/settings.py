@@ -42,33 +42,30 @@ class TrainSettings:
 
     def problems(self) -> list[str]:
         """Rules between the fields, each line beginning with a field's name."""
-        found = []
+        problems = []
         if (self.tokens is None) == (self.epochs is None):
             given = f"tokens = {_shown(self.tokens)} and epochs = {_shown(self.epochs)}"
-            found.append(f"{given}; allowed: exactly one of the two, the other null")
-        elif (
-            self.tokens is not None
-            and self.stop_after is not None
-            and self.stop_after > self.tokens
-        ):
-            found.append(
+            problems.append(f"{given}; allowed: exactly one of the two, the other null")
+        elif self.tokens is not None and (self.stop_after or 0) > self.tokens:
+            problems.append(
                 f"stop_after = {self.stop_after}; allowed: at most tokens = {self.tokens}, or null"
             )
         if self.processes > self.batch_size:
             most = f"at most batch_size = {self.batch_size}, a row for each"
-            found.append(f"processes = {self.processes}; allowed: {most}")
+            problems.append(f"processes = {self.processes}; allowed: {most}")
         epochs = list(self.keep_epochs or ())
         if len({f"{epoch:g}" for epoch in epochs}) < len(epochs):
-            found.append(f"keep_epochs = {epochs}; allowed: all different, to six digits")
-        return found
+            problems.append(f"keep_epochs = {epochs}; allowed: all different, to six digits")
+        return problems
 
     def budget(self, tokens_per_epoch: int) -> tuple[int, int]:
-        """Scored tokens (that the schedule spans, where the run ends). Raises InputError if stop_after is above."""
-        whole = (
-            self.tokens
-            if self.tokens is not None
-            else round((self.epochs or 0.0) * tokens_per_epoch)
-        )
+        """Scored tokens (that the schedule spans, where the run ends).
+
+        Raises InputError if stop_after is above.
+        """
+        whole = self.tokens
+        if whole is None:
+            whole = round((self.epochs or 0.0) * tokens_per_epoch)
         end = whole if self.stop_after is None else self.stop_after
         if end > whole:
             spans = f"{whole} tokens, {_shown(self.epochs)} epochs"

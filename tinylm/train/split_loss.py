@@ -1,4 +1,4 @@
-"""The loss over a split, and its perplexity: the loop shared by held-out, evaluation and the benches."""
+"""The loss over a split, and its perplexity."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -15,13 +15,14 @@ from tinylm.vocab.batches import Batch
 def target_losses(
     model: TinyLM, batches: Iterable[Batch], precision: str = "fp32"
 ) -> Iterator[tuple[Batch, Tensor]]:
-    """Each batch and its losses in nats (B, T), 0 where no target is scored, without dropout; the mode is restored.
+    """Each batch and its losses in nats (B, T), 0 where no target is scored, without dropout.
 
-    Raises InputError after the last batch if no token was scored.
+    The model's mode is restored. Raises InputError after the last batch if no token was scored.
     """
     was_training = model.training
     model.eval()
-    device, scored = model.embedding.device, False
+    device = model.embedding.device
+    scored = False
     for batch in batches:
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             nats = model.token_loss(*batch.on(device))
@@ -34,27 +35,18 @@ def target_losses(
         )
 
 
-def row_losses(model: TinyLM, batches: Iterable[Batch], precision: str = "fp32") -> Tensor:
-    """(nats, scored tokens) of every row of all batches (see `target_losses`).  -> (rows, 2) float64"""
-    found = [torch.empty(0, 2, dtype=torch.float64)]
-    for batch, nats in target_losses(model, batches, precision):
-        found.append(
-            torch.stack(
-                [nats.sum(1, dtype=torch.float64).cpu(), (batch.targets >= 0).sum(1).double()],
-                dim=1,
-            )
-        )
-    return torch.cat(found)
-
-
 def split_loss(
     model: TinyLM, batches: Iterable[Batch], precision: str = "fp32"
 ) -> tuple[float, int]:
-    """Sum of nats and number of scored tokens over all rows (see `row_losses`)."""
-    nats, tokens = row_losses(model, batches, precision).sum(0).tolist()
-    return nats, int(tokens)
+    """Sum of nats and number of scored tokens over all rows (see `target_losses`)."""
+    rows = []  # (nats, scored tokens) of each
+    for batch, nats in target_losses(model, batches, precision):
+        nats_of_rows = nats.sum(1, dtype=torch.float64).cpu()
+        rows.append(torch.stack([nats_of_rows, (batch.targets >= 0).sum(1).double()], dim=1))
+    total_nats, tokens = torch.cat(rows).sum(0).tolist()
+    return total_nats, int(tokens)
 
 
 def capped_perplexity(loss: float) -> float:
-    """exp of a mean loss in nats per token, at most exp(700): a run that diverges keeps numbers that can be drawn."""
+    """exp of a mean loss in nats per token, at most exp(700), which a plot can still show."""
     return math.exp(min(loss, 700.0))
