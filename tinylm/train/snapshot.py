@@ -136,21 +136,19 @@ class Snapshots:
     def _changes(self) -> str:
         """What differs from the run in the folder, in words; empty if nothing does."""
         try:
-            before = read_json(self.folder / RUN_FILE)
-        except InputError:
-            before = None
-        if not isinstance(before, dict):
-            return ""
-        lines = []
+            before = dict(read_json(self.folder / RUN_FILE))
+        except (InputError, TypeError, ValueError):
+            return ""  # no run, or a damaged note
+        changes = []
         for key in {**before, **self.parts}:
-            old, new = before.get(key), self.parts.get(key)
-            if old == new:
-                continue
-            is_hash = key == "code" or key.startswith("data/")
-            lines.append(f"{key} changed" if is_hash else f"{key} {old!s:.40} -> {new!s:.40}")
-        if len(lines) > SHOWN_CHANGES:
-            lines[SHOWN_CHANGES:] = [f"{len(lines) - SHOWN_CHANGES} more"]
-        return ", ".join(lines)
+            old = before.get(key)
+            new = self.parts.get(key)
+            if old != new:
+                is_hash = key == "code" or key.startswith("data/")
+                changes.append(f"{key} changed" if is_hash else f"{key} {old!s:.40} -> {new!s:.40}")
+        if len(changes) > SHOWN_CHANGES:
+            changes[SHOWN_CHANGES:] = [f"{len(changes) - SHOWN_CHANGES} more"]
+        return ", ".join(changes)
 
 
 def _remove(weights: Path) -> None:
@@ -162,11 +160,9 @@ def _remove(weights: Path) -> None:
 def _read(path: Path, weights: Path) -> State:
     """The snapshot with the note at `path`. Raises InputError if it is damaged."""
     note = read_json(path)
-    if not isinstance(note, dict) or not isinstance(note.get("state"), dict):
-        raise InputError(f"{path}: not the note of a snapshot")
     try:
-        if sha256(weights) != note.get("sha256"):
-            raise InputError(f"{weights}: its SHA-256 is not the one it was written with")
-        return load_file(weights), note["state"]
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{weights}: not a snapshot ({error})") from None
+        if sha256(weights) == note["sha256"]:
+            return load_file(weights), note["state"]
+    except (OSError, SafetensorError, KeyError, TypeError):
+        pass
+    raise InputError(f"{weights}: not the snapshot that its note describes")
