@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from tests.support.small import model_settings
 from tinylm.model.ragged_heads import RaggedSelfAttention, head_widths
 from tinylm.model.transformer import SelfAttention, causal_mask
 
@@ -61,9 +62,11 @@ def test_causal_mask_hides_later_slots_only():
 def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
     exact, width, heads, head_width, bias
 ):
-    inner = heads * head_width if head_width else width
-    kind = RaggedSelfAttention if inner % heads else SelfAttention
-    attention = exact(perturbed(kind(width, inner, heads, bias, bias)))
+    settings = model_settings(
+        heads=heads, head_width=head_width, qkv_bias=bias, attention_bias=bias
+    )
+    kind = RaggedSelfAttention if settings.inner_width(width) % heads else SelfAttention
+    attention = exact(perturbed(kind(width, settings)))
     x = torch.randn(B, T, width, dtype=torch.float64, requires_grad=True)
     maps: list[torch.Tensor] = []
     gradients = []
@@ -80,7 +83,7 @@ def test_any_number_of_heads_on_any_width_is_the_definition_head_by_head(
 
 @pytest.mark.parametrize(("kind", "heads"), [(SelfAttention, 3), (RaggedSelfAttention, 4)])
 def test_the_columns_of_a_head_hold_all_that_it_adds(exact, kind, heads):
-    attention = exact(perturbed(kind(21, 21, heads)))
+    attention = exact(perturbed(kind(21, model_settings(heads=heads))))
     x = torch.randn(B, T, 21, dtype=torch.float64)
     whole = attention(x, mask()) - attention.out.bias
     weight = attention.out.weight.detach().clone()

@@ -1,11 +1,11 @@
-"""Attention whose H heads do not divide the width: 300 columns over 8 heads are 38 four times, then 37."""
-
-from typing import Any
+"""Attention whose H heads do not divide the width: 8 heads of 300 columns have 38 or 37."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tinylm.model.ops import REFERENCE, Ops
+from tinylm.model.settings import ModelSettings
 from tinylm.model.transformer import SelfAttention
 
 
@@ -24,12 +24,13 @@ class RaggedSelfAttention(SelfAttention):
 
     slots: Tensor
 
-    def __init__(self, width: int, inner: int, heads: int, *others: Any) -> None:
-        super().__init__(width, inner, heads, *others)
-        widths = head_widths(inner, heads)
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
+        super().__init__(width, settings, ops)
+        widths = head_widths(self.inner, self.heads)
         self.head_width = widths[0]
-        slots = torch.full((heads, self.head_width), inner)  # column `inner` is the zero column
-        for head, columns in enumerate(torch.arange(inner).split(widths)):
+        # column `inner` is the zero column
+        slots = torch.full((self.heads, self.head_width), self.inner)
+        for head, columns in enumerate(torch.arange(self.inner).split(widths)):
             slots[head, : len(columns)] = columns
         self.register_buffer("slots", slots.flatten(), persistent=False)
         self.scale = torch.tensor(widths, dtype=torch.float64).rsqrt().float()[:, None, None]

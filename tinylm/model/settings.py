@@ -29,18 +29,20 @@ class ModelSettings:
     output_bias: bool = setting()
     embedding: str = setting(choices=("tuned", "frozen"))
 
+    def inner_width(self, width: int) -> int:
+        """Columns of all heads together, over an embedding of this width."""
+        return width if self.head_width is None else self.heads * self.head_width
+
     def problems_with_width(self, width: int) -> list[str]:
         """Rules that need the embedding's width; each string starts with the key's path."""
         problems = []
         if self.head_width is None and self.heads > width:
-            problems.append(
-                f"model.heads = {self.heads}; allowed: at most the embedding's width {width}, or a head_width"
-            )
-        inner = width if self.head_width is None else self.heads * self.head_width
+            most = f"at most the embedding's width {width}, or a head_width"
+            problems.append(f"model.heads = {self.heads}; allowed: {most}")
+        inner = self.inner_width(width)
         if self.positions == "rotary" and inner % (2 * self.heads):
-            problems.append(
-                f"model.positions = 'rotary'; allowed: with heads of equal and even width, not {self.heads} on {inner}"
-            )
+            wanted = f"with heads of equal and even width, not {self.heads} on {inner}"
+            problems.append(f"model.positions = 'rotary'; allowed: {wanted}")
         if self.norm_kind == "std" and width < 2:
             problems.append("model.norm_kind = 'std'; allowed: with an embedding at least 2 wide")
         return problems

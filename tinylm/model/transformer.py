@@ -92,24 +92,15 @@ class SelfAttention(OpsModule):
     scale: Tensor
     rope_cache: Tensor | None
 
-    def __init__(
-        self,
-        width: int,
-        inner: int,
-        heads: int,
-        bias: bool = True,
-        out_bias: bool = True,
-        dropout: float = 0.0,
-        ops: Ops = REFERENCE,
-    ) -> None:
+    def __init__(self, width: int, settings: ModelSettings, ops: Ops = REFERENCE) -> None:
         super().__init__(ops)
-        self.heads = heads
-        self.inner = inner
-        self.head_width = inner // heads
-        self.qkv = nn.Linear(width, 3 * inner, bias=bias)
-        self.out = nn.Linear(inner, width, bias=out_bias)
-        self.dropout = dropout
-        scale = torch.full((heads, 1, 1), self.head_width**-0.5)
+        self.heads = settings.heads
+        self.inner = settings.inner_width(width)
+        self.head_width = self.inner // self.heads
+        self.qkv = nn.Linear(width, 3 * self.inner, bias=settings.qkv_bias)
+        self.out = nn.Linear(self.inner, width, bias=settings.attention_bias)
+        self.dropout = settings.dropout
+        scale = torch.full((self.heads, 1, 1), self.head_width**-0.5)
         self.register_buffer("scale", scale, persistent=False)
         self.register_buffer("rope_cache", None, persistent=False)
 
@@ -208,21 +199,11 @@ class Block(OpsModule):
 
 
 def _attention(width: int, settings: ModelSettings, ops: Ops) -> SelfAttention:
-    inner = width if settings.head_width is None else settings.heads * settings.head_width
-    kind: type[SelfAttention] = SelfAttention
-    if inner % settings.heads:  # imported only for shapes that need it
-        from tinylm.model.ragged_heads import RaggedSelfAttention
+    if settings.inner_width(width) % settings.heads == 0:
+        return SelfAttention(width, settings, ops)
+    from tinylm.model.ragged_heads import RaggedSelfAttention  # imports this module
 
-        kind = RaggedSelfAttention
-    return kind(
-        width,
-        inner,
-        settings.heads,
-        settings.qkv_bias,
-        settings.attention_bias,
-        settings.dropout,
-        ops,
-    )
+    return RaggedSelfAttention(width, settings, ops)
 
 
 def in_order(blocks: Sequence[nn.Module], x: Tensor, mask: Tensor) -> Tensor:

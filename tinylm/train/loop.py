@@ -50,6 +50,7 @@ def train(
     if not group.is_rank0:
         on_sample = snapshots = logger = None
     trainer = Trainer(model, batches, settings, group)
+    _check_budget(trainer)
     checkpoints = EpochCheckpoints(settings.keep_epochs, batches.tokens_per_epoch, trainer.end)
     stopping = EarlyStopping(settings.patience)
     with (
@@ -58,33 +59,31 @@ def train(
     ):
         run = _Run(trainer, held_out, on_sample, snapshots, logger, checkpoints, progress, stopping)
         run.begin()
-        signal = run.signal(received)
-        while not signal and not stopping.should_stop:
+        run.stop_if_signalled(received)
+        while not stopping.should_stop:
             upcoming = trainer.next_batches()
-            tokens = sum(batch.tokens for batch in upcoming)
-            if trainer.tokens + tokens > trainer.end:
-                if trainer.updates == 0:
-                    raise InputError(budget_too_small(settings, trainer.end, tokens))
+            if trainer.tokens + sum(batch.tokens for batch in upcoming) > trainer.end:
                 break
             run.update(upcoming)
-            signal = run.signal(received)
-        if not signal:
-            run.end()
-            signal = run.signal(received)
-        if signal:
-            run.stop(signal)
+            run.stop_if_signalled(received)
+        run.end()
+        run.stop_if_signalled(received)
     return run.result()
 
 
-def budget_too_small(settings: TrainSettings, end: int, least: int) -> str:
-    """The message if the budget does not allow a single update."""
+def _check_budget(trainer: Trainer) -> None:
+    """Raises InputError if the budget does not allow a single update."""
+    least = sum(batch.tokens for batch in trainer.next_batches())
+    if least <= trainer.end:
+        return
+    settings = trainer.settings
     if settings.stop_after is not None:
         budget = f"train.stop_after = {settings.stop_after}"
     elif settings.tokens is not None:
         budget = f"train.tokens = {settings.tokens}"
     else:
-        budget = f"train.epochs = {settings.epochs}: {end} tokens"
-    return f"{PARAMS_FILE}: {budget}; allowed: at least {least}, one update"
+        budget = f"train.epochs = {settings.epochs}: {trainer.end} tokens"
+    raise InputError(f"{PARAMS_FILE}: {budget}; allowed: at least {least}, one update")
 
 
 @dataclasses.dataclass
@@ -131,7 +130,7 @@ class _Run:
         is_due = trainer.updates % settings.validate_every == 0
         if is_due or self.checkpoints.ends_an_epoch(before, trainer.tokens):
             self.validate(uses_patience=is_due)
-        self.keep(self.checkpoints.between(before, trainer.tokens))
+        self.save_checkpoints(self.checkpoints.between(before, trainer.tokens))
         if self.logger is not None and self.logger.due():
             self.logger.send(trainer.updates, self.curves.newest())
         if trainer.updates % settings.sample_every == 0:
@@ -192,8 +191,8 @@ class _Run:
         if self.on_sample is not None:
             self.on_sample(self.trainer.tokens)
 
-    def keep(self, epochs: list[float]) -> None:
-        """Keep the weights as those of the given epochs."""
+    def save_checkpoints(self, epochs: list[float]) -> None:
+        """Save the weights as those of the given epochs."""
         if self.snapshots is not None:
             for epoch in epochs:
                 self.snapshots.keep(f"{epoch:g}", self.trainer.model.state_dict())
@@ -201,7 +200,7 @@ class _Run:
     def state(self) -> State:
         """Everything that decides how the run continues.
 
-        Raises TrainingFailed if a value is not finite: such a state is never kept.
+        Raises TrainingFailed if a value is not finite: such a state is never saved.
         """
         tensors = self.trainer.state_dict()
         tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
@@ -243,10 +242,19 @@ class _Run:
         newest = self.snapshots.newest if self.snapshots is not None else None
         return f"last good snapshot: {newest}" if newest else "no snapshot was written yet"
 
-    def signal(self, received: list[int]) -> int:
-        """Number of a signal that any rank has received, 0 if none has."""
+    def stop_if_signalled(self, received: list[int]) -> None:
+        """End the run if any rank has received a signal: write a snapshot and raise Interrupted."""
         with self.between_updates():
-            return int(self.trainer.group.gather(received[0] if received else 0).max())
+            number = int(self.trainer.group.gather(received[0] if received else 0).max())
+        if not number:
+            return
+        self.save()
+        self.trainer.group.gather(0.0)  # waits: the launcher ends rank 0 as soon as another ended
+        raise Interrupted(
+            number,
+            f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "
+            "snapshot written: run the same command again to go on from there",
+        )
 
     @contextlib.contextmanager
     def between_updates(self) -> Iterator[None]:
@@ -258,28 +266,16 @@ class _Run:
                 self.save()
             raise
 
-    def stop(self, number: int) -> None:
-        """End the run on a signal: write a snapshot and raise Interrupted."""
-        self.save()
-        self.trainer.group.gather(
-            0.0
-        )  # waits: the launcher ends rank 0 as soon as another rank has ended
-        raise Interrupted(
-            number,
-            f"interrupted after update {self.trainer.updates}, {self.trainer.tokens:,} tokens; "
-            "snapshot written: run the same command again to go on from there",
-        )
-
     def end(self) -> None:
-        """Keep the weights of epochs almost reached; validate and sample, unless done already."""
+        """Save the weights of epochs almost reached; validate and sample, unless done already."""
         trainer = self.trainer
         reached = self.checkpoints.almost_reached(trainer.tokens, trainer.end)
-        self.keep(reached)
+        self.save_checkpoints(reached)
         for epoch in self.checkpoints.between(trainer.tokens, trainer.end):
             if epoch not in reached:
                 done = trainer.tokens / self.checkpoints.tokens_per_epoch
                 self.progress.write(
-                    f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights kept"
+                    f"epoch {epoch:g} was not reached: the run ended at {done:.3g}; no weights saved"
                 )
         if self.curves.held_out[-1][0] != trainer.updates:
             self.validate()
