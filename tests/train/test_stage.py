@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.stages import ROOT, before_training, read, written
+from tests.support.stages import before_training, read, written
 from tinylm.host.processes import exclusive_lock
 
 # The action is executed before update number `at`; with a file's name, instead of renaming to it.
@@ -52,7 +52,6 @@ def ready(tmp_path_factory):
     """A folder before its first training."""
     folder = tmp_path_factory.mktemp("ready") / "with space, ünï"
     before_training(folder, 0.001, tokens=2400, keep_epochs=[0.1])
-    (folder / "dvc.yaml").symlink_to(ROOT / "dvc.yaml")  # names the code that a snapshot is of
     return folder
 
 
