@@ -36,14 +36,14 @@ def embedding_matrix(
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
         counted = _train(settings, tokenizer, texts, matrix)
-        has_vector = matrix.any(axis=1)
+        has_vector = np.asarray(matrix.any(axis=1))
     elif settings.source == "counts":
         from tinylm.embedding.counts import count_vectors
 
         stream = np.asarray(ids())
         vectors = count_vectors(stream, size, settings.width, settings.window, settings.seed)
         matrix = vectors * np.float32(settings.std)
-        has_vector = matrix.any(axis=1)
+        has_vector = np.asarray(matrix.any(axis=1))
     elif settings.source == "file":
         info |= _look_up(settings, tokenizer, matrix, has_vector)
     words = int(is_text.sum())
