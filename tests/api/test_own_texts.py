@@ -75,4 +75,4 @@ def test_a_missing_model_is_named_and_stops_no_report(folder):
     (folder / "models/model.safetensors").unlink()
     run = _run(folder, prompts=PROMPTS)
     assert "models/model.safetensors" in run.problems["own_texts"]
-    assert run.found == {}
+    assert run.files == {}

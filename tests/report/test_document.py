@@ -24,8 +24,8 @@ def outline(markdown: str) -> str:
         if line.startswith("#") or (line.startswith("|") and following.startswith(("| :-", "| --")))
     ]
     picked += re.findall(r"\]\(\.\./plots/pictures/(\w+)\.png", markdown)
-    kept = [line for line in picked if line.strip("| ") and not line.endswith("…")]  # … a prompt
-    return re.sub(r"[\d,.]*\d", "0", "\n".join(kept)) + "\n"
+    lines = [line for line in picked if line.strip("| ") and not line.endswith("…")]  # … a prompt
+    return re.sub(r"[\d,.]*\d", "0", "\n".join(lines)) + "\n"
 
 
 def test_the_outline_is_the_recorded_one(finished_run):
@@ -55,8 +55,8 @@ def test_the_numbers_are_those_of_the_files(run, settings):
 def test_a_missing_file_is_one_line_with_its_repair(name, run, settings):
     path, stage = FILES[name]
     problem = f"{path} is missing; dvc repro {stage} makes it"
-    found = {key: value for key, value in run.found.items() if key != name}
-    without = dataclasses.replace(run, found=found, problems={name: problem})
+    files = {key: value for key, value in run.files.items() if key != name}
+    without = dataclasses.replace(run, files=files, problems={name: problem})
     assert f"**Not shown:** {problem}" in write_document(without, settings, {}).replace("\\", "")
 
 
@@ -90,11 +90,11 @@ def test_a_time_of_another_result_is_not_shown(finished_run, run, tmp_path):
 
 def test_text_of_models_and_users_is_never_markup(run, settings):
     for name in ("samples", "beams", "greedy", "stories", "memorised", "pairs"):
-        for row in run.found[name]:
+        for row in run.files[name]:
             row |= {
                 key: EVIL for key, value in row.items() if isinstance(value, str) and " " in value
             }
-    run.found["own_texts"] = [
+    run.files["own_texts"] = [
         {
             "prompt": EVIL,
             "continuation": EVIL,

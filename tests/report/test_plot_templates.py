@@ -37,13 +37,13 @@ def drawn(name: str, rows: list[dict]) -> str:
 
 def colours(svg: str) -> dict[str, str]:
     """{what a mark shows: its colour}, read from the labels that Vega gives the marks."""
-    found = {}
+    shown_colours = {}
     for tag in re.findall(r'<path aria-label="[^"]*" [^>]*>', svg):
         shown = re.search(r"revision: ([^;\"]+); series: ([^;\"]+)", tag)
         colour = re.search(r'(?:fill|stroke)="(#\w{6})"', tag)
         if shown and colour:
-            found[shown.groups()] = colour[1]
-    return found
+            shown_colours[shown.groups()] = colour[1]
+    return shown_colours
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

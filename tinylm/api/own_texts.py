@@ -32,13 +32,13 @@ def with_own_texts(
     tokens. own_sentences: (Sentence, its Checkpoints) of each, where weights of epochs were kept. What
     cannot be made is named in the run's problems.
     """
-    root, found, problems = Path(folder), dict(run.found), dict(run.problems)
+    root, files, problems = Path(folder), dict(run.files), dict(run.problems)
     try:
         model, _ = load_model(root / paths.MODELS, device)
         check_vocabulary(root / paths.MODELS, root / paths.TOKENIZER)
         tokenizer = open_tokenizer(root / paths.TOKENIZER)
         if settings.prompts:
-            found["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
+            files["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
         if settings.sentences:
             kept = list(load_checkpoints(root / paths.MODELS, device))
             rows = [
@@ -46,12 +46,12 @@ def with_own_texts(
                 for n, text in enumerate(settings.sentences, start=1)
             ]
             room = min(MAX_TOKENS, model.settings.context)
-            found["own_sentences"] = [
+            files["own_sentences"] = [
                 _looked(model, kept, tokenizer.tokens, ids[:room]) for ids in rows
             ]
     except InputError as error:
         problems["own_texts"] = str(error).splitlines()[0]
-    return dataclasses.replace(run, found=found, problems=problems)
+    return dataclasses.replace(run, files=files, problems=problems)
 
 
 def _ids(tokenizer: Tokenizer, text: str, key: str, number: int) -> list[int]:

@@ -70,7 +70,7 @@ def _data_licence(arguments: argparse.Namespace, section: dict[str, Any]) -> "Da
 
 def _left_out(state: RunState) -> list[str]:
     """What the publication lacks and why. Raises InputError without a trained model."""
-    if "train" not in state.run.found:
+    if "train" not in state.run.files:
         problems = ["no trained model of these parameters: run dvc repro train", *state.stale]
         raise InputError("; ".join(problems))
     lines = list(state.stale)

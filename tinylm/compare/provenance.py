@@ -159,15 +159,15 @@ def without_stale(run: "Run", folder: str | Path) -> tuple["Run", list[str]]:
     stale = stale_stages(stages, run.params, list(stages), Path(folder))
     reasons = {}
     for name, (path, stage) in FILES.items():
-        if name not in run.found:
+        if name not in run.files:
             continue
         md5 = stage_paths(stages.get(stage, {}), "outs").get(path)
         if stage in stale:
             reasons[name] = f"{stage}: {stale[stage]}; dvc repro {stage}"
         elif md5 is not None and _md5(Path(folder) / path) != md5:
             reasons[name] = f"{path} is not the file that stage {stage} wrote; dvc repro {stage}"
-    kept = {name: value for name, value in run.found.items() if name not in reasons}
-    return dataclasses.replace(run, found=kept), list(dict.fromkeys(reasons.values()))
+    kept = {name: value for name, value in run.files.items() if name not in reasons}
+    return dataclasses.replace(run, files=kept), list(dict.fromkeys(reasons.values()))
 
 
 def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:

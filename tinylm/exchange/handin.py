@@ -67,7 +67,7 @@ def write_hand_in(
     if hand_in.weights and (root / paths.REPORT_LAB).is_file():  # it holds the weights
         files[paths.REPORT_LAB] = root / paths.REPORT_LAB
     files |= {f"plots/{picture.name}": picture for picture in (root / paths.PICTURES).glob("*.png")}
-    found = {name: FILES[name][0] for name in run.found if name in FILES}
+    found = {name: FILES[name][0] for name in run.files if name in FILES}
     files |= {path: root / path for path in found.values() if path.startswith(f"{paths.PLOTS}/")}
     files |= {
         f"samples/{name}{Path(found[name]).suffix}": root / found[name]

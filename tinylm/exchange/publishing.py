@@ -20,7 +20,7 @@ CURVE = "loss_tokens"  # the training curve, in report.pictures
 
 def _figures(run: Run) -> list[str]:
     """The files with figures of the run that do not depend on the machine."""
-    named = [FILES[name][0] for name in run.found if name in FILES and not name.endswith("_time")]
+    named = [FILES[name][0] for name in run.files if name in FILES and not name.endswith("_time")]
     return [path for path in named if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tinylm.report.findings import Finding, not_shown, shown
-from tinylm.report.sources import STAGES, Run, Tree, as_number
+from tinylm.report.sources import Run, Tree, as_number
 from tinylm.report.wording import ABSENT, big, count, flag, loss, many, mebibytes, number
 
 # Without any difference, 2 + 2 trials part by so many times their own spread in about 1 of 30 cases.
@@ -116,16 +116,4 @@ def judge_recompute(run: Run) -> list[Finding]:
     return findings
 
 
-def judge_timings(run: Run) -> list[Finding]:
-    """The conditions of the timings, and that they hold only there."""
-    for stage in STAGES:
-        machine = run.mapping(f"{stage}_time", "conditions")
-        if machine:
-            device = machine.get("device") or "cpu"
-            name = machine.get("cpu") if device == "cpu" else device
-            why = f"The times hold for this machine ({name}, {many(machine.threads, 'thread')})."
-            return [not_shown("How fast any of this is elsewhere.", why)]
-    return []
-
-
-COST_RULES = (judge_cache, judge_accumulation, judge_recompute, judge_timings)
+COST_RULES = (judge_cache, judge_accumulation, judge_recompute)

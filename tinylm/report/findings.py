@@ -166,19 +166,20 @@ def judge_unknown(run: Run) -> list[Finding]:
 def compare_samples(run: Run) -> list[Finding]:
     """Are sampled continuations more predictable or more repetitive than the stories?"""
     samples = run.tree("evaluate").samples
-    own, true = samples.continuation_perplexity, samples.reference_perplexity
+    model = samples.continuation_perplexity
+    stories = samples.reference_perplexity
     findings = []
-    if interval(own) and interval(true):
+    if interval(model) and interval(stories):
         findings.append(
             by_relation(
-                own,
-                true,
+                model,
+                stories,
                 above="The model finds its own continuations less predictable than the true ones: sampling strays "
                 "from what it considers likely.",
                 below="The model finds its own continuations more predictable than the true ones: it writes safer "
                 "text than it was trained on.",
                 unclear="Whether the model finds its own continuations easier than the true ones.",
-                evidence=f"Perplexity {with_interval(own)} against {with_interval(true)}.",
+                evidence=f"Perplexity {with_interval(model)} against {with_interval(stories)}.",
             )
         )
     if interval(samples.repeated_4grams_interval):
@@ -199,18 +200,19 @@ def compare_samples(run: Run) -> list[Finding]:
 def judge_memorised(run: Run) -> list[Finding]:
     """Does the model copy longer runs from train than the stories' own continuations share with train?"""
     memorised = run.tree("evaluate").memorised
-    own, true = memorised.continuations, memorised.references
-    if not interval(own.longest_run) or not interval(true.longest_run):
+    model = memorised.continuations
+    stories = memorised.references
+    if not interval(model.longest_run) or not interval(stories.longest_run):
         return []
     evidence = (
-        f"The longest run has {with_interval(own.longest_run)} words on average, against "
-        f"{with_interval(true.longest_run)}; {share(own.new['4'].value)} of the 4-grams are new, against "
-        f"{share(true.new['4'].value)}."
+        f"The longest run has {with_interval(model.longest_run)} words on average, against "
+        f"{with_interval(stories.longest_run)}; {share(model.new['4'].value)} of the 4-grams are new, against "
+        f"{share(stories.new['4'].value)}."
     )
     findings = [
         by_relation(
-            own.longest_run,
-            true.longest_run,
+            model.longest_run,
+            stories.longest_run,
             above="The model's text shares longer runs with train than the stories' own continuations do: it takes "
             "to wordings that it has seen.",
             below="The model's text shares shorter runs with train than the stories' own continuations do.",
@@ -218,8 +220,8 @@ def judge_memorised(run: Run) -> list[Finding]:
             evidence=evidence,
         )
     ]
-    if as_number(own.whole):
-        claim = f"{count(own.whole)} of {count(own['count'])} continuations occur word for word in train."
+    if as_number(model.whole):
+        claim = f"{count(model.whole)} of {count(model['count'])} continuations occur word for word in train."
         findings.append(shown(claim))
     return findings
 
@@ -274,16 +276,16 @@ def judge_beams(run: Run) -> list[Finding]:
 def judge_sense(run: Run) -> list[Finding]:
     """Do the stories make sense, and those of which beam search?"""
     sense = run.tree("evaluate").sense
-    own = sense.methods.decode
-    if not own.texts:
+    decoded = sense.methods.decode
+    if not decoded.texts:
         return []
-    possible = (as_number(own.possible.value) or 0.0) * own.texts
-    claim = f"{count(possible)} of {count(own.texts)} continuations could have been written by the generator."
+    possible = (as_number(decoded.possible.value) or 0.0) * decoded.texts
+    claim = f"{count(possible)} of {count(decoded.texts)} continuations could have been written by the generator."
     evidence = ""
-    if own.words:
-        most = max(own.kinds.values())
-        kinds = [f"“{kind}”" for kind, texts in own.kinds.items() if texts == most]
-        evidence = f"{with_interval(own.words)} words are read per error; the most frequent kind is {', '.join(kinds)}."
+    if decoded.words:
+        most = max(decoded.kinds.values())
+        kinds = [f"“{kind}”" for kind, texts in decoded.kinds.items() if texts == most]
+        evidence = f"{with_interval(decoded.words)} words are read per error; the most frequent kind is {', '.join(kinds)}."
     findings = [shown(claim, evidence)]
     return findings + _sense_of_beams(run)
 

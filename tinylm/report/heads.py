@@ -189,8 +189,7 @@ def judge_ablation(run: Run) -> list[Finding]:
         claim = f"The model needs layer {most.layer}, head {most.head} most."
         evidence = f"Without it the loss rises by {loss(most.increase)} nats per token ({loss(most.low)} to {loss(most.high)})."
         findings.insert(0, shown(claim, evidence))
-    why = "They were ablated one at a time, and where two do the same work each looks idle."
-    return [*findings, not_shown("What heads are worth together.", why)]
+    return findings
 
 
 def judge_copying(run: Run) -> list[Finding]:
@@ -253,12 +252,4 @@ def judge_roles_in_training(run: Run) -> list[Finding]:
     return [shown(claim, f"{evidence}.")]
 
 
-def judge_purpose(run: Run) -> list[Finding]:
-    """What weights cannot show."""
-    if not run.rows("heads") and not run.rows("roles"):
-        return []
-    why = "A weight shows where a head looks, not what the model does with what it finds."
-    return [not_shown("What a head is for.", why)]
-
-
-HEAD_RULES = (judge_roles, judge_ablation, judge_roles_in_training, judge_copying, judge_purpose)
+HEAD_RULES = (judge_roles, judge_ablation, judge_roles_in_training, judge_copying)

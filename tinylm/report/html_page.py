@@ -135,8 +135,8 @@ def _html_of_block(
 ) -> str:
     if images := tree.images(block):
         drawn = [image for image in images if tree.picture_name(image) in pictures]
-        figures = "".join(_figure(image, pictures[tree.picture_name(image)]) for image in drawn)
-        return f'<div class="gallery">{figures}</div>' if len(drawn) > 1 else figures
+        drawings = "".join(_picture(image, pictures[tree.picture_name(image)]) for image in drawn)
+        return f'<div class="gallery">{drawings}</div>' if len(drawn) > 1 else drawings
     text = _html_of(block)
     if block.type == "table":
         return _html_of_table(block, caption, text)
@@ -147,7 +147,7 @@ def _html_of_block(
     return text
 
 
-def _figure(picture: SyntaxTreeNode, drawn: str) -> str:
+def _picture(picture: SyntaxTreeNode, drawn: str) -> str:
     caption = html.escape(tree.picture_caption(picture))
     return f"<figure><div>{drawn}</div><figcaption>{caption}</figcaption></figure>"
 

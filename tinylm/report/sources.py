@@ -98,17 +98,17 @@ class Run:
     """Parameters and every file of FILES that could be read; `problems` has one line for each that could not."""
 
     params: dict[str, Any]
-    found: dict[str, Any]
+    files: dict[str, Any]
     problems: dict[str, str]
 
     def tree(self, name: str) -> Tree:
         """A JSON file; empty if it is missing."""
-        value = self.found.get(name)
+        value = self.files.get(name)
         return as_tree(value) if isinstance(value, dict) else Tree()
 
     def get(self, name: str, *keys: str) -> Any:
         """A value inside a JSON file, None if file or key is missing."""
-        value = self.found.get(name)
+        value = self.files.get(name)
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
@@ -125,7 +125,7 @@ class Run:
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The rows of a CSV file, or of a list of objects in a JSON file; empty if it is missing."""
-        value = self.found.get(name)
+        value = self.files.get(name)
         return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
     def records(self, name: str, key: str) -> list[Tree]:
@@ -142,15 +142,15 @@ class Run:
 
     def sentences(self) -> list[Sentence]:
         """Attention over each drawn sentence."""
-        return self.found.get("attention", [])
+        return self.files.get("attention", [])
 
     def checkpoints(self) -> list[Checkpoint]:
         """Attention over one sentence at several epochs."""
-        return self.found.get("moments", [])
+        return self.files.get("moments", [])
 
     def own_sentences(self) -> list[tuple[Sentence, list[Checkpoint]]]:
         """For each sentence of section `report` its attention now, and after each kept epoch."""
-        return self.found.get("own_sentences", [])
+        return self.files.get("own_sentences", [])
 
     def token(self) -> str:
         """What one token of this run is called: word or token."""
@@ -250,11 +250,11 @@ def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
     for name, (path, stage) in FILES.items():
         try:
             if name.endswith("_time"):
-                run.found[name] = _read_times(folder, path, stage)
+                run.files[name] = _read_times(folder, path, stage)
             elif (Path(folder) / path).exists():
                 content = _read(Path(folder) / path)
                 check_sums(Path(folder) / path, stage)
-                run.found[name] = content
+                run.files[name] = content
             elif run.is_expected(name):
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:

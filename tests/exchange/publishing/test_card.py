@@ -115,7 +115,7 @@ def test_a_checkout_is_promised_only_where_a_commit_holds_all(run, publication, 
 
 
 def test_what_is_missing_or_lacking_is_named(run, publication):
-    del run.found["evaluate"]
+    del run.files["evaluate"]
     changed = dataclasses.replace(
         publication, left_out=("evaluate: old",), lacks=("decode.fallback_mass",), licence=None
     )
@@ -131,8 +131,8 @@ def test_sense_seeds_and_memory_are_shown_where_they_were_measured(run, publicat
     assert not {"Does it make sense?", "Seeds", "Is it memorised?"} & set(text)
     methods = {"decode": SENSE | {"kinds": {}}}
     side = {"count": 20, "words": 900, "longest_run": INTERVAL, "new": {"3": 0.4}}
-    run.found["seeds"] = {"n": 3, "perplexity": {"mean": 5.9, "sd": 0.1234, "difference": 0.5}}
-    run.found["evaluate"] |= {
+    run.files["seeds"] = {"n": 3, "perplexity": {"mean": 5.9, "sd": 0.1234, "difference": 0.5}}
+    run.files["evaluate"] |= {
         "sense": {"protocol": "read", "kinds": {}, "methods": methods},
         "memorised": {"continuations": side, "references": side, "protocol": "words"},
     }
