@@ -32,26 +32,26 @@ def with_own_texts(
     tokens. own_sentences: (Sentence, its Checkpoints) of each, where weights of epochs were kept. What
     cannot be made is named in the run's problems.
     """
-    root, files, problems = Path(folder), dict(run.files), dict(run.problems)
+    root = Path(folder)
+    results = dict(run.files)
+    problems = dict(run.problems)
     try:
         model, _ = load_model(root / paths.MODELS, device)
         check_vocabulary(root / paths.MODELS, root / paths.TOKENIZER)
         tokenizer = open_tokenizer(root / paths.TOKENIZER)
         if settings.prompts:
-            files["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
+            results["own_texts"] = _continued(model, tokenizer, settings.prompts, run.params)
         if settings.sentences:
-            kept = list(load_checkpoints(root / paths.MODELS, device))
-            rows = [
-                _ids(tokenizer, text, "sentences", n)
-                for n, text in enumerate(settings.sentences, start=1)
-            ]
+            checkpoints = list(load_checkpoints(root / paths.MODELS, device))
             room = min(MAX_TOKENS, model.settings.context)
-            files["own_sentences"] = [
-                _looked(model, kept, tokenizer.tokens, ids[:room]) for ids in rows
-            ]
+            sentences = []
+            for number, text in enumerate(settings.sentences, start=1):
+                ids = _ids(tokenizer, text, "sentences", number)[:room]
+                sentences.append(_attended(model, checkpoints, tokenizer.tokens, ids))
+            results["own_sentences"] = sentences
     except InputError as error:
         problems["own_texts"] = str(error).splitlines()[0]
-    return dataclasses.replace(run, files=files, problems=problems)
+    return dataclasses.replace(run, files=results, problems=problems)
 
 
 def _ids(tokenizer: Tokenizer, text: str, key: str, number: int) -> list[int]:
@@ -86,14 +86,15 @@ def _continued(
     ]
 
 
-def _looked(
-    model: TinyLM, kept: list[tuple[float, TinyLM]], tokens: list[str], ids: list[int]
+def _attended(
+    model: TinyLM, checkpoints: list[tuple[float, TinyLM]], tokens: list[str], ids: list[int]
 ) -> tuple[Sentence, list[Checkpoint]]:
-    """Attention over one row of ids: of the trained model, and after each kept epoch."""
+    """Attention over one row of ids: of the trained model, and of each checkpoint."""
     words = [tokens[token] for token in ids]
 
-    def seen(by: TinyLM) -> tuple[list[str], np.ndarray, str, float]:
-        found = attention(by, np.array(ids))
-        return words, found.maps, tokens[found.next_id], found.next_prob
+    def maps_of(read_by: TinyLM) -> tuple[list[str], np.ndarray, str, float]:
+        maps = attention(read_by, np.array(ids))
+        return words, maps.maps, tokens[maps.next_id], maps.next_prob
 
-    return Sentence(*seen(model)), [Checkpoint(*seen(by), epochs=epochs) for epochs, by in kept]
+    earlier = [Checkpoint(*maps_of(weights), epochs=epochs) for epochs, weights in checkpoints]
+    return Sentence(*maps_of(model)), earlier

@@ -79,27 +79,31 @@ def export(folder: Path, trained: Trained, form: str, weights: str = "f32") -> S
     Format gguf is one file beside the originals, its matrices in `weights`: f32, f16 or q8_0. Raises InputError if no
     architecture of transformers, or of llama.cpp, computes the model.
     """
-    own, obstacle = form == "tinylm", gguf_problem if form == "gguf" else stock_problem
-    if not own and (problem := obstacle(trained.model.settings)):
+    problem = ""
+    if form == "transformers":
+        problem = stock_problem(trained.model.settings)
+    elif form == "gguf":
+        problem = gguf_problem(trained.model.settings)
+    if problem:
         raise InputError(f"{Path(trained.models) / CONFIG}: {problem}")
     if form == "gguf":
         written = write_gguf(folder / GGUF, trained.model, trained.tokenizer, weights)
         write_originals(folder, trained.models, trained.vocab)
         return written
-    made = own_form(trained.model) if own else stock_form(trained.model)
+    written = own_form(trained.model) if form == "tinylm" else stock_form(trained.model)
     context = trained.model.settings.context
     files: dict[str, Any] = {
-        CONFIG: made.config | _special_ids(trained.tokenizer),
+        CONFIG: written.config | _special_ids(trained.tokenizer),
         GENERATION_CONFIG: generation_config(trained.tokenizer, trained.decode, context),
         **tokenizer_files(trained.tokenizer, context),
     }
     for name, content in files.items():
         write_json(folder / name, content)
-    if own:
+    if form == "tinylm":
         copy_file(Path(__file__).with_name(MODELING), folder / MODELING)
-    _write_weights(folder / WEIGHTS, made.tensors)
+    _write_weights(folder / WEIGHTS, written.tensors)
     write_originals(folder, trained.models, trained.vocab)
-    return made
+    return written
 
 
 def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32") -> StockForm:
@@ -109,13 +113,11 @@ def export_folder(folder: Path, trained: Trained, form: str, weights: str = "f32
         raise InputError(f"{folder}: not a folder; {allowed}")
     if above := file_above(folder):
         raise InputError(f"{folder}: {above} is a file; {allowed}")
-    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    foreign = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if is_export(folder):
-        held = (held - NAMES) | {
-            f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()
-        } - ORIGINALS
-    strange = sorted(held)
-    if strange:
-        raise InputError(f"{folder}: holds {strange[0]}, which no export wrote; {allowed}")
+        originals = {f"{FOLDER}/{path.name}" for path in (folder / FOLDER).iterdir()}
+        foreign = (foreign - NAMES) | (originals - ORIGINALS)
+    if foreign:
+        raise InputError(f"{folder}: holds {min(foreign)}, which no export wrote; {allowed}")
     with atomic_folder(folder.resolve()) as new:
         return export(new, trained, form, weights)

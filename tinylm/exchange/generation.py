@@ -43,18 +43,15 @@ def generation_config(tokenizer: Tokenizer, decode: DecodeSettings, context: int
 
 def untranslated(decode: DecodeSettings) -> list[str]:
     """The settings in effect that `generate()` of `transformers` lacks, one line each, and what it does instead."""
-    found = []
+    lines = []
     if decode.temperature_end not in (None, decode.temperature):
-        place = (
-            "greedy"
-            if decode.temperature == 0.0
-            else f"temperature {decode.temperature:g} throughout"
-        )
-        found.append(f"decode.temperature_end = {decode.temperature_end:g}: {place}")
+        instead = f"temperature {decode.temperature:g} throughout"
+        if decode.temperature == 0.0:
+            instead = "greedy"
+        lines.append(f"decode.temperature_end = {decode.temperature_end:g}: {instead}")
     if decode.fallback_mass > 0.0 and decode.top_k > 0 and decode.temperature > 0.0:
-        found.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
-    if decode.repetition_window is not None and decode.repetition_penalty != 1.0:
-        found.append(
-            f"decode.repetition_window = {decode.repetition_window}: all tokens so far are penalised"
-        )
-    return found
+        lines.append(f"decode.fallback_mass = {decode.fallback_mass:g}: top-k {decode.top_k} alone")
+    window = decode.repetition_window
+    if window is not None and decode.repetition_penalty != 1.0:
+        lines.append(f"decode.repetition_window = {window}: all tokens so far are penalised")
+    return lines

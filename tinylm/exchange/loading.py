@@ -37,13 +37,14 @@ def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Pat
     return models, beside if vocab is None else Path(vocab)
 
 
-def _kept(models: Path, device: Any, epoch: float) -> TinyLM:
-    """The model with the weights that were kept after so many epochs. Raises InputError naming those there are."""
-    kept = dict(load_checkpoints(models, device))
-    if epoch not in kept:
-        known = ", ".join(f"{name:g}" for name in kept) or "none, train.keep_epochs kept no weights"
-        raise InputError(f"{models}: no weights of epoch {epoch:g}; there are: {known}")
-    return kept[epoch]
+def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
+    """The weights after so many epochs. Raises InputError that names those there are."""
+    checkpoints = dict(load_checkpoints(models, device))
+    if epoch not in checkpoints:
+        epochs = ", ".join(f"{name:g}" for name in checkpoints)
+        present = epochs or "none, train.keep_epochs kept no weights"
+        raise InputError(f"{models}: no weights of epoch {epoch:g}; there are: {present}")
+    return checkpoints[epoch]
 
 
 def load_parts(
@@ -51,14 +52,17 @@ def load_parts(
 ) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
     """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError.
 
-    epoch: of weights that were kept during training, in place of the last ones.
+    epoch: of weights that were kept during training, instead of the last ones.
     """
     params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
     runtime = read_section(params, "runtime", RuntimeSettings)
     models, vocab = find(folder, vocab)
     device = pick_device(runtime.device)
-    model = load_model(models, device)[0] if epoch is None else _kept(models, device, epoch)
+    if epoch is None:
+        model, _ = load_model(models, device)
+    else:
+        model = _checkpoint(models, device, epoch)
     check_vocabulary(models, vocab)
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:

@@ -18,8 +18,8 @@ REPORT = (REPORT_PAGE, REPORT_PDF, REPORT_LAB)
 CURVE = "loss_tokens"  # the training curve, in report.pictures
 
 
-def _figures(run: Run) -> list[str]:
-    """The files with figures of the run that do not depend on the machine."""
+def _result_files(run: Run) -> list[str]:
+    """The files with the run's metrics that do not depend on the machine."""
     named = [FILES[name][0] for name in run.files if name in FILES and not name.endswith("_time")]
     return [path for path in named if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
 
@@ -44,7 +44,7 @@ def build(
             with atomic_write(new / "pictures/loss.png", "wb") as target:
                 target.write(to_png(drawn.drawing))
             pictures[CURVE] = ("pictures/loss.png", drawn.alt)
-        for name in (PARAMS_FILE, "dvc.lock", *_figures(run)):
+        for name in (PARAMS_FILE, "dvc.lock", *_result_files(run)):
             copy_file(root / name, new / "pipeline" / name)
         for name in REPORT if publication.report else ():
             if name != REPORT_LAB or (root / name).is_file():  # a model can be too large for a page
