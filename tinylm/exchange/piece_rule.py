@@ -13,9 +13,8 @@ from typing import Any
 
 from tinylm.vocab.byte_level import BYTE_OF
 
-_LINE_END = (
-    r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"  # those of str.splitlines except the line feed
-)
+# Those of str.splitlines except the line feed.
+_LINE_END = r"\r\n|[\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 _WORD = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|[^\S\n]+(?!\S)|[^\S\n]+"  # GPT-2's, in a line
 _END, _CAPITALS_END = "\x1c", "\x1d"
 
@@ -26,9 +25,8 @@ def piece_library(tokens: Sequence[str]) -> Any:
 
     vocabulary = {token: index for index, token in enumerate(tokens)}
     longest_first = "|".join(map(_literal, sorted(tokens, key=len, reverse=True)))
-    library = Tokenizer(
-        models.WordLevel(vocabulary, unk_token=tokens[0])
-    )  # never met: every character is a token
+    # The unknown token is never met: every character is a token.
+    library = Tokenizer(models.WordLevel(vocabulary, unk_token=tokens[0]))
     steps = [*_clean(vocabulary), (rf"(?:{_WORD})\K", _END), *_small_capitals(vocabulary)]
     library.normalizer = normalizers.Sequence(
         [normalizers.Replace(Regex(pattern), new) for pattern, new in steps]

@@ -32,20 +32,16 @@ _MARK = "\x01"  # occurs in no word: the rule of words turns control characters 
 
 def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     """Name and JSON content of each file; `context` T is the longest text that the model can read."""
+    roles = _named_roles(tokenizer)
     return {
         TOKENIZER: json.loads(_library(tokenizer).to_str()),
         TOKENIZER_CONFIG: {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            **{
-                f"{role}_token": tokenizer.tokens[index]
-                for role, index in _named_roles(tokenizer).items()
-            },
+            **{f"{role}_token": tokenizer.tokens[index] for role, index in roles.items()},
             "model_max_length": context,
             "padding_side": "left",  # a generated token goes to the right of its prompt
-            "model_input_names": [
-                "input_ids",
-                "attention_mask",
-            ],  # GPT-2 would add up token_type_ids as words
+            # GPT-2 would add token_type_ids as words
+            "model_input_names": ["input_ids", "attention_mask"],
             "split_special_tokens": True,
             "clean_up_tokenization_spaces": False,
         },
@@ -117,9 +113,8 @@ def _joined_words() -> Any:
     after = _characters(_NO_SPACE_AFTER | {'"'})
     return decoders.Sequence(
         [
-            decoders.WordPiece(
-                prefix=_MARK, cleanup=False
-            ),  # a space before each word but the first
+            # a space before each word but the first
+            decoders.WordPiece(prefix=_MARK, cleanup=False),
             decoders.Fuse(),
             decoders.Replace(Regex(r'"[^"]*\K"'), _MARK),
             decoders.Replace(Regex(f" (?={before})"), ""),
