@@ -164,7 +164,7 @@ def time_task(task: Task) -> dict[str, float]:
 def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Time the settings in turn (see `measure.run_trials`), each result with its `accumulation`."""
 
-    def figures(result: dict[str, Any]) -> str:
+    def speed(result: dict[str, Any]) -> str:
         return f"{result['tokens_per_s']:,.0f} tokens/s"
 
     named = [
@@ -172,7 +172,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
         for task in tasks
     ]
     return measure.run_trials(
-        time_task, time_task, named, times=TIMES, trials=TRIALS, figures=figures
+        time_task, time_task, named, times=TIMES, trials=TRIALS, describe=speed
     )
 
 

@@ -110,8 +110,8 @@ def measure_task(task: Task) -> dict[str, Any]:
     judged = []
     if task.judged:
         judged = continue_prompts(task, step, tokenizer, task.judged, stop_at_eos=True)
-    found = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
-    return {"found": found, "judged": judged, **time_task(task)}
+    texts = continue_prompts(task, step, tokenizer, task.prompts, stop_at_eos=True)
+    return {"found": texts, "judged": judged, **time_task(task)}
 
 
 def time_task(task: Task) -> dict[str, float]:
@@ -121,11 +121,11 @@ def time_task(task: Task) -> dict[str, float]:
     def timed(prompts: list[list[int]]) -> tuple[int, float]:
         measure.synchronize(device)
         begun = time.perf_counter()
-        found = continue_prompts(
+        texts = continue_prompts(
             task, step, tokenizer, prompts, stop_at_eos=task.settings.stop_at_eos
         )
         measure.synchronize(device)
-        return sum(len(ids) for ids, _ in found), time.perf_counter() - begun
+        return sum(len(ids) for ids, _ in texts), time.perf_counter() - begun
 
     timed(task.prompts[:1])  # warm-up
     alone = [timed([prompt]) for prompt in task.prompts]
@@ -152,7 +152,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     trials = max((task.settings.repeats for task in tasks), default=1)
     return measure.run_trials(
         measure_task, time_task, named, times=FIGURES, trials=trials,
-        figures=lambda result: f"{result['tokens_per_s']:,.0f} tokens/s",
+        describe=lambda result: f"{result['tokens_per_s']:,.0f} tokens/s",
     )  # fmt: skip
 
 
@@ -214,7 +214,9 @@ def against_greedy(
     nats a text, mean over prompts with its 95 % bootstrap interval.
     """
     texts = "judged" if result["judged"] else "found"
-    pairs = [own - other for (_, own), (_, other) in zip(result[texts], greedy[texts], strict=True)]
+    pairs = [
+        nats - theirs for (_, nats), (_, theirs) in zip(result[texts], greedy[texts], strict=True)
+    ]
     low, high = bootstrap_interval(np.array(pairs), mean, RESAMPLES, seed)
     return {
         "against_greedy": {

@@ -148,7 +148,7 @@ def run(tasks: Sequence[Task]) -> list[dict[str, Any]]:
         )
     trials = max((task.repeats for task in tasks), default=1)
     results = measure.run_trials(
-        measure_task, time_task, named, times=("step_s",), trials=trials, figures=_figures
+        measure_task, time_task, named, times=("step_s",), trials=trials, describe=_time_and_memory
     )
     for result in results:
         if "error" not in result:
@@ -170,7 +170,7 @@ def apart(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[di
     return pairs, [row for row in rows if row["recompute"] not in MODES[:2]]
 
 
-def _figures(result: dict[str, Any]) -> str:
+def _time_and_memory(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"not measured: {result['error']}"
     peak = result["peak_mib"]

@@ -63,12 +63,12 @@ def _timed(
 
     measure.synchronize(device)
     start = time.perf_counter()
-    found = generate(
+    rows = generate(
         model, prompts, settings=greedy(task.decode), max_new_tokens=new_tokens, eos_id=task.eos_id,
         banned=[], on_token=on_token, use_cache=task.cache, stop_at_eos=False,
     )  # fmt: skip
     measure.synchronize(device)
-    return [row.ids for row in found], arrivals[0] - start, time.perf_counter() - start
+    return [row.ids for row in rows], arrivals[0] - start, time.perf_counter() - start
 
 
 def _run(task: Task, model: TinyLM) -> tuple[list[list[int]], dict[str, float]]:
@@ -166,15 +166,15 @@ def run(tasks: Sequence[Task], context: int, trials: int) -> list[dict[str, Any]
         rows = f"{len(task.prompts)} row{'s' if len(task.prompts) > 1 else ''}"
         setting = f"{task.new_tokens} new tokens, {rows}, {'cache' if task.cache else 'no cache'}"
         past = len(task.prompts[0]) + task.new_tokens - 1 > context  # of the last step's window
-        place = {"new_tokens": task.new_tokens, "rows": len(task.prompts), "cache": task.cache}
-        return {"setting": setting, **place, "past_context": past}
+        shape = {"new_tokens": task.new_tokens, "rows": len(task.prompts), "cache": task.cache}
+        return {"setting": setting, **shape, "past_context": past}
 
-    def figures(result: dict[str, Any]) -> str:
+    def speed_and_memory(result: dict[str, Any]) -> str:
         return f"{result['tokens_per_s']:,.0f} tokens/s, peak {result['peak_mib'] or 0:.1f} MiB"
 
     named = [(known(task), task) for task in tasks]
     return measure.run_trials(
-        measure_task, time_task, named, times=TIMES, trials=trials, figures=figures
+        measure_task, time_task, named, times=TIMES, trials=trials, describe=speed_and_memory
     )
 
 
@@ -191,13 +191,13 @@ def compare(
     compared: list[tuple[int, int]] = []
     ties: list[dict[str, Any]] = []
     for plain in results:
-        place = plain["new_tokens"], plain["rows"]
+        shape = plain["new_tokens"], plain["rows"]
         cached = next(
-            (r for r in results if (r["new_tokens"], r["rows"]) == place and r["cache"]), None
+            (r for r in results if (r["new_tokens"], r["rows"]) == shape and r["cache"]), None
         )
         if plain["cache"] or cached is None:
             continue
-        compared.append(place)
+        compared.append(shape)
         for row, (ids, others) in enumerate(zip(plain["ids"], cached["ids"], strict=True)):
             at = next(
                 (i for i, pair in enumerate(zip(ids, others, strict=True)) if pair[0] != pair[1]),
@@ -207,15 +207,15 @@ def compare(
                 continue
             gap = logit_gap(task, [*task.prompts[row], *ids[:at]], ids[at], others[at])
             tie = {
-                "new_tokens": place[0],
-                "rows": place[1],
+                "new_tokens": shape[0],
+                "rows": shape[1],
                 "prompt": row,
                 "position": at,
                 "gap_nats": gap,
             }
             if not gap <= TIE:
                 raise CommandFailed(
-                    f"kv_bench: with the cache other ids: {place[0]} new tokens, {place[1]} rows, prompt {row}, "
+                    f"kv_bench: with the cache other ids: {shape[0]} new tokens, {shape[1]} rows, prompt {row}, "
                     f"new token {at}: {others[at]} with, {ids[at]} without; "
                     f"their logits are {gap:.2g} nats apart, a tie is up to {TIE}"
                 )

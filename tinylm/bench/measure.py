@@ -141,31 +141,34 @@ def run_trials(
     *,
     times: Sequence[str],
     trials: int,
-    figures: Callable[[dict], str],
+    describe: Callable[[dict], str],
 ) -> list[dict[str, Any]]:
     """first(task) of each task, then again(task) of all of them in turn, `trials` in all, each in its own process.
 
     Trials are interleaved, so that what else the machine does at a time falls on every setting alike. Tasks are pairs
     of what is known of a setting (its name under "setting") and the task. The results hold both that and the answer,
     and for each key of `times`, which both functions give, the median over trials, with the lowest and the highest as
-    low_KEY and high_KEY; a setting that fails in a trial has an "error" instead. `figures` turns each first answer
+    low_KEY and high_KEY; a setting that fails in a trial has an "error" instead. `describe` turns each first answer
     into the text that is printed.
     """
     results = []
     for known, task in tasks:
         results.append(known | in_own_process(first, task))
-        print(f"{known['setting']}: {results[-1].get('error') or figures(results[-1])}", flush=True)
+        print(
+            f"{known['setting']}: {results[-1].get('error') or describe(results[-1])}", flush=True
+        )
     seen = [[result] for result in results]
     for trial in range(2, trials + 1):
         print(f"times, trial {trial} of {trials}", flush=True)
-        for (_, task), found in zip(tasks, seen, strict=True):
-            if "error" not in found[-1]:
-                found.append(in_own_process(again, task))
-    return [
-        result
-        | ({"error": found[-1]["error"]} if "error" in found[-1] else _over_trials(found, times))
-        for result, found in zip(results, seen, strict=True)
-    ]
+        for (_, task), trials_of_task in zip(tasks, seen, strict=True):
+            if "error" not in trials_of_task[-1]:
+                trials_of_task.append(in_own_process(again, task))
+    for result, answers in zip(results, seen, strict=True):
+        if "error" in answers[-1]:
+            result["error"] = answers[-1]["error"]
+        else:
+            result.update(_over_trials(answers, times))
+    return results
 
 
 def with_spread(keys: Sequence[str]) -> list[str]:
@@ -173,10 +176,10 @@ def with_spread(keys: Sequence[str]) -> list[str]:
     return [name for key in keys for name in (key, f"low_{key}", f"high_{key}")]
 
 
-def _over_trials(found: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
+def _over_trials(answers: Sequence[dict[str, Any]], times: Sequence[str]) -> dict[str, float]:
     spread: dict[str, float] = {}
     for key in times:
-        values = [trial[key] for trial in found]
+        values = [trial[key] for trial in answers]
         spread |= {
             key: statistics.median(values),
             f"low_{key}": min(values),
@@ -279,18 +282,18 @@ def split_failures(
 
 
 def records(
-    results: Iterable[dict[str, Any]], keys: Sequence[str], figures: Sequence[str]
+    results: Iterable[dict[str, Any]], keys: Sequence[str], measures: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """(each result's keys and figures, to six digits, {"setting", "figure", "reason"} of each figure that is None)."""
+    """(each result's keys and measures, to six digits, {"setting", "figure", "reason"} of each figure that is None)."""
     rows: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
     for result in results:
         row = {key: result[key] for key in keys}
-        for figure in figures:
-            if result[figure] is None:
+        for name in measures:
+            if result[name] is None:
                 reason = "the allocator recorded nothing"
-                missing.append({"setting": result["setting"], "figure": figure, "reason": reason})
+                missing.append({"setting": result["setting"], "figure": name, "reason": reason})
             else:
-                row[figure] = float(f"{result[figure]:.6g}")
+                row[name] = float(f"{result[name]:.6g}")
         rows.append(row)
     return rows, missing

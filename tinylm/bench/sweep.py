@@ -68,14 +68,14 @@ def costs(
     """
     rows, missing = measure.records(timed, ("setting", "accumulation"), measure.with_spread(times))
     table = {row.pop("accumulation"): row for row in rows}
-    for number, found in memory.items():
+    for number, times_of_run in memory.items():
         for name in ("peak_mib", "process_mib"):
-            if found.get(name) is None:
+            if times_of_run.get(name) is None:
                 missing.append(
                     {"setting": f"accumulation {number}", "figure": name, "reason": "not recorded"}
                 )
             else:
-                table.setdefault(number, {})[name] = found[name]
+                table.setdefault(number, {})[name] = times_of_run[name]
     return {
         number: {k: v for k, v in row.items() if k != "setting"} for number, row in table.items()
     }, missing

@@ -73,8 +73,8 @@ class Step:
         """Logits after one more token of each row, at its position in the window.  (R,), (R,) -> (R, V)"""
         device = self.model.embedding.device
         ids = torch.from_numpy(tokens).to(device)
-        places = torch.from_numpy(positions).to(device)
-        return self._logits(self.model.hidden_states(ids[:, None], places[:, None], cache)[:, 0])
+        columns = torch.from_numpy(positions).to(device)
+        return self._logits(self.model.hidden_states(ids[:, None], columns[:, None], cache)[:, 0])
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits = self.model.logits(hidden)
