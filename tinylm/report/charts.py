@@ -52,6 +52,8 @@ def draw_lines(
             )
         values = rows["value"]
         ends.append(f"{name} from {number(values.iloc[0])} to {number(values.iloc[-1])}")
+    if frame["x"].nunique() == 1:  # ticks beside one whole number would be fractions
+        axes.set_xlim(frame["x"].min() - 1, frame["x"].max() + 1)
     if counted_x:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -65,7 +67,8 @@ def draw_lines(
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.minorticks_off()
     if from_zero:
-        axes.set_ylim(bottom=0)
+        highest = frame[frame.columns.intersection(["value", "high"])].max(axis=None)
+        axes.set_ylim(0, 1.1 * highest or 1)
     if mark is not None:
         _draw_mark(axes, *mark)
     if len(ends) > 1:
