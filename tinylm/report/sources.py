@@ -14,40 +14,24 @@ from tinylm.base.files import check_sums, read_json
 from tinylm.host.times import read_times
 
 STAGES = (
-    "download",
-    "vocab",
-    "train",
-    "evaluate",
-    "beam_bench",
-    "kv_bench",
-    "accum_sweep",
-    "ckpt_bench",
-    "seeds",
-)
-
+    "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
+)  # fmt: skip
+_PLOTS = {  # tables below plots/ by the stage that writes them
+    "train": ("loss", "perplexity", "learning_rate", "grad_norm"),
+    "accum_sweep": ("accum_micro_steps", "accum_updates", "accum_tokens"),
+}
+_EVALUATED = (
+    "samples", "heads", "roles", "ablation", "greedy", "memorised", "sense", "pairs", "heads_training"
+)  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.figures(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
-    "loss": (paths.plot("loss"), "train"),
-    "perplexity": (paths.plot("perplexity"), "train"),
-    "learning_rate": (paths.plot("learning_rate"), "train"),
-    "grad_norm": (paths.plot("grad_norm"), "train"),
+    **{name: (paths.plot(name), stage) for stage, names in _PLOTS.items() for name in names},
+    **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _EVALUATED},
     "stories": (paths.evaluated("training_samples.csv"), "evaluate"),
-    "samples": (paths.evaluated("samples.csv"), "evaluate"),
-    "heads": (paths.evaluated("heads.csv"), "evaluate"),
-    "roles": (paths.evaluated("roles.csv"), "evaluate"),
-    "ablation": (paths.evaluated("ablation.csv"), "evaluate"),
-    "greedy": (paths.evaluated("greedy.csv"), "evaluate"),
-    "memorised": (paths.evaluated("memorised.csv"), "evaluate"),
-    "sense": (paths.evaluated("sense.csv"), "evaluate"),
-    "pairs": (paths.evaluated("pairs.csv"), "evaluate"),
-    "heads_training": (paths.evaluated("heads_training.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "moments": (paths.evaluated("moments.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
-    "accum_micro_steps": (paths.plot("accum_micro_steps"), "accum_sweep"),
-    "accum_updates": (paths.plot("accum_updates"), "accum_sweep"),
-    "accum_tokens": (paths.plot("accum_tokens"), "accum_sweep"),
     "seed_curves": (paths.plot("seeds"), "seeds"),
 }
 _MADE_IF = {  # the parameter that has a file made
