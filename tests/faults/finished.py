@@ -11,13 +11,17 @@ from tinylm.base.files import sha256
 
 FOLDERS = ("data", "models", "metrics", "plots", "report")
 LAST_BYTES = {
-    ".json": b"\n", ".csv": b"\n", ".jsonl": b"\n", ".html": b"</html>\n", ".png": b"IEND\xaeB`\x82",
-    ".pdf": b"%%EOF"
-}  # fmt: skip
+    ".json": b"\n",
+    ".csv": b"\n",
+    ".md": b"\n",
+    ".html": b"</html>\n",
+    ".png": b"IEND\xaeB`\x82",
+    ".pdf": b"%%EOF",
+}
 
 
 def measured(name: str) -> bool:
-    """Whether a file tells how long something took, and so differs from run to run."""
+    """Whether a file holds times, and so differs from run to run."""
     parts = Path(name).parts
     return (
         "_time" in name
