@@ -25,17 +25,17 @@ Spread = dict[str, float]  # median, low, high, trials
 class Contender:
     """One contender, prepared in its own process; `measure` makes one trial.
 
-    target: `module:function` for `serve`; python: the interpreter of its environment; own: whether its threads are set
+    target: `module:function` for `serve`; python: the interpreter of its environment; is_ours: whether its threads are set
     up as our commands set them up. Raises CommandFailed if it cannot be prepared or a trial fails.
     """
 
     def __init__(
-        self, name: str, target: str, setup: Mapping[str, Any], python: str, own: bool
+        self, name: str, target: str, setup: Mapping[str, Any], python: str, is_ours: bool
     ) -> None:
         self.name = name
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process lives)
         self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.serve", target, *([OWN] if own else [])],
+            [python, "-m", "benchmarks.serve", target, *([OWN] if is_ours else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -53,7 +53,7 @@ class Options:
         python = self.python if entry.needs else sys.executable
         target = f"benchmarks.contenders.{entry.target}"
         setup = {"threads": self.threads, **entry.setup}
-        return Contender(name, target, setup, python, own=target.endswith(":ours"))
+        return Contender(name, target, setup, python, is_ours=target.endswith(":ours"))
 
     @contextlib.contextmanager
     def contenders(self, entries: Mapping[str, Entry]) -> Iterator[dict[str, Contender]]:

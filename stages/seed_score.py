@@ -25,8 +25,8 @@ def main() -> None:
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
     split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
-    kept = ("nats", "bits", "raw_bits")  # in the order of stage evaluate's stories
-    stories = {key: [row[key] for row in split.stories] for key in kept}
+    columns = ("nats", "bits", "raw_bits")  # in the order of stage evaluate's stories
+    stories = {key: [row[key] for row in split.stories] for key in columns}
     write_json(paths.seed_score(seed), headline(split.metrics) | {"stories": stories}, sealed=True)
     print(f"seed {seed}: evaluation perplexity {split.metrics['perplexity']:.3f}")
 

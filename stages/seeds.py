@@ -22,9 +22,9 @@ def held_out_curve() -> list[tuple[float, float, float]]:
     return [(float(row["step"]), float(row["tokens"]), float(row["value"])) for row in rows]
 
 
-def held_out_loss(figures: dict[str, Any]) -> float:
+def held_out_loss(trained: dict[str, Any]) -> float:
     """Nats per token of the saved weights."""
-    return math.log(figures["held_out_perplexity"])
+    return math.log(trained["held_out_perplexity"])
 
 
 def main() -> None:

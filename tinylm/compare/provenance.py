@@ -166,8 +166,8 @@ def without_stale(run: "Run", folder: str | Path) -> tuple["Run", list[str]]:
             reasons[name] = f"{stage}: {stale[stage]}; dvc repro {stage}"
         elif md5 is not None and _md5(Path(folder) / path) != md5:
             reasons[name] = f"{path} is not the file that stage {stage} wrote; dvc repro {stage}"
-    kept = {name: value for name, value in run.files.items() if name not in reasons}
-    return dataclasses.replace(run, files=kept), list(dict.fromkeys(reasons.values()))
+    current = {name: value for name, value in run.files.items() if name not in reasons}
+    return dataclasses.replace(run, files=current), list(dict.fromkeys(reasons.values()))
 
 
 def changed_code(folder: str | Path, names: Collection[str]) -> list[str]:

@@ -70,11 +70,11 @@ class Attention(nn.Module):
         return torch.stack([F.pad(part, (0, self.widths[0] - part.shape[-1])) for part in parts], 1)
 
     def forward(
-        self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int
+        self, x: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None, layer: int
     ) -> Tensor:
         queries, keys, values = (self._heads(part) for part in self.qkv(x).chunk(3, -1))
         if self.rotary:
-            queries, keys = turned(queries, places), turned(keys, places)
+            queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
         if cache is not None:
             keys, values = cache.update(keys, values, layer)
         scale = torch.tensor(self.widths, dtype=torch.float64).rsqrt().to(x)[:, None, None]
@@ -82,7 +82,9 @@ class Attention(nn.Module):
         weights = F.dropout(torch.softmax(scores, -1), self.dropout, self.training)
         mixed = (weights @ values).unbind(1)
         return self.out(
-            torch.cat([head[..., :own] for head, own in zip(mixed, self.widths, strict=True)], -1)
+            torch.cat(
+                [head[..., :width] for head, width in zip(mixed, self.widths, strict=True)], -1
+            )
         )
 
 
@@ -113,36 +115,36 @@ class Block(nn.Module):
         return x + F.dropout(more, self.dropout, self.training)
 
     def forward(
-        self, x: Tensor, mask: Tensor, places: Tensor, cache: Cache | None, layer: int
+        self, x: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None, layer: int
     ) -> Tensor:
         if self.pre:
-            x = self._add(x, self.attention(self.norm1(x), mask, places, cache, layer))
+            x = self._add(x, self.attention(self.norm1(x), mask, positions, cache, layer))
             return self._add(x, self.feed_forward(self.norm2(x)))
-        x = self.norm1(self._add(x, self.attention(x, mask, places, cache, layer)))
+        x = self.norm1(self._add(x, self.attention(x, mask, positions, cache, layer)))
         return self.norm2(self._add(x, self.feed_forward(x)))
 
 
-def sinusoids(places: Tensor, width: int) -> Tensor:
+def sinusoids(positions: Tensor, width: int) -> Tensor:
     """P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).  (B, T) -> (B, T, D) float32"""
-    even = torch.arange(0, width, 2, dtype=torch.float64, device=places.device)
-    angle = places[..., None].double() / 10000.0 ** (even / width)
+    even = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
+    angle = positions[..., None].double() / 10000.0 ** (even / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].float()
 
 
-def turned(x: Tensor, places: Tensor) -> Tensor:
-    """Columns i and i + Dh / 2 turned as a pair by t / 10000^(2i / Dh).  (B, H, T, Dh), (B, T) -> (B, H, T, Dh)"""
+def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
+    """Columns i and i + Dh / 2 rotated as a pair by t / 10000^(2i / Dh).  (B, H, T, Dh), (B, T) -> (B, H, T, Dh)"""
     width = x.shape[-1]
     even = torch.arange(0, width, 2, dtype=torch.float64, device=x.device)
-    angle = places[:, None, :, None].double() / 10000.0 ** (even / width)
+    angle = positions[:, None, :, None].double() / 10000.0 ** (even / width)
     cos, sin = (table.float().to(x.dtype) for table in (angle.cos(), angle.sin()))
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-def causal_mask(places: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where the last `places` tokens may look, the least number elsewhere.  seen (B, S) -> (B, 1, T, S)"""
+def causal_mask(length: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where the last `length` tokens may look, the least number elsewhere.  seen (B, S) -> (B, 1, T, S)"""
     slots = torch.arange(seen.shape[1], device=seen.device)
-    allowed = (slots <= slots[-places:, None]) & seen[:, None].bool()  # (B, T, S)
+    allowed = (slots <= slots[-length:, None]) & seen[:, None].bool()  # (B, T, S)
     return torch.zeros(allowed.shape, dtype=dtype, device=seen.device).masked_fill_(
         ~allowed, torch.finfo(dtype).min
     )[:, None]
@@ -175,13 +177,13 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
             self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.post_init()
 
-    def _vectors(self, ids: Tensor, places: Tensor) -> Tensor:
+    def _vectors(self, ids: Tensor, positions: Tensor) -> Tensor:
         kind = self.config.model["positions"]
         x = F.embedding(ids, self.embedding) * self.embedding_scale
         if kind == "learned":
-            x = x + F.embedding(places, self.positions)
+            x = x + F.embedding(positions, self.positions)
         elif kind == "sinusoids":
-            x = x + sinusoids(places, self.config.width).to(x.dtype)
+            x = x + sinusoids(positions, self.config.width).to(x.dtype)
         return F.dropout(x, self.config.model["dropout"], self.training)
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -204,19 +206,19 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats. Keeps a cache if asked."""
         if past_key_values is None and (self.config.use_cache if use_cache is None else use_cache):
             past_key_values = DynamicCache()
-        rows, places = input_ids.shape
+        rows, length = input_ids.shape
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
         seen = (
-            input_ids.new_ones(rows, past + places) if attention_mask is None else attention_mask
+            input_ids.new_ones(rows, past + length) if attention_mask is None else attention_mask
         )  # (B, S)
         if position_ids is None:
-            position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -places:]
+            position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
         if int(position_ids.max()) >= self.config.model["context"]:
             raise ValueError(
                 f"{int(position_ids.max()) + 1} tokens; the context is {self.config.model['context']}"
             )
         x = self._vectors(input_ids, position_ids)
-        mask = causal_mask(places, seen, x.dtype)
+        mask = causal_mask(length, seen, x.dtype)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, position_ids, past_key_values, layer)
         logits = self._logits(self.final_norm(x)[:, -logits_to_keep:])

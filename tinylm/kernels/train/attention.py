@@ -41,18 +41,18 @@ class NativeAttention(torch.autograd.Function):
         weights = torch.bmm(queries, keys.mT)  # (B * H, T, S)
         ctx.drops = dropout > 0
         ctx.drawn = new_seed() if ctx.drops else 0, *keep_level(dropout)
-        kept = torch.empty_like(weights) if ctx.drops else None
+        dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(
             "softmax_dropout",
             checked_ptr(weights, BF16, rows * heads, length, length),
-            None if kept is None else kept.data_ptr(),
+            None if dropped_out is None else dropped_out.data_ptr(),
             checked_ptr(scale, torch.float32, heads, 1, 1),
             checked_ptr(mask, torch.float32, rows if len(mask) > 1 else 1, 1, length, length),
             len(mask),
             *ctx.drawn,
             *(rows, heads, length, length),
         )
-        mixed = torch.bmm(weights if kept is None else kept, values)
+        mixed = torch.bmm(weights if dropped_out is None else dropped_out, values)
         ctx.save_for_backward(packed, weights, scale)
         return _merge_heads(mixed.view(1, rows, heads, length, width)).view(
             rows, length, heads * width
@@ -68,20 +68,20 @@ class NativeAttention(torch.autograd.Function):
         ].flatten(0, 1)
         grad_scores = torch.bmm(
             grad_output, values.mT
-        )  # (B * H, T, S); of the kept weights, then of Q K^T
-        kept = torch.empty_like(weights) if ctx.drops else None
+        )  # (B * H, T, S); of the weights after dropout, then of Q K^T
+        dropped_out = torch.empty_like(weights) if ctx.drops else None
         call(
             "grad_scores",
             checked_ptr(grad_scores, BF16, *weights.shape),
             checked_ptr(weights, BF16, *weights.shape),
-            None if kept is None else kept.data_ptr(),
+            None if dropped_out is None else dropped_out.data_ptr(),
             checked_ptr(scale, torch.float32, heads, 1, 1),
             *ctx.drawn,
             *(rows, heads, length, length),
         )
         grads_packed = torch.empty_like(packed)
         grad_queries, grad_keys, grad_values = grads_packed.flatten(1, 2)
-        torch.bmm((weights if kept is None else kept).mT, grad_output, out=grad_values)
+        torch.bmm((weights if dropped_out is None else kept).mT, grad_output, out=grad_values)
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
         return _merge_heads(grads_packed, ctx.rope_cache), None, None, None, None

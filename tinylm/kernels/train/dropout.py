@@ -62,6 +62,6 @@ class NativeAddDropout(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         grad = grads[0].contiguous()
         grad_y = torch.empty_like(grad, dtype=torch.bfloat16)
-        place = checked_ptr(grad, torch.float32, *grad.shape)
-        call("add_dropped_back", place, grad_y.data_ptr(), *ctx.drawn, grad.numel())
+        grad_pointer = checked_ptr(grad, torch.float32, *grad.shape)
+        call("add_dropped_back", grad_pointer, grad_y.data_ptr(), *ctx.drawn, grad.numel())
         return grad, grad_y, None
