@@ -81,7 +81,9 @@ class NativeAttention(torch.autograd.Function):
         )
         grads_packed = torch.empty_like(packed)
         grad_queries, grad_keys, grad_values = grads_packed.flatten(1, 2)
-        torch.bmm((weights if dropped_out is None else kept).mT, grad_output, out=grad_values)
+        torch.bmm(
+            (weights if dropped_out is None else dropped_out).mT, grad_output, out=grad_values
+        )
         torch.bmm(grad_scores, keys, out=grad_queries)
         torch.bmm(grad_scores.mT, queries, out=grad_keys)
         return _merge_heads(grads_packed, ctx.rope_cache), None, None, None, None
