@@ -212,12 +212,13 @@ def _with_baseline(
     run: Run, bench: str, switch: str, keys: Sequence[str]
 ) -> list[tuple[Tree, Tree]]:
     """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
-    rows = [
-        row for part in ("settings", "smaller", "other_ways") for row in run.tree(bench)[part] or []
-    ]
-    rows.sort(key=itemgetter(*keys))
-    off = {itemgetter(*keys)(row): row for row in rows if row[switch] is False}
-    return [(row, off.get(itemgetter(*keys)(row), row)) for row in rows]
+    setting_of = itemgetter(*keys)
+    rows = []
+    for part in ("settings", "smaller", "other_ways"):
+        rows += run.tree(bench)[part] or []
+    rows.sort(key=setting_of)
+    off = {setting_of(row): row for row in rows if row[switch] is False}
+    return [(row, off.get(setting_of(row), row)) for row in rows]
 
 
 def _machines(run: Run) -> dict[str, list[str]]:

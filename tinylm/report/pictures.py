@@ -70,7 +70,8 @@ def _loss(x: str, title: str, x_label: str) -> Draw:
 
     def draw(run: Run) -> Picture | None:
         frame = _series(run, "loss", x)
-        seeds = _series(run, "seed_curves", x).pivot(index="x", columns="series", values="value")
+        seeds = _series(run, "seed_curves", x)
+        seeds = seeds.pivot(index="x", columns="series", values="value")
         if {"lowest", "highest"} <= set(seeds):
             ends = seeds.rename(columns={"lowest": "low", "highest": "high"})[["low", "high"]]
             frame = frame.merge(ends.reset_index().assign(series="held-out"), how="left")

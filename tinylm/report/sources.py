@@ -16,17 +16,16 @@ from tinylm.host.times import read_times
 STAGES = (
     "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
 )  # fmt: skip
-_PLOTS = {  # tables below plots/ by the stage that writes them
-    "train": ("loss", "perplexity", "learning_rate", "grad_norm"),
-    "accum_sweep": ("accum_micro_steps", "accum_updates", "accum_tokens"),
-}
+_PLOTS = ("loss", "perplexity", "learning_rate", "grad_norm")
+_ACCUM_PLOTS = ("accum_micro_steps", "accum_updates", "accum_tokens")
 _EVALUATED = (
     "samples", "heads", "roles", "ablation", "greedy", "memorised", "sense", "pairs", "heads_training"
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.figures(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
-    **{name: (paths.plot(name), stage) for stage, names in _PLOTS.items() for name in names},
+    **{name: (paths.plot(name), "train") for name in _PLOTS},
+    **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_PLOTS},
     **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _EVALUATED},
     "stories": (paths.evaluated("training_samples.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
