@@ -41,7 +41,7 @@ def main() -> None:
         for number in by_number
     }
     costs, missing = sweep.costs(
-        {number: found or {} for number, found in memory.items()}, timed, accum.TIMES
+        {number: peaks or {} for number, peaks in memory.items()}, timed, accum.TIMES
     )
     times = {
         "settings": costs,

@@ -31,7 +31,7 @@ def main() -> None:
     prompts = beam.story_prompts(evaluation, settings, tokenizer.sos_id)
     judged = []
     if (
-        read_json(paths.figures("download"), "download")["source"] == "storybook"
+        read_json(paths.results("download"), "download")["source"] == "storybook"
     ):  # whose generator can tell
         judged = beam.story_prompts(
             evaluation, dataclasses.replace(settings, prompts=beam.JUDGED), tokenizer.sos_id
@@ -41,7 +41,7 @@ def main() -> None:
         model=paths.MODELS, tokenizer=paths.TOKENIZER, device=stage.runtime.device, threads=stage.runtime.threads,
     )  # fmt: skip
     measured, failed = measure.split_failures("beam_bench", beam.run(tasks))
-    found = {
+    texts = {
         result["setting"]: beam.table(result, prompts, tokenizer, decode.length_penalty)
         for result in measured
     }
@@ -49,24 +49,24 @@ def main() -> None:
     methods = {}
     greedy = next((result for result in measured if result["setting"] == "greedy"), None)
     for result in measured:
-        figures = beam.quality(result, found[result["setting"]]) | beam.judge(
+        quality = beam.quality(result, texts[result["setting"]]) | beam.judge(
             result, tasks[0], tokenizer
         )
         compared = beam.against_greedy(result, greedy, decode.seed) if greedy else {}
-        methods[result["setting"]] = stated | figures | compared
+        methods[result["setting"]] = stated | quality | compared
     side_by_side = [
-        [row[column] for column in COLUMNS] for rows in zip(*found.values()) for row in rows
+        [row[column] for column in COLUMNS] for rows in zip(*texts.values()) for row in rows
     ]
     write_csv(paths.BEAM_TEXTS, COLUMNS, side_by_side)
     write_sums(paths.BEAM_BENCH)
-    figures = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
+    results = {"prompts": len(prompts), "new_tokens": settings.new_tokens, "methods": methods}
     widest = methods.get(f"beam {max(settings.widths)}", {})
     rows, missing = measure.records(measured, ("setting",), measure.with_spread(beam.FIGURES))
     speeds = {row.pop("setting"): stated | row for row in rows}
     widths = {task.name: task.width or 1 for task in tasks}
     plotted = [
-        (name, widths[name], series, row[figure])
-        for figure, series in (
+        (name, widths[name], series, row[metric])
+        for metric, series in (
             ("tokens_per_s", "one prompt"),
             ("batch_tokens_per_s", "all prompts at once"),
         )
@@ -78,7 +78,7 @@ def main() -> None:
         "not_measured": failed + missing,
     }
     log_prob = widest.get("log_prob_per_token")
-    stage.write(figures, {"log_prob": log_prob}, times, tables)
+    stage.write(results, {"log_prob": log_prob}, times, tables)
 
 
 if __name__ == "__main__":

@@ -34,13 +34,13 @@ def main() -> None:
     )  # fmt: skip
     measured, failed = measure.split_failures("kv_bench", kv.run(tasks, context, settings.repeats))
     compared, ties = kv.compare(measured, tasks[0])
-    figures = (*measure.with_spread(kv.TIMES), *MEMORY)
+    columns = (*measure.with_spread(kv.TIMES), *MEMORY)
     rows, missing = measure.records(
-        measured, ("new_tokens", "rows", "cache", "past_context"), figures
+        measured, ("new_tokens", "rows", "cache", "past_context"), columns
     )
     same = not ties if compared else None  # any other difference has failed the stage
-    found = [{"new_tokens": length, "rows": size} for length, size in compared]
-    results = {"batch": len(prompts), "same_ids": same, "compared": found, "ties": ties}
+    lengths = [{"new_tokens": length, "rows": size} for length, size in compared]
+    results = {"batch": len(prompts), "same_ids": same, "compared": lengths, "ties": ties}
     by_length = [row for row in rows if row["rows"] == len(prompts)]
     plotted = [
         (row["new_tokens"], "cache" if row["cache"] else "no cache", row["tokens_per_s"])

@@ -30,7 +30,7 @@ def held_out_loss(trained: dict[str, Any]) -> float:
 def main() -> None:
     stage = Stage("seeds", stage_params())
     more = stage.settings("seeds", SeedSettings).more
-    trained = read_json(paths.figures("train"), "train")
+    trained = read_json(paths.results("train"), "train")
     first = trained["seed"]
     score = read_json(paths.seed_score("train"), "evaluate")
     by_seed = {first: score | {"held_out_loss": held_out_loss(trained)}}

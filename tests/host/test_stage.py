@@ -31,7 +31,7 @@ def test_results_metrics_times_and_plots_are_written_with_the_conditions(stage):
     stage.begin(seed=1)
     table = {paths.plot("kv_bench_time"): [("new_tokens", "value"), (32, 2.5)]}
     stage.write({"same_ids": True}, {"same": True}, {"settings": []}, table)
-    results = json.loads(Path(paths.figures("kv_bench")).read_text())
+    results = json.loads(Path(paths.results("kv_bench")).read_text())
     times = json.loads(Path(paths.times("kv_bench")).read_text())
     assert results["same_ids"] is True
     assert json.loads(Path(paths.metrics("kv_bench")).read_text()) == {"same": True}

@@ -11,7 +11,7 @@ from tinylm.base.config import InputError
 from tinylm.base.files import write_json
 from tinylm.host.times import read_times, stage_time
 
-RESULT = paths.figures("kv_bench")
+RESULT = paths.results("kv_bench")
 PLOT = paths.plot("kv_bench_time")
 TABLE = {PLOT: [("new_tokens", "series", "value"), (32, "cache", 2.5)]}
 

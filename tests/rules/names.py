@@ -3,8 +3,8 @@
 import ast
 
 # Words that name nothing: they tell how a value was come by, not what it is.
-EMPTY_NAMES = {"found", "place", "places", "kept", "own", "said", "turned", "moment", "moments"}
-EMPTY_NAMES |= {"figure", "figures"}
+EMPTY_NAMES = {"found", "place", "places", "kept", "own", "said", "turned", "moment"}
+EMPTY_NAMES |= {"figure", "figures"}  # "moments" are those of Adam
 
 
 def defined_names(tree: ast.AST) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FULL
-from tests.rules import calls, imports
+from tests.rules import calls, imports, names
 from tests.support.clone import working_tree
 
 ROOT = Path(__file__).parents[2]
@@ -42,10 +42,15 @@ def is_no_plain_package(sources: dict[str, str]) -> list[str]:
 
 
 RULES: dict[str, Rule] = {
-    "imports": partial(imports.outside_the_table, table=TABLE), "dvc": imports.knows_dvc,
-    "loads": imports.loads_too_much, "by hand": calls.uses_finished_parts, "length": is_too_long,
-    "packages": is_no_plain_package
-}  # fmt: skip
+    "imports": partial(imports.outside_the_table, table=TABLE),
+    "dvc": imports.knows_dvc,
+    "loads": imports.loads_too_much,
+    "by hand": calls.uses_finished_parts,
+    "length": is_too_long,
+    "packages": is_no_plain_package,
+    "names": names.says_nothing,
+}
+
 FINISHED = [
     "import torch\nclass A(torch.nn.TransformerEncoderLayer): pass",
     "from torch.nn import functional as F\nF.cross_entropy(a, b)",

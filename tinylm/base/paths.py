@@ -35,7 +35,7 @@ OWN_TEXTS = "report/own_texts.json"  # continuations of report.prompts
 PICTURES = "plots/pictures"
 
 
-def figures(stage: str) -> str:
+def results(stage: str) -> str:
     """All results of a stage that are the same in every run."""
     return f"{FIGURES}/{stage}.json"
 

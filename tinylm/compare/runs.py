@@ -212,8 +212,8 @@ class _Reader:
     def _metrics_of(self, stage: str, stages: dict[str, Any]) -> dict[str, Any]:
         """All metrics of a stage, or those few in git where DVC's cache has lost the others."""
         files = [paths.metrics(stage)]
-        if paths.figures(stage) in stage_paths(stages.get(stage, {}), "outs"):
-            files.insert(0, paths.figures(stage))
+        if paths.results(stage) in stage_paths(stages.get(stage, {}), "outs"):
+            files.insert(0, paths.results(stage))
         for path in files:
             text = self._text(path)
             if text is not None:

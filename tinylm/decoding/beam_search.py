@@ -169,7 +169,7 @@ class _Search:
     def _continue(self, sums: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> bool:
         """Append the live candidates (P, K) to the session; returns whether any are left."""
         bounds = sums[:, 0] / self.max_length**self.alpha
-        lowest = np.array([self._lowest_score(prompt) for prompt in self.open_prompts])
+        lowest = np.array([self._lowest_score(int(prompt)) for prompt in self.open_prompts])
         is_open = bounds > lowest
         first_rows = np.arange(len(sums)) * self.totals.shape[1]
         rows = first_rows[:, None] + beams

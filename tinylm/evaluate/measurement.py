@@ -73,7 +73,7 @@ def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
         evaluation=evaluation,
         vectors=vectors,
         prompts=evaluation_prompts(evaluation, tokenizer, settings),
-        corpus=read_json(paths.figures("download"), "download"),
+        corpus=read_json(paths.results("download"), "download"),
         ngrams=count_ngrams(train, layout, settings.ngram_order),
         unigrams=count_ngrams(train, layout, 1),
     )

@@ -88,7 +88,7 @@ class Stage:
         times: metrics/NAME_time.json, with seconds, peak memory and conditions.
         tables: {file of a plot: header and rows} of what was timed.
         """
-        write_json(paths.figures(self.name), results, sealed=True)
+        write_json(paths.results(self.name), results, sealed=True)
         write_json(paths.metrics(self.name), metrics)
         stage_time(self.name, self.start, self.conditions, times, tables)
 

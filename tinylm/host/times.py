@@ -81,4 +81,4 @@ def stage_time(
     values |= peak_memory()
     values |= metrics or {}
     values["conditions"] = conditions
-    write_times(name, name, paths.figures(name), values, tables)
+    write_times(name, name, paths.results(name), values, tables)

@@ -22,7 +22,7 @@ _EVALUATED = (
     "samples", "heads", "roles", "ablation", "greedy", "memorised", "sense", "pairs", "heads_training"
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
-    **{stage: (paths.figures(stage), stage) for stage in STAGES},
+    **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
     **{name: (paths.plot(name), "train") for name in _PLOTS},
     **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_PLOTS},
@@ -201,7 +201,7 @@ def _read_checkpoints(arrays: Mapping[str, np.ndarray]) -> list[Checkpoint]:
 
 
 def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
-    times = read_times(stage, stage, paths.figures(stage), folder)
+    times = read_times(stage, stage, paths.results(stage), folder)
     if times is None:
         raise InputError(
             f"{path}: this result was not measured in this folder; dvc repro -f -s {stage} measures it"

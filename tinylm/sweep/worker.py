@@ -180,7 +180,7 @@ class Worker:
         self._make_shared(params)
         self.slot.reproduce(self.sweep.target)
         self.slot.record(self.number)
-        path = paths.figures("train")
+        path = paths.results("train")
         if not os.path.exists(path):
             return {"state": plan.DONE}
         metrics = read_json(path)
