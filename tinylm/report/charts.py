@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import cycle
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -67,7 +68,8 @@ def draw_lines(
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.minorticks_off()
     if from_zero:
-        highest = frame[frame.columns.intersection(["value", "high"])].max(axis=None)
+        tops = frame[frame.columns.intersection(["value", "high"])]
+        highest = float(np.nanmax(tops.to_numpy(dtype=float)))
         axes.set_ylim(0, 1.1 * highest or 1)
     if mark is not None:
         _draw_mark(axes, *mark)
