@@ -213,7 +213,7 @@ def _with_baseline(
 ) -> list[tuple[Tree, Tree]]:
     """Every measured setting of a bench, and the one with the same `keys` whose switch is off."""
     setting_of = itemgetter(*keys)
-    rows = []
+    rows: list[Tree] = []
     for part in ("settings", "smaller", "other_ways"):
         rows += run.tree(bench)[part] or []
     rows.sort(key=setting_of)
