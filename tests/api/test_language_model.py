@@ -154,7 +154,7 @@ def test_perplexity_counts_every_token_and_the_end(lm):
 
 def panel_titles(drawing) -> list[str]:
     """The titles above the maps of a picture."""
-    return [text.get_text() for axes in drawing.axes for text in axes.texts]
+    return [axes.get_title(loc="left") for axes in drawing.axes]
 
 
 def test_attention_has_names_rows_that_add_up_and_a_plot(lm):

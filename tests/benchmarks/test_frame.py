@@ -56,7 +56,7 @@ def test_a_line_replaces_its_rows_and_leaves_the_others(tmp_path):
 @pytest.mark.parametrize("target", ["nowhere:step", "loss:ours"])
 def test_a_contender_that_cannot_be_prepared_is_named(target):
     with pytest.raises(CommandFailed, match="slow: "):
-        Contender("slow", f"benchmarks.contenders.{target}", {}, sys.executable, own=False)
+        Contender("slow", f"benchmarks.contenders.{target}", {}, sys.executable, is_ours=False)
 
 
 @pytest.mark.parametrize(
