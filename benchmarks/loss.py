@@ -91,7 +91,7 @@ def _data_settings(tiny: bool) -> DataSettings:
         "train_stories": STORIES,
     }
     if tiny:
-        changes |= {"train_stories": 60, "evaluation_stories": 5}
+        changes |= {"train_stories": 60, "evaluation_stories": 5, "held_out_share": 0.2}
     elif SHARED.exists():
         changes |= {"source": "local", "path": str(SHARED.resolve()), "train_stories": None}
     return section("data", DataSettings, changes)

@@ -26,6 +26,14 @@ RUN = (
     *("dvc plots show", "tinylm attention", "tinylm describe", "tinylm generate"),
     "tinylm preset --list",
 )
+
+
+def is_run(command: str) -> bool:
+    """A command of RUN with what it needs; exports are made by others."""
+    bare = command in ("tinylm attention", "tinylm generate")
+    return command.startswith(RUN) and not bare and "--models exports/" not in command
+
+
 SHELL = (
     *(
         r"git \w+.*",
@@ -124,12 +132,12 @@ def problem(words: list[str], stages: list[str]) -> str | None:
     return None if is_known else "unknown command: add it to SHELL"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if not c.startswith(RUN)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not is_run(c)])
 def test_a_command_is_possible(command, pipeline):
     assert problem(shlex.split(command), list(pipeline["stages"])) is None
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith(RUN)])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if is_run(c)])
 def test_a_command_works(command, clone):
     words = shlex.split(command)
     module = {"dvc": "dvc", "tinylm": "tinylm.cli"}[words[0]]

@@ -97,7 +97,7 @@ def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypat
         0 < methods["decode"]["texts"] <= params["evaluate"]["stories"]
     )  # a prompt with an unknown word is left out
     assert all(set(row["kinds"]) == set(found["kinds"]) for row in methods.values())
-    assert found["training"][0]["texts"] == 20
+    assert 0 < found["training"][0]["texts"] <= params["evaluate"]["stories"]
     words = read(Path("metrics/evaluate.json"))["sense"]
     assert words is None or words == methods["decode"]["words"]["value"]
     beams = read(Path("data/figures/beam_bench.json"))["methods"]
@@ -106,8 +106,7 @@ def test_storybook_stories_are_asked_whether_they_make_sense(tmp_path, monkeypat
         20
     }  # all evaluation stories
     page = Path("report/index.html").read_text(encoding="utf-8")
-    assert "Do the stories make sense?" in page
-    assert "words read for each impossible one" in page
+    assert "Continuations that make sense" in page
     assert "Not shown" not in page
 
 
