@@ -90,7 +90,7 @@ def to_html(comparison: Comparison, fits: Scaling | None = None) -> str:
     svgs = pictures.difference_pictures(comparison, LABELS)
     if fits is not None:
         svgs |= pictures.scaling_pictures(fits)
-    return render.to_html(to_markdown(comparison, fits), svgs, open_folds=True)
+    return render.to_html(to_markdown(comparison, fits), svgs)
 
 
 def to_markdown(

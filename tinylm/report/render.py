@@ -3,9 +3,7 @@
 Conventions of the Markdown:
 
 - `#` the title, followed by lines for the head of the page. A second `#` starts an appendix, folded on the page.
-- `##` a section with its link in the page's contents; `###` and `#####` headings inside it.
-- `####` a fold: on the page a line that opens what follows, up to the next heading of this or a higher level; the PDF
-  leaves it out.
+- `##` a section with its link in the page's contents; `###` and smaller headings inside it.
 - `*Text*` alone before a table is the table's caption; elsewhere a paragraph of this kind is a note.
 - `**Not shown:**` starts a warning.
 - `![alt text](folder/NAME.png "caption")` is the picture NAME; pictures in one paragraph stand side by side.
