@@ -29,6 +29,29 @@ LEAST_EPS = 1e-20  # with less, the squares of the larger residual stream overfl
 
 # Of a linear layer: weight (out, in) and bias (out). Of a norm: gain and bias.
 Affine = tuple[Tensor, Tensor]
+REQUIRED = {"norm": "pre", "norm_kind": "layer", "final_norm": "true"}
+NAMES = {  # part: its name in (GPT-2, GPT-NeoX)
+    "inputs": ("transformer.wte", "gpt_neox.embed_in"),
+    "positions": ("transformer.wpe", ""),
+    "block": ("transformer.h", "gpt_neox.layers"),
+    "norm1": ("ln_1", "input_layernorm"),
+    "qkv": ("attn.c_attn", "attention.query_key_value"),
+    "out": ("attn.c_proj", "attention.dense"),
+    "norm2": ("ln_2", "post_attention_layernorm"),
+    "up": ("mlp.c_fc", "mlp.dense_h_to_4h"),
+    "down": ("mlp.c_proj", "mlp.dense_4h_to_h"),
+    "final_norm": ("transformer.ln_f", "gpt_neox.final_layer_norm"),
+    "output": ("lm_head", "embed_out"),
+}
+KEYS = {  # setting: its key in config.json of (GPT-2, GPT-NeoX)
+    "context": ("n_positions", "max_position_embeddings"),
+    "width": ("n_embd", "hidden_size"),
+    "layers": ("n_layer", "num_hidden_layers"),
+    "heads": ("n_head", "num_attention_heads"),
+    "feed_forward": ("n_inner", "intermediate_size"),
+    "activation": ("activation_function", "hidden_act"),
+    "norm_eps": ("layer_norm_epsilon", "layer_norm_eps"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,16 +70,12 @@ class StockForm:
 
 def stock_problem(settings: ModelSettings) -> str:
     """Why neither architecture computes a model of these settings; or ''."""
-    for name, value, allowed in (
-        ("norm", settings.norm, "pre"),
-        ("norm_kind", settings.norm_kind, "layer"),
-        ("final_norm", settings.final_norm, True),
-    ):
+    for name, allowed in REQUIRED.items():
+        value = str(getattr(settings, name)).lower()
         if value != allowed:
-            shown = str(value).lower()
             return (
-                f"model.{name} = {shown}: neither GPT-2 nor GPT-NeoX has it; allowed: "
-                f"{str(allowed).lower()}, or any with --format tinylm"
+                f"model.{name} = {value}: neither GPT-2 nor GPT-NeoX has it; allowed: {allowed}, "
+                "or any with --format tinylm"
             )
     if settings.norm_eps < LEAST_EPS:
         return (
@@ -130,20 +149,6 @@ def _new_stream(settings: ModelSettings, width: int, multiple: int) -> _Stream:
         wide += 1
 
 
-@dataclasses.dataclass(frozen=True)
-class _StockBlock:
-    """One block on the stream: y = W x + b for each linear layer, gain and bias for each norm."""
-
-    norm1: Affine
-    queries: Affine
-    keys: Affine
-    values: Affine
-    out: Affine
-    norm2: Affine
-    up: Affine
-    down: Affine
-
-
 def _exact(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().double()
 
@@ -154,178 +159,92 @@ def _affine(layer: nn.Linear) -> Affine:
     return weight, bias
 
 
-def _projections(stream: _Stream, block: Block) -> list[Affine]:
-    """Queries, keys and values."""
+def _qkv(stream: _Stream, block: Block, by_head: bool) -> Affine:
+    """Queries, then keys, then values as GPT-2 has them; or the three of each head together."""
     weights, biases = _affine(block.attention.qkv)
-    pairs = []
-    for part, (weight, bias) in enumerate(zip(weights.chunk(3), biases.chunk(3), strict=True)):
-        rows = torch.cat([weight, bias[:, None]], 1)
-        rows = stream.head_rows(rows, block.attention.heads, queries=part == 0)
-        pairs.append((stream.pad(rows[:, :-1]), rows[:, -1]))
-    return pairs
+    rows = torch.cat([weights, biases[:, None]], 1)
+    parts = []
+    for number, part in enumerate(rows.chunk(3)):
+        padded = stream.head_rows(part, block.attention.heads, queries=number == 0)
+        parts.append(padded.unflatten(0, (stream.heads, -1)))
+    joined = torch.stack(parts, 1 if by_head else 0).flatten(0, 2)
+    return stream.pad(joined[:, :-1]), joined[:, -1]
 
 
-def _stock_block(stream: _Stream, block: Block) -> _StockBlock:
-    queries, keys, values = _projections(stream, block)
+def _block_parts(stream: _Stream, block: Block, by_head: bool) -> dict[str, Affine]:
+    """One block on the stream: y = W x + b for each linear layer, gain and bias for each norm."""
     out, out_bias = _affine(block.attention.out)
     up, up_bias = _affine(block.feed_forward.up)
     down, down_bias = _affine(block.feed_forward.down)
     out_rows = stream.head_rows(out.T, block.attention.heads)
-    return _StockBlock(
-        norm1=stream.norm(block.norm1),
-        queries=queries,
-        keys=keys,
-        values=values,
-        out=(stream.write(out_rows).T, stream.write(out_bias)),
-        norm2=stream.norm(block.norm2),
-        up=(stream.pad(up), up_bias),
-        down=(stream.write(down, 0), stream.write(down_bias)),
-    )
+    return {
+        "norm1": stream.norm(block.norm1),
+        "qkv": _qkv(stream, block, by_head),
+        "out": (stream.write(out_rows).T, stream.write(out_bias)),
+        "norm2": stream.norm(block.norm2),
+        "up": (stream.pad(up), up_bias),
+        "down": (stream.write(down, 0), stream.write(down_bias)),
+    }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Ends:
-    """What is before and after the blocks: input vectors (V, W), positions (T, W), last norm.
-
-    output: (V, W); None if the output weights are the input vectors.
-    """
-
-    inputs: Tensor
-    positions: Tensor
-    norm: Affine
-    output: Tensor | None
-
-
-def _ends(model: TinyLM, stream: _Stream) -> _Ends:
+def _ends(model: TinyLM, stream: _Stream) -> dict[str, Tensor]:
+    """What is before and after the blocks; no output weights if the input vectors serve."""
     assert isinstance(model.final_norm, Norm)
     vectors = _exact(model.embedding)
     scale = float(model.embedding_scale)
-    table = model.positions
-    if table is None:
-        positions = vectors.new_zeros(model.settings.context, model.width)
-    else:
-        positions = _exact(table)
-    if model.output is None:
-        weights, factor, bias = vectors, scale * model.width**-0.5, model.output_bias
-    else:
-        weights, factor, bias = _exact(model.output.weight), 1.0, model.output.bias
+    factor = scale * model.width**-0.5  # of tied output weights
     gain, shift = stream.norm(model.final_norm)
+    tensors = {"inputs.weight": stream.write(vectors * scale)}
+    bias = model.output_bias if model.output is None else model.output.bias
     if model.output is None and bias is None and stream.wide == stream.width:
-        tied_factor = factor / (scale * stream.scale)
-        norm = gain * tied_factor, shift * tied_factor
-        output = None
+        gain = gain * (factor / (scale * stream.scale))
+        shift = shift * (factor / (scale * stream.scale))
     else:
-        norm = gain, shift
-        output = weights * factor
+        output = vectors * factor if model.output is None else _exact(model.output.weight)
         if bias is not None:
             shift[model.width] = 1.0  # the channel that the bias is read from
             output = torch.cat([output, _exact(bias)[:, None]], 1)
-        output = stream.pad(output)
-    return _Ends(stream.write(vectors * scale), stream.write(positions), norm, output)
+        tensors["output.weight"] = stream.pad(output)
+    return tensors | {"final_norm.weight": gain, "final_norm.bias": shift}
 
 
-def _named(names: dict[str, Affine]) -> dict[str, Tensor]:
-    tensors = {}
-    for name, (weight, bias) in names.items():
-        tensors[f"{name}.weight"] = weight
-        tensors[f"{name}.bias"] = bias
-    return tensors
+def _positions(model: TinyLM) -> Tensor:
+    """The table of positions, zeros if the model has none.  (T, D)"""
+    if model.positions is None:
+        return _exact(model.embedding).new_zeros(model.settings.context, model.width)
+    return _exact(model.positions)
 
 
-def _gpt2_block(name: str, block: _StockBlock) -> dict[str, Tensor]:
-    """GPT-2 keeps its weights the other way round: (in, out)."""
-    projections = (block.queries, block.keys, block.values)
-    weight = torch.cat([weight for weight, _ in projections])
-    bias = torch.cat([bias for _, bias in projections])
-    transposed = {
-        "attn.c_attn": (weight, bias),
-        "attn.c_proj": block.out,
-        "mlp.c_fc": block.up,
-        "mlp.c_proj": block.down,
-    }
-    names = {f"{name}.ln_1": block.norm1, f"{name}.ln_2": block.norm2}
-    for part, (weight, bias) in transposed.items():
-        names[f"{name}.{part}"] = weight.T, bias
-    return _named(names)
+def _config(model: TinyLM, stream: _Stream, column: int) -> dict[str, Any]:
+    """What both architectures share of config.json, by the names in a column of KEYS."""
+    settings = dataclasses.asdict(model.settings)
+    values = settings | {"width": stream.wide, "heads": stream.heads, "norm_eps": EPSILON}
+    config = {names[column]: values[setting] for setting, names in KEYS.items()}
+    return config | {"vocab_size": model.vocab_size, "dtype": "float32"}
 
 
-def _gpt2(model: TinyLM, stream: _Stream, ends: _Ends, blocks: list[_StockBlock]) -> StockForm:
-    settings = model.settings
-    tensors = {"transformer.wte.weight": ends.inputs, "transformer.wpe.weight": ends.positions}
-    for layer, block in enumerate(blocks):
-        tensors |= _gpt2_block(f"transformer.h.{layer}", block)
-    tensors |= _named({"transformer.ln_f": ends.norm})
-    if ends.output is not None:
-        tensors["lm_head.weight"] = ends.output
-    config = {
+def _gpt2_config(settings: ModelSettings) -> dict[str, Any]:
+    return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
-        "vocab_size": model.vocab_size,
-        "n_positions": settings.context,
-        "n_embd": stream.wide,
-        "n_layer": settings.layers,
-        "n_head": stream.heads,
-        "n_inner": settings.feed_forward,
-        "activation_function": settings.activation,
         "embd_pdrop": settings.dropout,
         "attn_pdrop": settings.dropout,
         "resid_pdrop": settings.dropout,
-        "layer_norm_epsilon": EPSILON,
-        "tie_word_embeddings": ends.output is None,
-        "dtype": "float32",
     }
-    return StockForm("GPT2LMHeadModel", config, tensors)
 
 
-def _neox_block(name: str, block: _StockBlock, heads: int) -> dict[str, Tensor]:
-    """GPT-NeoX keeps query, key and value of a head together."""
-    projections = (block.queries, block.keys, block.values)
-    weights = [weight.unflatten(0, (heads, -1)) for weight, _ in projections]
-    biases = [bias.unflatten(0, (heads, -1)) for _, bias in projections]
-    joined = torch.stack(weights, 1).flatten(0, 2), torch.stack(biases, 1).flatten(0, 2)
-    return _named(
-        {
-            f"{name}.input_layernorm": block.norm1,
-            f"{name}.attention.query_key_value": joined,
-            f"{name}.attention.dense": block.out,
-            f"{name}.post_attention_layernorm": block.norm2,
-            f"{name}.mlp.dense_h_to_4h": block.up,
-            f"{name}.mlp.dense_4h_to_h": block.down,
-        }
-    )
-
-
-def _neox(model: TinyLM, stream: _Stream, ends: _Ends, blocks: list[_StockBlock]) -> StockForm:
-    settings = model.settings
-    prefix = "gpt_neox"
-    tensors = {f"{prefix}.embed_in.weight": ends.inputs}
-    tensors |= _named({f"{prefix}.final_layer_norm": ends.norm})
-    for layer, block in enumerate(blocks):
-        tensors |= _neox_block(f"{prefix}.layers.{layer}", block, stream.heads)
-    if ends.output is not None:
-        tensors["embed_out.weight"] = ends.output
-    head_width = settings.head_width or model.width // settings.heads
-    config = {
+def _neox_config(settings: ModelSettings, stream: _Stream) -> dict[str, Any]:
+    head_width = settings.head_width or stream.width // settings.heads
+    return {
         "model_type": "gpt_neox",
         "architectures": ["GPTNeoXForCausalLM"],
-        "vocab_size": model.vocab_size,
-        "max_position_embeddings": settings.context,
-        "hidden_size": stream.wide,
-        "num_hidden_layers": settings.layers,
-        "num_attention_heads": stream.heads,
-        "intermediate_size": settings.feed_forward,
-        "hidden_act": settings.activation,
         "rotary_pct": head_width / (stream.wide // stream.heads),
         "rotary_emb_base": 10000,
         "use_parallel_residual": False,
         "attention_bias": True,
         "hidden_dropout": settings.dropout,
         "attention_dropout": settings.dropout,
-        "layer_norm_eps": EPSILON,
-        "tie_word_embeddings": ends.output is None,
-        "dtype": "float32",
     }
-    return StockForm("GPTNeoXForCausalLM", config, tensors)
 
 
 def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
@@ -333,11 +252,29 @@ def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
 
     Raises InputError if there is none.
     """
-    problem = stock_problem(model.settings)
-    if problem:
+    if problem := stock_problem(model.settings):
         raise InputError(problem)
+    is_neox = model.settings.positions == "rotary"
+    column = 1 if is_neox else 0
     stream = _new_stream(model.settings, model.width, multiple)
-    ends = _ends(model, stream)
-    blocks = [_stock_block(stream, block) for block in model.blocks if isinstance(block, Block)]
-    make = _neox if model.settings.positions == "rotary" else _gpt2
-    return make(model, stream, ends, blocks)
+    parts = _ends(model, stream)
+    if not is_neox:
+        parts["positions.weight"] = stream.write(_positions(model))
+    tensors = {}
+    for name, tensor in parts.items():
+        part, _, kind = name.partition(".")
+        tensors[f"{NAMES[part][column]}.{kind}"] = tensor
+    for layer, block in enumerate(model.blocks):
+        assert isinstance(block, Block)
+        for part, (weight, bias) in _block_parts(stream, block, by_head=is_neox).items():
+            name = f"{NAMES['block'][column]}.{layer}.{NAMES[part][column]}"
+            # GPT-2 keeps the weights of its linear layers the other way round: (in, out)
+            tensors[f"{name}.weight"] = weight if is_neox or weight.dim() == 1 else weight.T
+            tensors[f"{name}.bias"] = bias
+    config = _config(model, stream, column)
+    config["tie_word_embeddings"] = "output.weight" not in parts
+    if is_neox:
+        config |= _neox_config(model.settings, stream)
+    else:
+        config |= _gpt2_config(model.settings)
+    return StockForm(config["architectures"][0], config, tensors)
