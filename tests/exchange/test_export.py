@@ -97,7 +97,7 @@ def test_an_earlier_export_is_replaced_whole_or_not_at_all(new_trained, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "models", "out"]
 
 
-@pytest.mark.parametrize("added", ["README.md", "tinylm/notes.txt", None])
+@pytest.mark.parametrize("added", ["README.md", None])
 def test_what_no_export_wrote_is_not_replaced(new_trained, tmp_path, added):
     folder = tmp_path / "out"
     trained = new_trained()

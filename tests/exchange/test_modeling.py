@@ -70,6 +70,16 @@ def test_the_loss_is_ours(random_model, ids):
     assert float(loss) == pytest.approx(float(expected), rel=1e-6)
 
 
+@pytest.mark.parametrize("key", ["norm", "norm_kind", "positions", "activation"])
+def test_a_choice_that_the_file_does_not_compute_is_an_error(random_model, key):
+    from tinylm.exchange.modeling_tinylm import TinyLMConfig, TinyLMForCausalLM
+
+    form = own_form(random_model())
+    config = TinyLMConfig(31, 19, form.config["model"] | {key: "other"})
+    with pytest.raises(ValueError, match=rf"model\.{key}"):
+        TinyLMForCausalLM(config)
+
+
 def test_past_the_context_is_an_error_not_another_text(random_model):
     exported = loaded(random_model())
     assert exported(torch.zeros(1, 17, dtype=torch.long)).logits.shape == (1, 17, 31)

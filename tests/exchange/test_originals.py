@@ -7,7 +7,6 @@ import pytest
 from tinylm.base.config import InputError
 from tinylm.base.files import sha256
 from tinylm.exchange.loading import load_parts
-from tinylm.exchange.originals import verified
 
 NAMES = ("model.safetensors", "config.json", "tokenizer.json")
 
@@ -44,13 +43,6 @@ def test_a_changed_or_missing_file_is_refused(exported, name):
         load_parts(exported)
 
 
-@pytest.mark.parametrize("sums", ["[]", "{", '{"../../x": "00"}', "0" * 70_000])
-def test_other_sums_are_refused(exported, sums):
-    (exported / "tinylm" / "sha256.json").write_text(sums)
-    with pytest.raises(InputError, match=r"sha256\.json"):
-        verified(exported)
-
-
 def test_a_config_of_another_size_is_refused(exported):
     path = exported / "tinylm" / "config.json"
     config = json.loads(path.read_text())
@@ -60,8 +52,3 @@ def test_a_config_of_another_size_is_refused(exported):
     (exported / "tinylm" / "sha256.json").write_text(json.dumps(sums))
     with pytest.raises(InputError, match=r"config\.json|model\.safetensors"):
         load_parts(exported)
-
-
-def test_a_folder_that_is_no_export_is_refused(tmp_path):
-    with pytest.raises(InputError, match=tmp_path.name):
-        verified(tmp_path)

@@ -2,17 +2,16 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
 from tinylm.cli.command import PARAMS, Command
-from tinylm.cli.run_state import RunState, load_trained, origin, read_run_state
+from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
 NOTES = """\
-Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the model card; the
-same run gives the same bytes. Refused while a stage did not run, its results are of other parameters or other code,
-or the report does not show this run."""
+Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
+model card; the same run gives the same bytes. Refused while a stage did not run, its results are of
+other parameters or other code, or the report does not show this run."""
 EXAMPLES = """\
   tinylm handin 2026-12345
   tinylm handin 2026-12345 --author "Ada Lovelace" --weights
@@ -28,9 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--author", metavar="NAME", help="for the README (default: report.author of params.yaml)"
     )
     parser.add_argument(
-        "--weights",
-        action="store_true",
-        help="with the trained weights, as tinylm export writes them",
+        "--weights", action="store_true", help="with the weights, as tinylm export writes them"
     )
 
 
@@ -40,11 +37,11 @@ def _missing(state: RunState) -> list[str]:
     from tinylm.report.sources import FILES
 
     missing = list(state.stale)
-    lacking: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for name, problem in state.run.problems.items():
         if not name.endswith("_time"):  # times are of a machine: fetched results have none
-            lacking.setdefault(FILES[name][1], problem.partition(";")[0])
-    missing += lacking.values()
+            problems.setdefault(FILES[name][1], problem.partition(";")[0])
+    missing += problems.values()
     missing += changed_code(".", {stage for _, stage in FILES.values()})
     if not Path(paths.REPORT_PDF).exists():
         missing.append(f"{paths.REPORT_PDF} is missing")
@@ -59,14 +56,10 @@ def _code() -> list[str]:
 
     files = tracked(".")
     if files is None:
-        raise InputError(
-            "the code that is handed in is what git tracks, and this folder is in no git "
-            "repository; git init and git add -A make it one"
-        )
-    problems = []
-    for name in files:
-        if not Path(name).is_file() or Path(name).is_symlink():
-            problems.append(f"{name}: tracked by git, but no plain file is there")
+        raise InputError("this folder is in no git repository: git init, then git add -A")
+    problems = [
+        f"{name}: tracked by git, but missing" for name in files if not Path(name).is_file()
+    ]
     for name in untracked(".", "tinylm", "stages"):
         problems.append(f"{name}: not tracked by git, so the code would lack it; git add {name}")
     if problems:
@@ -74,22 +67,12 @@ def _code() -> list[str]:
     return files
 
 
-def _author(given: str | None, settings: Any) -> str | None:
-    """Whose it is. Raises InputError for a name that is none, or another than the report's."""
-    if given is not None and (not given.strip() or not given.isprintable()):
-        raise InputError(f"--author {given!r}; allowed: a name in one line")
-    if given is not None and settings.author not in (None, given):
-        raise InputError(
-            f"--author {given!r}: the report names {settings.author!r} (report.author of params.yaml)"
-        )
-    if given is not None and settings.author is None:
-        print("note: the report names no author; report.author of params.yaml puts the name there")
-    return given or settings.author
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
+    from tinylm.exchange.card import data_licence
+    from tinylm.exchange.export import export
     from tinylm.exchange.handin import HandIn, check_entry, write_hand_in
+    from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
     entry = check_entry(arguments.entry)
@@ -101,30 +84,24 @@ def run(arguments: argparse.Namespace) -> None:
             f"nothing handed in: {'; '.join(missing)}; dvc repro makes what is missing"
         )
     code = _code()
-    hand_in = HandIn(entry, _author(arguments.author, settings), arguments.weights)
-
-    from tinylm.exchange.export import export, stock_problem
-    from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.publication import Publication, data_licence
-
     trained = load_trained()
     form = "tinylm" if stock_problem(trained.model.settings) else "transformers"
-    publication = Publication(
+    publication = new_publication(
+        trained,
         repo=settings.hub_path or entry,
         format=form,
         licence=None,
         data=data_licence(state.params["data"], None),
-        origin=origin(),
         report=False,
         left_out=(),
-        lacks=tuple(untranslated(trained.decode)),
         weights=arguments.weights,
     )
 
-    def write_model(new: Path) -> None:
+    def write_model(folder: Path) -> None:
         if arguments.weights:
-            export(new, trained, form)
+            export(folder, trained, form)
 
+    hand_in = HandIn(entry, arguments.author or settings.author, arguments.weights)
     path, files = write_hand_in(hand_in, state.run, publication, code, write_model)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"

@@ -1,4 +1,4 @@
-"""tinylm publish: the trained model, its card and its report as one commit of a repository on the hub."""
+"""tinylm publish: the trained model, its card and its report as one commit on the hub."""
 
 import argparse
 from pathlib import Path
@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
 from tinylm.cli.command import PARAMS, Command
-from tinylm.cli.run_state import RunState, load_trained, origin, read_run_state
+from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
 if TYPE_CHECKING:
-    from tinylm.exchange.publication import DataLicence
+    from tinylm.exchange.card import DataLicence
 
 NOTES = """\
-Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve, the report and what
-says how it was made. Then all of it becomes one commit of the repository; until then, and if anything fails, its old
-revision stands. The token is the one of `hf auth login` or HF_TOKEN."""
+Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
+the report, parameters, dvc.lock and metrics. Then all of it becomes one commit of the repository;
+until then, and if anything fails, its old revision stands. The token is the one of `hf auth login`
+or HF_TOKEN."""
 EXAMPLES = """\
   tinylm publish me/small-stories --dry-run
   tinylm publish me/small-stories --private --license mit
@@ -26,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """REPO and the options."""
     parser.add_argument("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
     parser.add_argument(
-        "--dry-run", action="store_true", help="write the folder and say what would go where"
+        "--dry-run", action="store_true", help="write the folder and print what would go where"
     )
     parser.add_argument(
         "--private", action="store_true", help="a new repository that only you can see"
@@ -34,9 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--license", metavar="NAME", help="of the weights, for the card (default: none is stated)"
     )
-    parser.add_argument(
-        "--data-license", metavar="NAME", help="of the data, where tinylm cannot know it"
-    )
+    parser.add_argument("--data-license", metavar="NAME", help="of your own data")
     parser.add_argument(
         "--format",
         choices=("transformers", "tinylm"),
@@ -45,21 +44,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _listing(folder: Path, files: list[str]) -> str:
-    sizes = {name: (folder / name).stat().st_size for name in files}
-    sizes[f"{len(files)} files, bytes"] = sum(sizes.values())
-    width = max(map(len, sizes))
-    return "\n".join(f"  {name:{width}}  {size:>12,}" for name, size in sizes.items())
-
-
 def _data_licence(arguments: argparse.Namespace, section: dict[str, Any]) -> "DataLicence":
     """The data's licence. Raises InputError if a publication could not state it."""
-    from tinylm.exchange.publication import check_name, data_licence
+    from tinylm.exchange.card import check_licence, data_licence
 
-    if arguments.license is not None:
-        check_name(arguments.license, "--license")
-    if arguments.data_license is not None:
-        check_name(arguments.data_license, "--data-license")
+    for option in ("license", "data_license"):
+        name = getattr(arguments, option)
+        if name is not None:
+            check_licence(name, f"--{option.replace('_', '-')}")
     data = data_licence(section, arguments.data_license)
     if data.name is None and not arguments.dry_run:
         raise InputError(
@@ -83,48 +75,42 @@ def _left_out(state: RunState) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write exports/REPO and, without --dry-run, publish it."""
-    from tinylm.exchange.hub import check_repo, endpoint, find_token, upload
+    from tinylm.exchange.export import export
+    from tinylm.exchange.publish import EXPORTS, build, check_repo, find_token, upload
 
     check_repo(arguments.repo)
     state = read_run_state()
     left_out = _left_out(state)
     data = _data_licence(arguments, state.params["data"])
     token = "" if arguments.dry_run else find_token()
-
-    from tinylm.exchange.export import export
-    from tinylm.exchange.generation import untranslated
-    from tinylm.exchange.publication import Publication
-    from tinylm.exchange.publishing import EXPORTS, build
-
     trained = load_trained()
-    publication = Publication(
+    publication = new_publication(
+        trained,
         repo=arguments.repo,
         format=arguments.format,
         licence=arguments.license,
         data=data,
-        origin=origin(),
         report=state.has_report,
         left_out=tuple(left_out),
-        lacks=tuple(untranslated(trained.decode)),
     )
 
-    def write_model(new: Path) -> None:
-        export(new, trained, arguments.format)
+    def write_model(folder: Path) -> None:
+        export(folder, trained, arguments.format)
 
     folder = EXPORTS / arguments.repo
-    files = build(folder, state.run, publication, write_model, Path())
+    files = build(folder, state.run, publication, write_model)
     for line in left_out:
         print(f"left out: {line}")
-    print(f"{folder}:\n{_listing(folder, files)}")
+    for name in files:
+        print(f"{(folder / name).stat().st_size:>12,} bytes  {folder / name}")
     if arguments.dry_run:
-        kind = "private" if arguments.private else "public if it is new"
-        print(f"not published: it would be one commit of {endpoint()}/{arguments.repo}, {kind}")
+        print(f"not published: it would be one commit of {arguments.repo}")
         if data.name is None:
             print("the licence of the data is not known: to publish, name it by --data-license")
         return
     message = f"tinylm {publication.origin.commit or ''}".strip()
     result = upload(folder, arguments.repo, arguments.private, message, token)
-    change = "commit" if result.changed else "holds all of it already, commit"
+    change = "commit" if result.is_new else "holds all of it already, commit"
     print(f"{result.url}: {change} {result.commit}")
 
 

@@ -7,8 +7,8 @@ from tinylm.base import paths
 from tinylm.base.config import load_params
 
 if TYPE_CHECKING:
+    from tinylm.exchange.card import Publication
     from tinylm.exchange.export import Trained
-    from tinylm.exchange.publication import Origin
     from tinylm.report.sources import Run
 
 
@@ -37,18 +37,23 @@ def read_run_state() -> RunState:
     return RunState(params, run, stale, is_current(".", params, "report"))
 
 
-def origin() -> "Origin":
-    """Where the model comes from. Raises InputError if its bytes are not those of stage train."""
-    from tinylm.compare.provenance import output_md5, revision, uncommitted
-    from tinylm.exchange.publication import Origin
-
-    made_with = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
-    return Origin(revision(), output_md5(".", "train", paths.MODELS), made_with)
-
-
 def load_trained() -> "Trained":
     """The model that stage train wrote, for an export."""
     from tinylm.exchange.export import Trained
     from tinylm.exchange.loading import load_parts
 
     return Trained(paths.MODELS, paths.TOKENIZER, *load_parts(paths.MODELS, paths.TOKENIZER))
+
+
+def new_publication(trained: "Trained", **values: Any) -> "Publication":
+    """The publication of a trained model with these values and its origin.
+
+    Raises InputError if the model's bytes are not those of stage train.
+    """
+    from tinylm.compare.provenance import output_md5, revision, uncommitted
+    from tinylm.exchange.card import Origin, Publication
+    from tinylm.exchange.generation import untranslated
+
+    changed = uncommitted(".", "dvc.lock", "dvc.yaml", "params.yaml")
+    origin = Origin(revision(), output_md5(".", "train", paths.MODELS), changed)
+    return Publication(origin=origin, lacks=tuple(untranslated(trained.decode)), **values)

@@ -1,73 +1,112 @@
-"""The model card: README.md of a published model, its text and figures from the files that the pipeline wrote.
+"""The model card: README.md of a published model, from the files that the pipeline wrote.
 
-The head follows https://huggingface.co/docs/hub/model-cards: language, licence, tags, and the results as `model-index`.
+The head follows https://huggingface.co/docs/hub/model-cards: language, licence, tags, results.
 """
 
+import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from tinylm.exchange.publication import Publication
+from tinylm.base.config import InputError
 from tinylm.report import render
 from tinylm.report.document import template_values
 from tinylm.report.sources import Run, as_number
 from tinylm.report.wording import ABSENT, FORMATS, interval, loss, number
 
 TEMPLATE = Path(__file__).with_name("card.md.j2")
-Pictures = Mapping[str, tuple[str, str]]  # a picture's name: (path of the file, alt text)
-
+TINYSTORIES = "roneneldan/TinyStories"
+LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
+_LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+-]{0,63}")
+_RESULTS = {  # metric: (name, its format)
+    "perplexity": ("perplexity on evaluation", number),
+    "raw_bits_per_byte": ("bits per byte, raw text", loss),
+    "bits_per_byte": ("bits per byte, normalised text", loss),
+    "nats_per_token": ("nats per token", loss),
+}
 _SAMPLES = {
     "continuation_perplexity": "perplexity of its continuations",
     **{f"bleu{n}": f"BLEU-{n} of its continuations" for n in range(1, 5)},
 }
+Pictures = Mapping[str, tuple[str, str]]  # a picture's name: (path of the file, alt text)
 
 
-def usage(run: Run, publication: Publication) -> str:
-    """Four lines of Python that continue the sample prompt of training, after a line that says whose code runs."""
-    prompt = repr(str(run.param("train", "sample_prompt") or ""))
-    trust, note = "", "With stock transformers and torch; no code of this repository runs:"
-    if publication.format == "tinylm":
-        trust = ", trust_remote_code=True"
-        note = (
-            "With transformers and torch. `trust_remote_code=True` runs `modeling_tinylm.py` of this repository on "
-            "your machine: read it first."
+@dataclasses.dataclass(frozen=True)
+class DataLicence:
+    """The data by name, its licence (None: not known), and where the licence is stated."""
+
+    data: str
+    name: str | None
+    source: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where a model comes from.
+
+    commit: of the code, with "+" appended if the code differs from it; None outside git.
+    models_md5: of models/ in dvc.lock.
+    uncommitted: the files that describe the run and whose current state is in no commit.
+    """
+
+    commit: str | None
+    models_md5: str
+    uncommitted: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Publication:
+    """What a published folder states about itself.
+
+    repo: OWNER/NAME, or a name alone where it is on no hub.
+    format: of the weights, transformers or tinylm.
+    left_out: the files that do not belong to this run, and why.
+    lacks: the decoding settings that generate() lacks.
+    report, weights: whether they are beside the card.
+    """
+
+    repo: str
+    format: str
+    licence: str | None
+    data: DataLicence
+    origin: Origin
+    report: bool
+    left_out: tuple[str, ...]
+    lacks: tuple[str, ...]
+    weights: bool = True
+
+
+def check_licence(text: str, option: str) -> str:
+    """A licence's name as it was typed. Raises InputError for what is not a name."""
+    if not _LICENCE.fullmatch(text):
+        raise InputError(
+            f"{option} {text!r}; allowed: a licence's name such as mit, cc-by-4.0 or "
+            "cdla-sharing-1.0"
         )
-    return f"""{note}
-
-```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
-tokenizer = AutoTokenizer.from_pretrained("{publication.repo}"{trust})
-model = AutoModelForCausalLM.from_pretrained("{publication.repo}"{trust})
-print(tokenizer.decode(model.generate(**tokenizer({prompt}, return_tensors="pt"))[0], skip_special_tokens=True))
-```"""
+    return text
 
 
-def _metrics(run: Run) -> list[tuple[str, str, str]]:
-    """Name, value and interval of every measure of quality that the run has."""
-    train = run.tree("train")
-    evaluate = run.tree("evaluate")
-    rows = [
-        (
-            "perplexity on evaluation",
-            number(evaluate.perplexity),
-            _ends(evaluate.perplexity_interval),
-        ),
-        ("bits per byte, raw text", loss(evaluate.raw_bits_per_byte), ABSENT),
-        (
-            "bits per byte, normalised text",
-            loss(evaluate.bits_per_byte),
-            _ends(evaluate.bits_per_byte_interval, loss),
-        ),
-        ("nats per token", loss(evaluate.nats_per_token), ABSENT),
-        *(
-            (name, number(evaluate.samples[key].value), _ends(evaluate.samples[key]))
-            for key, name in _SAMPLES.items()
-        ),
-        ("perplexity on held-out", number(train.held_out_perplexity), ABSENT),
-    ]
-    return [row for row in rows if row[1] != ABSENT]
+def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
+    """The licence for section `data` of params.yaml; `given`: the user's own statement, which wins."""
+    licence = None
+    stated_by = ""
+    if section["source"] == "storybook":
+        data = "the storybook, stories that tinylm writes itself"
+        licence = "mit"
+        stated_by = "tinylm's own licence"
+    elif section["source"] == "hub":
+        data = f"{section['hub_id']} of the Hugging Face hub, revision {section['hub_revision']}"
+        licence = LICENCES.get(section["hub_id"])
+        stated_by = "the data set's page on the hub"
+    else:
+        data = f"{Path(section['path']).name}, read from a local file or folder"
+    if given is not None:
+        licence = given
+        stated_by = "whoever published this model"
+    return DataLicence(data, licence, stated_by)
 
 
 def _ends(value: object, formatted: Callable[[float], str] = number) -> str:
@@ -75,21 +114,38 @@ def _ends(value: object, formatted: Callable[[float], str] = number) -> str:
     return f"{formatted(ends[0])} to {formatted(ends[1])}" if ends else ABSENT
 
 
+def _metrics(run: Run) -> list[tuple[str, str, str]]:
+    """Name, value and interval of every measure of quality that the run has."""
+    evaluate = run.tree("evaluate")
+    rows = []
+    for metric, (name, formatted) in _RESULTS.items():
+        ends = _ends(evaluate[f"{metric}_interval"], formatted)
+        rows.append((name, formatted(evaluate[metric]), ends))
+    for metric, name in _SAMPLES.items():
+        value = evaluate.samples[metric]
+        rows.append((name, number(value.value), _ends(value)))
+    rows.append(("perplexity on held-out", number(run.tree("train").held_out_perplexity), ABSENT))
+    return [row for row in rows if row[1] != ABSENT]
+
+
 def write_card(run: Run, publication: Publication, pictures: Pictures) -> str:
-    """README.md as text; `pictures`: name in report.pictures -> (path in the repository, alt text)."""
+    """README.md as text; `pictures`: name in report.pictures -> (path in the repository, alt)."""
 
     def picture(name: str, caption: str) -> Markup:
         if name not in pictures:
             return Markup("")
         return render.image(*pictures[name], caption)
 
+    prompt = repr(str(run.param("train", "sample_prompt") or ""))
     text = render.render(
         TEMPLATE,
         FORMATS,
         **template_values(run),
         name=publication.repo.rpartition("/")[2],
         publication=publication,
-        usage=Markup(usage(run, publication)) if "/" in publication.repo else "",
+        repo=Markup(publication.repo),
+        is_remote_code=publication.format == "tinylm",
+        prompt=Markup(prompt),
         metrics=_metrics(run),
         picture=picture,
         missing=lambda *names: "",
@@ -101,8 +157,9 @@ def _head(run: Run, publication: Publication) -> str:
     """The YAML that the hub reads."""
     from huggingface_hub import ModelCardData
 
-    source, hub_id = run.param("data", "source"), run.param("data", "hub_id")
-    is_english = source == "storybook" or (source == "hub" and hub_id == "roneneldan/TinyStories")
+    source = run.param("data", "source")
+    hub_id = run.param("data", "hub_id")
+    is_english = source == "storybook" or (source == "hub" and hub_id == TINYSTORIES)
     tags = ["tinylm", "small-language-model", "dvc"]
     if publication.format == "tinylm":
         tags.append("custom_code")
@@ -124,25 +181,20 @@ def _results(run: Run, publication: Publication) -> list[Any]:
     """The metrics of stage evaluate, as huggingface_hub's EvalResult."""
     from huggingface_hub import EvalResult
 
-    names = {
-        "perplexity": "perplexity on the evaluation split",
-        "raw_bits_per_byte": "bits per byte of the raw text",
-        "bits_per_byte": "bits per byte of the normalised text",
-    }
     is_hub = run.param("data", "source") == "hub"
-    dataset = str(run.param("data", "hub_id" if is_hub else "source"))
     results = []
-    for metric, name in names.items():
+    for metric, (name, _) in _RESULTS.items():
         value = as_number(run.get("evaluate", metric))
-        if value is not None:
-            result = EvalResult(
-                task_type="text-generation",
-                dataset_type=dataset,
-                dataset_name=publication.data.data,
-                dataset_split="evaluation",
-                metric_type=metric,
-                metric_value=value,
-                metric_name=name,
-            )
-            results.append(result)
+        if value is None:
+            continue
+        result = EvalResult(
+            task_type="text-generation",
+            dataset_type=str(run.param("data", "hub_id" if is_hub else "source")),
+            dataset_name=publication.data.data,
+            dataset_split="evaluation",
+            metric_type=metric,
+            metric_value=value,
+            metric_name=name,
+        )
+        results.append(result)
     return results

@@ -1,39 +1,70 @@
-"""A trained model read from its folder: what the commands and the Python interface share."""
+"""A trained model read from its folder: a run's models/, or an export.
+
+An export carries the files that it was made from in its folder tinylm/. Commands read those.
+"""
 
 from pathlib import Path
 from typing import Any
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params, parse_yaml, read_section
+from tinylm.base.files import SUMS, copy_file, sha256, write_json
 from tinylm.base.machine import pick_device
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.exchange.originals import is_export, verified
-from tinylm.exchange.tokenizer_files import TOKENIZER
 from tinylm.host.runtime import RuntimeSettings
-from tinylm.model.checkpoint import CONFIG, check_vocabulary, load_checkpoints, load_model
+from tinylm.model.checkpoint import (
+    CONFIG,
+    WEIGHTS,
+    check_vocabulary,
+    load_checkpoints,
+    load_model,
+)
 from tinylm.model.transformer import TinyLM
 from tinylm.presets.write import BASE, preset_text
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
+ORIGINALS = "tinylm"  # the folder in an export
+TOKENIZER = "tokenizer.json"
+
+
+def write_originals(folder: Path, models: str | Path, vocab: str | Path) -> None:
+    """Copy weights, config and tokenizer into folder/tinylm, with the SHA-256 of each.
+
+    Whoever reads these files checks them by it.
+    """
+    sources = {
+        WEIGHTS: Path(models) / WEIGHTS,
+        CONFIG: Path(models) / CONFIG,
+        TOKENIZER: Path(vocab),
+    }
+    target = folder / ORIGINALS
+    for name, source in sources.items():
+        copy_file(source, target / name)
+    write_json(target / SUMS, {name: sha256(target / name) for name in sources})
+
+
+def is_export(folder: str | Path) -> bool:
+    """Whether `write_originals` wrote into the folder."""
+    return (Path(folder) / ORIGINALS / SUMS).is_file()
+
 
 def read_params() -> dict[str, Any]:
-    """params.yaml, or the complete preset where there is none: a trained model can be used anywhere."""
+    """params.yaml, or the complete preset where there is none: a model can be used anywhere."""
     if Path(PARAMS_FILE).exists():
         return load_params()
     return parse_yaml(preset_text(BASE), f"preset {BASE}")
 
 
 def find(folder: str | Path, vocab: str | Path | None = None) -> tuple[Path, Path]:
-    """(folder of the weights, tokenizer.json) of a run's models/ or of an export, whose originals are verified.
+    """(folder of the weights, tokenizer.json) of a run's models/ or of an export.
 
     Without `vocab` the tokenizer is the export's, or data/vocab/tokenizer.json beside models/.
     """
     models = Path(folder)
+    beside = models.parent / paths.TOKENIZER
     if is_export(models):
-        models = verified(models)
+        models = models / ORIGINALS
         beside = models / TOKENIZER
-    else:
-        beside = models.parent / paths.TOKENIZER
     return models, beside if vocab is None else Path(vocab)
 
 
@@ -50,9 +81,10 @@ def _checkpoint(models: Path, device: Any, epoch: float) -> TinyLM:
 def load_parts(
     folder: str | Path, vocab: str | Path | None = None, epoch: float | None = None
 ) -> tuple[TinyLM, Tokenizer, DecodeSettings]:
-    """The trained model on the device of params.yaml, its tokenizer, and section decode. Raises InputError.
+    """The trained model on the device of params.yaml, its tokenizer, and section decode.
 
     epoch: of weights that were kept during training, instead of the last ones.
+    Raises InputError, which names the file.
     """
     params = read_params()
     decode = read_section(params, "decode", DecodeSettings)
@@ -67,8 +99,8 @@ def load_parts(
     tokenizer = open_tokenizer(vocab)
     if len(tokenizer) != model.vocab_size:
         raise InputError(
-            f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong to different "
-            "runs; run dvc repro train"
+            f"{vocab} has {len(tokenizer)} ids, {models / CONFIG} {model.vocab_size}: they belong "
+            "to different runs; run dvc repro train"
         )
     return model, tokenizer, decode
 

@@ -1,9 +1,11 @@
 """TinyLM for the library `transformers`, in one file that needs torch and transformers only.
 
-Copied into a folder by `tinylm export --format tinylm` and run from there with trust_remote_code=True. The weights
-keep the names that tinylm gives them; the settings are under `model` in config.json.
+Copied into a folder by `tinylm export --format tinylm` and run from there with
+trust_remote_code=True. The weights keep the names that tinylm gives them; the settings are under
+`model` in config.json.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,6 +13,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import Cache, DynamicCache, GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
+
+ACTIVATIONS: dict[str, Any] = {"relu": F.relu, "gelu": F.gelu}
+NORMS = ("layer", "rms", "std")
+POSITIONS = ("sinusoids", "learned", "rotary", "none")
+
+
+def check_choice(key: str, value: str, allowed: Iterable[str]) -> None:
+    """Raise ValueError for a choice that this file does not compute."""
+    if value not in allowed:
+        raise ValueError(f"model.{key} = {value!r}; allowed: {' | '.join(allowed)}")
 
 
 class TinyLMConfig(PretrainedConfig):
@@ -22,38 +34,48 @@ class TinyLMConfig(PretrainedConfig):
     def __init__(
         self, vocab_size: int = 1, width: int = 1, model: dict[str, Any] | None = None, **other: Any
     ) -> None:
-        self.vocab_size, self.width, self.model = vocab_size, width, model or {}
+        self.vocab_size = vocab_size
+        self.width = width
+        self.model = model or {}
         self.hidden_size = width
         self.num_hidden_layers = self.model.get("layers", 1)
         self.num_attention_heads = self.model.get("heads", 1)
         self.max_position_embeddings = self.model.get("context", 2)
         self.use_cache = other.pop("use_cache", True)
-        other["tie_word_embeddings"] = (
-            False  # a tied output reads `embedding` itself: there is no second tensor
-        )
+        # a tied output reads `embedding` itself: there is no second tensor
+        other["tie_word_embeddings"] = False
         super().__init__(**other)
 
 
 class Norm(nn.Module):
-    """layer: c / sqrt(mean(c^2) + eps), c = x - mean(x);  rms: the same of x;  std: c / (std(x) + eps), unbiased."""
+    """One of NORMS, with c = x - mean(x).
+
+    layer: c / sqrt(mean(c^2) + eps);  rms: x / sqrt(mean(x^2) + eps);  std: c / (std(x) + eps).
+    """
 
     def __init__(self, width: int, kind: str, eps: float) -> None:
         super().__init__()
-        self.kind, self.eps = kind, eps
+        check_choice("norm_kind", kind, NORMS)
+        self.kind = kind
+        self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = None if kind == "rms" else nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
         c = x if self.kind == "rms" else x - x.mean(-1, keepdim=True)
         if self.kind == "std":
-            normed = c / ((c.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)).sqrt() + self.eps)
+            variance = c.square().sum(-1, keepdim=True) / (x.shape[-1] - 1)
+            normed = c / (variance.sqrt() + self.eps)
         else:
             normed = c * (c.square().mean(-1, keepdim=True) + self.eps).rsqrt()
         return normed * self.gain if self.bias is None else normed * self.gain + self.bias
 
 
 class Attention(nn.Module):
-    """Masked multi-head self-attention; if the number of heads does not divide the width, head widths differ by one."""
+    """Masked multi-head self-attention.
+
+    If the number of heads does not divide the width, head widths differ by one.
+    """
 
     def __init__(self, width: int, model: dict[str, Any]) -> None:
         super().__init__()
@@ -62,7 +84,8 @@ class Attention(nn.Module):
         self.widths = [inner // heads + (head < inner % heads) for head in range(heads)]
         self.qkv = nn.Linear(width, 3 * inner, bias=model["qkv_bias"])
         self.out = nn.Linear(inner, width, bias=model["attention_bias"])
-        self.dropout, self.rotary = model["dropout"], model["positions"] == "rotary"
+        self.dropout = model["dropout"]
+        self.rotary = model["positions"] == "rotary"
 
     def _heads(self, x: Tensor) -> Tensor:
         """(B, T, inner) -> (B, H, T, Dh), zeros after narrower heads."""
@@ -74,18 +97,16 @@ class Attention(nn.Module):
     ) -> Tensor:
         queries, keys, values = (self._heads(part) for part in self.qkv(x).chunk(3, -1))
         if self.rotary:
-            queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
+            queries = apply_rotary(queries, positions)
+            keys = apply_rotary(keys, positions)
         if cache is not None:
             keys, values = cache.update(keys, values, layer)
         scale = torch.tensor(self.widths, dtype=torch.float64).rsqrt().to(x)[:, None, None]
         scores = (queries * scale) @ keys.transpose(-2, -1) + mask  # (B, H, T, S)
         weights = F.dropout(torch.softmax(scores, -1), self.dropout, self.training)
         mixed = (weights @ values).unbind(1)
-        return self.out(
-            torch.cat(
-                [head[..., :width] for head, width in zip(mixed, self.widths, strict=True)], -1
-            )
-        )
+        heads = [head[..., :width] for head, width in zip(mixed, self.widths, strict=True)]
+        return self.out(torch.cat(heads, -1))
 
 
 class FeedForward(nn.Module):
@@ -93,7 +114,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.up = nn.Linear(width, model["feed_forward"], bias=model["feed_forward_bias"])
         self.down = nn.Linear(model["feed_forward"], width, bias=model["feed_forward_bias"])
-        self.activation = F.relu if model["activation"] == "relu" else F.gelu
+        check_choice("activation", model["activation"], ACTIVATIONS)
+        self.activation: Any = ACTIVATIONS[model["activation"]]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.down(self.activation(self.up(x)))
@@ -104,10 +126,11 @@ class Block(nn.Module):
 
     def __init__(self, width: int, model: dict[str, Any]) -> None:
         super().__init__()
-        self.pre, self.dropout = model["norm"] == "pre", model["dropout"]
-        self.norm1, self.norm2 = (
-            Norm(width, model["norm_kind"], model["norm_eps"]) for _ in range(2)
-        )
+        check_choice("norm", model["norm"], ("pre", "post"))
+        self.pre = model["norm"] == "pre"
+        self.dropout = model["dropout"]
+        self.norm1 = Norm(width, model["norm_kind"], model["norm_eps"])
+        self.norm2 = Norm(width, model["norm_kind"], model["norm_eps"])
         self.attention = Attention(width, model)
         self.feed_forward = FeedForward(width, model)
 
@@ -125,29 +148,38 @@ class Block(nn.Module):
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
-    """P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).  (B, T) -> (B, T, D) float32"""
+    """P[t, 2i] = sin(t / 10000^(2i / D)),  P[t, 2i + 1] = cos(t / 10000^(2i / D)).
+
+    (B, T) -> (B, T, D) float32
+    """
     even = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device)
     angle = positions[..., None].double() / 10000.0 ** (even / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width].float()
 
 
 def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
-    """Columns i and i + Dh / 2 rotated as a pair by t / 10000^(2i / Dh).  (B, H, T, Dh), (B, T) -> (B, H, T, Dh)"""
+    """Columns i and i + Dh / 2 rotated as a pair by t / 10000^(2i / Dh).
+
+    (B, H, T, Dh), (B, T) -> (B, H, T, Dh)
+    """
     width = x.shape[-1]
     even = torch.arange(0, width, 2, dtype=torch.float64, device=x.device)
     angle = positions[:, None, :, None].double() / 10000.0 ** (even / width)
-    cos, sin = (table.float().to(x.dtype) for table in (angle.cos(), angle.sin()))
+    cos = angle.cos().float().to(x.dtype)
+    sin = angle.sin().float().to(x.dtype)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
 def causal_mask(length: int, seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where the last `length` tokens may look, the least number elsewhere.  seen (B, S) -> (B, 1, T, S)"""
+    """0 where the last `length` tokens may look, the least number elsewhere.
+
+    seen (B, S) -> (B, 1, T, S)
+    """
     slots = torch.arange(seen.shape[1], device=seen.device)
     allowed = (slots <= slots[-length:, None]) & seen[:, None].bool()  # (B, T, S)
-    return torch.zeros(allowed.shape, dtype=dtype, device=seen.device).masked_fill_(
-        ~allowed, torch.finfo(dtype).min
-    )[:, None]
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=seen.device)
+    return mask.masked_fill_(~allowed, torch.finfo(dtype).min)[:, None]
 
 
 class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
@@ -160,17 +192,17 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
 
     def __init__(self, config: TinyLMConfig) -> None:
         super().__init__(config)
-        model, width = config.model, config.width
+        model = config.model
+        width = config.width
+        check_choice("positions", model["positions"], POSITIONS)
         self.embedding = nn.Parameter(torch.randn(config.vocab_size, width))
         self.register_buffer("embedding_scale", torch.tensor(1.0))
         if model["positions"] == "learned":
             self.positions = nn.Parameter(torch.randn(model["context"], width))
         self.blocks = nn.ModuleList(Block(width, model) for _ in range(model["layers"]))
-        self.final_norm = (
-            Norm(width, model["norm_kind"], model["norm_eps"])
-            if model["final_norm"]
-            else nn.Identity()
-        )
+        self.final_norm: nn.Module = nn.Identity()
+        if model["final_norm"]:
+            self.final_norm = Norm(width, model["norm_kind"], model["norm_eps"])
         if not model["tied_output"]:
             self.output = nn.Linear(width, config.vocab_size, bias=model["output_bias"])
         elif model["output_bias"]:
@@ -203,20 +235,24 @@ class TinyLMForCausalLM(PreTrainedModel, GenerationMixin):
         logits_to_keep: int = 0,
         **_: Any,
     ) -> CausalLMOutputWithPast:
-        """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats. Keeps a cache if asked."""
-        if past_key_values is None and (self.config.use_cache if use_cache is None else use_cache):
+        """Logits (B, T, V) of the next token; with labels (B, T) the mean loss in nats.
+
+        Raises ValueError for more tokens than the context.
+        """
+        if use_cache is None:
+            use_cache = self.config.use_cache
+        if past_key_values is None and use_cache:
             past_key_values = DynamicCache()
         rows, length = input_ids.shape
         past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        seen = (
-            input_ids.new_ones(rows, past + length) if attention_mask is None else attention_mask
-        )  # (B, S)
+        seen = attention_mask  # (B, S)
+        if seen is None:
+            seen = input_ids.new_ones(rows, past + length)
         if position_ids is None:
             position_ids = (seen.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
-        if int(position_ids.max()) >= self.config.model["context"]:
-            raise ValueError(
-                f"{int(position_ids.max()) + 1} tokens; the context is {self.config.model['context']}"
-            )
+        context = self.config.model["context"]
+        if int(position_ids.max()) >= context:
+            raise ValueError(f"{int(position_ids.max()) + 1} tokens; the context is {context}")
         x = self._vectors(input_ids, position_ids)
         mask = causal_mask(length, seen, x.dtype)
         for layer, block in enumerate(self.blocks):

@@ -1,61 +1,56 @@
 """Our tokenizers as files of the library `transformers`: `AutoTokenizer` reads them without our code.
 
-Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a text, and
-`decode(ids, skip_special_tokens=True)` gives the text of our `decode`, except for `<unk>`. How this is done, and what
-differs:
+Every kind gives our ids for every text that UTF-8 can hold, preceded by the token that opens a
+text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`. What differs:
 
-- text that spells a special token is ordinary text, as in tinylm: `split_special_tokens`. That setting is in
-  tokenizer_config.json; anyone who reads tokenizer.json alone with the library `tokenizers` must set
-  `encode_special_tokens`.
-- `<unk>` is left out of decoded text with the special tokens; tinylm shows it. It is never generated, so only a prompt
-  can contain it. If bytes spell every word, `unk_token` names the padding token, for tools that insist on a name.
-- `longest_match`: a text is encoded as a prompt is (`encode`), with its capitals lowercased; stories in the token store
-  (`encode_story`) keep theirs. There is neither a token to open a text nor one to pad with, so prompts of unequal
-  length cannot form a batch.
+- text that spells a special token is ordinary text, as in tinylm: `split_special_tokens` in
+  tokenizer_config.json. Anyone who reads tokenizer.json alone with the library `tokenizers` must
+  set `encode_special_tokens`.
+- `<unk>` is left out of decoded text with the special tokens; tinylm shows it. It is never
+  generated, so only a prompt can contain it. If bytes spell every word, `unk_token` names the
+  padding token, for tools that insist on a name.
+- `longest_match`: a text is encoded as a prompt is (`encode`), with its capitals lowercased. There
+  is no token to pad with, so prompts of unequal length cannot form a batch.
 - a lone surrogate, U+FFFD in tinylm, is refused there: the library's texts are UTF-8.
-- a text longer than the context is encoded whole, with a warning; tinylm's decoding would move its window.
+- a text longer than the context is encoded whole, with a warning; tinylm would move its window.
 """
 
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from tinylm.exchange.piece_rule import piece_library
-from tinylm.vocab.longest_match import TYPE as LONGEST_MATCH
+from tinylm.exchange.piece_rule import characters, piece_library
+from tinylm.vocab.bpe import BpeTokenizer
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
+from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE, WordTokenizer
 
-TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _MARK = "\x01"  # occurs in no word: the rule of words turns control characters into spaces
 
 
 def tokenizer_files(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
     """Name and JSON content of each file; `context` T is the longest text that the model can read."""
-    roles = _named_roles(tokenizer)
-    return {
-        TOKENIZER: json.loads(_library(tokenizer).to_str()),
-        TOKENIZER_CONFIG: {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **{f"{role}_token": tokenizer.tokens[index] for role, index in roles.items()},
-            "model_max_length": context,
-            "padding_side": "left",  # a generated token goes to the right of its prompt
-            # GPT-2 would add token_type_ids as words
-            "model_input_names": ["input_ids", "attention_mask"],
-            "split_special_tokens": True,
-            "clean_up_tokenization_spaces": False,
-        },
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    for role, index in _named_roles(tokenizer).items():
+        config[f"{role}_token"] = tokenizer.tokens[index]
+    config |= {
+        "model_max_length": context,
+        "padding_side": "left",  # a generated token goes to the right of its prompt
+        "model_input_names": ["input_ids", "attention_mask"],  # no token_type_ids
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
     }
+    return {TOKENIZER: json.loads(_library(tokenizer).to_str()), TOKENIZER_CONFIG: config}
 
 
 def special_roles(tokenizer: Tokenizer) -> dict[str, int]:
-    """The ids of bos, eos and pad, as `transformers` names them, without the roles that no special token plays."""
-    roles = {"bos": tokenizer.sos_id, "eos": tokenizer.eos_id, "pad": tokenizer.pad_id}
-    return {
-        role: index
-        for role, index in roles.items()
-        if index is not None and index in tokenizer.specials
-    }
+    """The ids of bos, eos and pad, without the roles that no special token plays."""
+    ids = {"bos": tokenizer.sos_id, "eos": tokenizer.eos_id, "pad": tokenizer.pad_id}
+    roles = {}
+    for role, index in ids.items():
+        if index is not None and index in tokenizer.specials:
+            roles[role] = index
+    return roles
 
 
 def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
@@ -66,16 +61,17 @@ def _named_roles(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def _library(tokenizer: Tokenizer) -> Any:
-    """The library's tokenizer: ours as it is saved, plus what opens a text, what is special and how ids become text."""
+    """The library's tokenizer: ours as it is saved, with what opens a text and joins words."""
     from tokenizers import AddedToken, processors
+    from tokenizers import Tokenizer as Library
 
-    library = (
-        piece_library(tokenizer.tokens) if tokenizer.kind == LONGEST_MATCH else _saved(tokenizer)
-    )
+    if isinstance(tokenizer, WordTokenizer | BpeTokenizer):
+        library = Library.from_str(tokenizer.library().to_str())
+    else:
+        library = piece_library(tokenizer.tokens)
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
-    library.add_special_tokens(
-        [AddedToken(token, normalized=False, special=True) for token in special]
-    )
+    added = [AddedToken(token, normalized=False, special=True) for token in special]
+    library.add_special_tokens(added)
     if tokenizer.kind == "words" and _marks_stand_alone(library):
         library.decoder = _joined_words()
     if tokenizer.sos_id is not None:
@@ -88,14 +84,6 @@ def _library(tokenizer: Tokenizer) -> Any:
     return library
 
 
-def _saved(tokenizer: Tokenizer) -> Any:
-    from tokenizers import Tokenizer as Library
-
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer.save(Path(folder) / TOKENIZER)
-        return Library.from_file(str(Path(folder) / TOKENIZER))
-
-
 def _marks_stand_alone(library: Any) -> bool:
     """Whether the words' rule is `keep`: punctuation marks are words."""
     return [word for word, _ in library.pre_tokenizer.pre_tokenize_str("a.")] == ["a", "."]
@@ -104,26 +92,21 @@ def _marks_stand_alone(library: Any) -> bool:
 def _joined_words() -> Any:
     r"""Words and marks with the spaces of English, as `words` joins them.
 
-    A closing straight quote is marked first: matches begin at the opening quote, and `\K` drops all of a match but the
-    closing quote.
+    A closing straight quote is marked first: matches begin at the opening quote, and `\K` drops all
+    of a match but the closing quote.
     """
     from tokenizers import Regex, decoders
 
-    before = _characters(_NO_SPACE_BEFORE | {_MARK})
-    after = _characters(_NO_SPACE_AFTER | {'"'})
+    before = characters(sorted(_NO_SPACE_BEFORE | {_MARK}))
+    after = characters(sorted(_NO_SPACE_AFTER | {'"'}))
     return decoders.Sequence(
         [
             # a space before each word but the first
             decoders.WordPiece(prefix=_MARK, cleanup=False),
             decoders.Fuse(),
             decoders.Replace(Regex(r'"[^"]*\K"'), _MARK),
-            decoders.Replace(Regex(f" (?={before})"), ""),
-            decoders.Replace(Regex(f"(?<={after}) "), ""),
+            decoders.Replace(Regex(f" (?=[{before}])"), ""),
+            decoders.Replace(Regex(f"(?<=[{after}]) "), ""),
             decoders.Replace(_MARK, '"'),
         ]
     )
-
-
-def _characters(characters: frozenset[str]) -> str:
-    """A class of a regular expression."""
-    return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"

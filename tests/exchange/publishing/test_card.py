@@ -9,13 +9,11 @@ import yaml
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from tinylm.exchange.card import write_card
-from tinylm.exchange.publication import Origin, Publication, data_licence
+from tinylm.exchange.card import Origin, Publication, data_licence, write_card
 from tinylm.report.sources import Run
 
 PICTURES = {"loss_tokens": ("pictures/loss.png", "Loss from 8 to 1")}
 INTERVAL = {"value": 0.1579, "low": 0.1483, "high": 0.1667}
-SENSE = {"texts": 50, "possible": INTERVAL, "words": {"value": 38.4, "low": 33, "high": 44}}
 
 
 @pytest.fixture
@@ -124,19 +122,3 @@ def test_what_is_missing_or_lacking_is_named(run, publication):
     assert "perplexity on evaluation" not in text["Metrics"]
     assert "decode.fallback_mass" in text["Limits"]
     assert not {"model-index", "license"} & set(head)
-
-
-def test_sense_seeds_and_memory_are_shown_where_they_were_measured(run, publication):
-    _, text = sections(write_card(run, publication, PICTURES))
-    assert not {"Does it make sense?", "Seeds", "Is it memorised?"} & set(text)
-    methods = {"decode": SENSE | {"kinds": {}}}
-    side = {"count": 20, "words": 900, "longest_run": INTERVAL, "new": {"3": 0.4}}
-    run.files["seeds"] = {"n": 3, "perplexity": {"mean": 5.9, "sd": 0.1234, "difference": 0.5}}
-    run.files["evaluate"] |= {
-        "sense": {"protocol": "read", "kinds": {}, "methods": methods},
-        "memorised": {"continuations": side, "references": side, "protocol": "words"},
-    }
-    _, text = sections(write_card(run, publication, PICTURES))
-    assert "38.4 (33.0 to 44.0)" in text["Does it make sense?"]
-    assert "0.1234" in text["Seeds"]
-    assert "0.158 (0.148 to 0.167)" in text["Is it memorised?"]

@@ -110,26 +110,18 @@ def test_the_zip_holds_all_that_is_asked_for_and_has_equal_bytes_twice(here):
     assert archive.read_bytes() == first
 
 
-def test_weights_and_the_lab_that_holds_them_are_there_on_request(here, write_lock):
+def test_the_lab_is_there_and_the_weights_on_request(here, write_lock):
     write(here, "report/lab.html", "the model")
     write_lock(here, stages())
-    assert main(["handin", ENTRY]) == 0
-    files = unzip(here)
-    assert "report/lab.html" not in files
-    assert b"lab.html" not in files["report/index.html"]
     assert main(["handin", ENTRY, "--weights"]) == 0
     files = unzip(here)
     weights = (here / "models/model.safetensors").read_bytes()
     assert files["model/tinylm/model.safetensors"] == weights
     assert files["report/lab.html"] == b"the model"
-    assert b"lab.html" in files["report/index.html"]
     assert b"--models ../model" in files["README.md"]
 
 
-def test_who_it_is_of_and_where_the_model_is(here, write_lock, capsys):
-    assert main(["handin", ENTRY, "--author", "Ada Lovelace"]) == 0
-    assert "report.author" in capsys.readouterr().out
-    assert b"Author: Ada Lovelace" in unzip(here)["README.md"]
+def test_who_it_is_of_and_where_the_model_is(here, write_lock):
     edit(here, "report", "author", "Ada Lovelace")
     edit(here, "report", "hub_path", "me/small-stories")
     write_lock(here, stages())
@@ -137,9 +129,8 @@ def test_who_it_is_of_and_where_the_model_is(here, write_lock, capsys):
     files = unzip(here, "other")
     assert b"Author: Ada Lovelace" in files["README.md"]
     assert b'from_pretrained("me/small-stories")' in files["model/README.md"]
-    for author in ("Charles Babbage", "a\nb"):
-        assert main(["handin", ENTRY, "--author", author]) == 2
-        assert "--author" in capsys.readouterr().err
+    assert main(["handin", "other", "--author", "Charles Babbage"]) == 0
+    assert b"Author: Charles Babbage" in unzip(here, "other")["README.md"]
 
 
 CASES = {
@@ -165,7 +156,7 @@ def test_what_is_missing_is_named_in_one_line(here, capsys, named):
     assert not (here / "exports").exists()
 
 
-@pytest.mark.parametrize("entry", ["", "a/b", "..", "é", "con", "x.", "a" * 65])
+@pytest.mark.parametrize("entry", ["", "a/b", "..", "é", "x.", "a" * 65])
 def test_an_entry_is_a_file_name(here, capsys, entry):
     assert main(["handin", "--", entry]) == 2
     assert "ENTRY" in capsys.readouterr().err

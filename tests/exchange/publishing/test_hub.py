@@ -10,8 +10,8 @@ import pytest
 from huggingface_hub import constants
 
 from tinylm.base.config import InputError
-from tinylm.exchange import hub as hub_module
-from tinylm.exchange.hub import endpoint, find_token, upload
+from tinylm.exchange import publish
+from tinylm.exchange.publish import find_token, upload
 from tinylm.host.command import CommandFailed
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +42,7 @@ def test_all_files_in_one_commit_and_again_in_none(hub, folder):
     assert hub.count("POST", "/commit/") == 1
     assert REPO in hub.private
     again = upload(folder, REPO, True, "tinylm abc", TOKEN)
-    assert (first.changed, again.changed) == (True, False)
+    assert (first.is_new, again.is_new) == (True, False)
     assert again.commit == first.commit
     assert len(hub.repos[REPO]) == 2  # the hub's first one, and ours
     for method, path, authorization, body in hub.requests:  # the token goes to the hub alone
@@ -96,7 +96,7 @@ def test_a_server_that_fails_once_is_asked_again(hub, folder, monkeypatch, capfd
     assert "signature=" not in capfd.readouterr().err  # anyone with the address could write
 
 
-UPLOAD = "from pathlib import Path; from tinylm.exchange.hub import find_token, upload; " + (
+UPLOAD = "from pathlib import Path; from tinylm.exchange.publish import find_token, upload; " + (
     "print(upload(Path({folder!r}), 'me/stories', False, 'tinylm abc', find_token()))"
 )
 
@@ -144,15 +144,10 @@ def test_the_token_is_where_huggingface_hub_keeps_it(monkeypatch, tmp_path):
     assert find_token() == TOKEN
 
 
-def test_the_address_of_the_hub_is_shown_without_a_password(monkeypatch):
-    monkeypatch.setattr(constants, "ENDPOINT", "http://user:secret@[::1]:8000/hub/")
-    assert endpoint() == "http://[::1]:8000/hub"
-
-
 def test_a_hub_that_never_answers_is_named(hub, folder, monkeypatch):
     """It accepts, and is silent: huggingface_hub itself would wait without end."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        monkeypatch.setattr(hub_module, "ANSWER_S", 0.3)
+        monkeypatch.setattr(publish, "ANSWER_S", 0.3)
         with pytest.raises(CommandFailed, match=r"http://127.0.0.1:\d+"):
             upload(folder, REPO, False, "a", TOKEN)

@@ -1,0 +1,156 @@
+"""A publication: a folder with the model, its card and its report, as one commit on the hub.
+
+Large files are uploaded first and belong to no revision. Then one request makes the commit with all
+files: until it is answered, the old revision stands. `HfApi.upload_folder` does not promise that,
+since it may spread a folder over several commits.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tinylm.base.config import PARAMS_FILE, InputError
+from tinylm.base.files import atomic_folder, copy_file, write_bytes
+from tinylm.base.paths import FIGURES, REPORT_LAB, REPORT_PAGE, REPORT_PDF
+from tinylm.exchange.card import Publication, write_card
+from tinylm.exchange.export import NAMES
+from tinylm.host.command import CommandFailed
+from tinylm.report.drawing import to_png
+from tinylm.report.pictures import draw_pictures
+from tinylm.report.settings import is_hub_path
+from tinylm.report.sources import FILES, Run
+
+EXPORTS = Path("exports")
+MARK = "pipeline/params.yaml"  # a folder or repository that has it was written by tinylm
+CURVE = "loss_tokens"  # the training curve, in report.pictures
+CURVE_FILE = "pictures/loss.png"
+FOLDERS = ("tinylm/", "report/", "pipeline/", "pictures/")  # of a publication
+OF_ANY_REPOSITORY = {".gitattributes", ".gitignore", "LICENSE", "README.md"}
+ANSWER_S = 120.0  # a hub that is silent for so long does not answer
+
+
+def check_repo(repo: str) -> None:
+    """Raise InputError for a name that the hub does not accept for a repository."""
+    if not is_hub_path(repo):
+        raise InputError(
+            f"REPO {repo!r}; allowed: OWNER/NAME of letters, digits, _ . and - such as "
+            "me/small-stories"
+        )
+
+
+def files_of(folder: Path) -> list[str]:
+    """Every file of a folder, relative to it, sorted."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in files)
+
+
+def _result_files(run: Run) -> list[str]:
+    """The files with the run's metrics that do not depend on the machine."""
+    paths = [FILES[name][0] for name in run.files if name in FILES and not name.endswith("_time")]
+    return [path for path in paths if path.startswith(f"{FIGURES}/") or path == FILES["loss"][0]]
+
+
+def build(
+    folder: Path, run: Run, publication: Publication, export: Callable[[Path], object]
+) -> list[str]:
+    """Write a publication of the run in the working folder; returns its files, relative, sorted.
+
+    export: writes weights and tokenizer into an empty folder. Raises InputError for a folder that
+    is there and is no earlier publication. On any failure the folder stays as it was.
+    """
+    is_new = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_new and not (folder / MARK).exists():
+        raise InputError(f"{folder} is there and is no publication of tinylm; move it away")
+    pictures = {}
+    with atomic_folder(folder) as new:
+        export(new)
+        curve = draw_pictures(run).get(CURVE)
+        if curve is not None:
+            write_bytes(new / CURVE_FILE, to_png(curve.drawing))
+            pictures[CURVE] = (CURVE_FILE, curve.alt)
+        for name in (PARAMS_FILE, "dvc.lock", *_result_files(run)):
+            copy_file(name, new / "pipeline" / name)
+        if publication.report:
+            for name in (REPORT_PAGE, REPORT_PDF, REPORT_LAB):
+                if Path(name).is_file():  # a model can be too large for the lab's page
+                    copy_file(name, new / name)
+        write_bytes(new / "README.md", write_card(run, publication, pictures).encode())
+    return files_of(folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """The repository's page, the commit at its head, and whether this publication made it."""
+
+    url: str
+    commit: str
+    is_new: bool
+
+
+def find_token() -> str:
+    """The user's token, from where huggingface_hub keeps it. Raises InputError without one."""
+    from huggingface_hub import get_token
+
+    token = get_token()
+    if not token:
+        raise InputError("no token for the hub: run hf auth login, or set HF_TOKEN")
+    return token
+
+
+def upload(folder: Path, repo: str, private: bool, message: str, token: str) -> Published:
+    """Commit the files of `folder` as the repository's head, in one commit; its other files stay.
+
+    Raises InputError if the token, the name or the repository is not suitable, CommandFailed if the
+    hub or the way to it failed. No message contains the token.
+    """
+    from huggingface_hub import HfApi, get_session, logging
+    from huggingface_hub.utils import disable_progress_bars
+
+    logging.set_verbosity_error()  # its warnings print addresses that let anyone upload
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    get_session().timeout = ANSWER_S  # by default it waits without end
+    try:
+        return _upload(HfApi(token=token), folder, repo, private, message)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the library and those below it raise becomes one line
+        raise _failure(error, repo, token) from None
+
+
+def _upload(api: Any, folder: Path, repo: str, private: bool, message: str) -> Published:
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+    url = str(api.create_repo(repo, private=private or None, exist_ok=True))
+    head = api.model_info(repo)
+    present = [file.rfilename for file in head.siblings or []]
+    if private and not head.private:
+        raise InputError(f"{url} is public: make it private in its settings")
+    foreign = sorted(set(present) - OF_ANY_REPOSITORY)
+    if foreign and MARK not in present:
+        raise InputError(f"{url} holds files that tinylm did not publish; choose another name")
+    files = files_of(folder)
+    operations: list[Any] = [CommitOperationAdd(name, folder / name) for name in files]
+    for name in present:
+        is_published = name in NAMES or name.startswith(FOLDERS)
+        if is_published and name not in files:
+            operations.append(CommitOperationDelete(name))
+    commit = api.create_commit(repo, operations, commit_message=message, parent_commit=head.sha)
+    return Published(url, commit.oid, commit.oid != head.sha)
+
+
+def _failure(error: Exception, repo: str, token: str) -> Exception:
+    """One line on what went wrong between this machine and the hub."""
+    from huggingface_hub import constants
+
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    message = str(getattr(error, "server_message", None) or f"{type(error).__name__}: {error}")
+    message = " ".join(message.replace(token, "…").split())[:200]
+    line = f"{constants.ENDPOINT}: {message}"
+    if status in (401, 403):
+        return InputError(
+            f"{line}; hf auth login, or HF_TOKEN, gives a token that may write {repo}"
+        )
+    return CommandFailed(f"{line}; {repo} is as it was, run again")
