@@ -9,9 +9,7 @@ import pytest
 
 from tinylm.base.config import InputError
 from tinylm.download.in_order import AHEAD, FEW, in_groups, map_in_order
-from tinylm.host import memory
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import own_peak_mib, peak_memory
 
 ROOT = Path(__file__).parents[2]
 PARENT = """
@@ -81,12 +79,3 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
         parent.kill()
     assert processes
     assert psutil.wait_procs(processes, timeout=20)[1] == []
-
-
-def test_peak_memory_counts_the_workers(monkeypatch):
-    monkeypatch.setattr(memory, "_workers_mib", 0.0)
-    assert set(peak_memory()) == {"peak_mib"}
-    list(map_in_order(square, range(FEW + 4), 2))
-    peaks = peak_memory()
-    assert peaks["workers_peak_mib"] > 10
-    assert peaks["peak_mib"] == pytest.approx(own_peak_mib() + peaks["workers_peak_mib"], abs=1)

@@ -104,13 +104,10 @@ def read(path: Path) -> Any:
 
 
 def written(folder: Path) -> dict[str, str]:
-    """SHA-256 of what a training left, times apart."""
-    files = [
-        path
-        for name in ("models", "metrics", "plots")
-        for path in (folder / name).rglob("*")
-        if path.is_file()
-    ]
-    return {
-        str(path.relative_to(folder)): sha256(path) for path in files if "_time" not in path.name
-    }
+    """SHA-256 of what a training left, without times and without the hidden files that DVC ignores."""
+    sums = {}
+    for name in ("models", "metrics", "plots"):
+        for path in (folder / name).rglob("*"):
+            if path.is_file() and path.name[0] != "." and "_time" not in path.name:
+                sums[str(path.relative_to(folder))] = sha256(path)
+    return sums

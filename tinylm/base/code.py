@@ -11,14 +11,6 @@ PIPELINE = "dvc.yaml"
 _CODE = ("stages/", "tinylm/")
 
 
-def _files(entry: str) -> list[Path]:
-    path = ROOT / entry
-    if path.is_file():
-        return [path]
-    files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-    return [file for file in files if "__pycache__" not in file.parts]
-
-
 def code_sha256(script: str) -> str:
     """One SHA-256 over names and bytes of the code that the stage of a script depends on.
 
@@ -27,8 +19,11 @@ def code_sha256(script: str) -> str:
     entry = load_params(ROOT / PIPELINE)["stages"][Path(script).stem]
     digest = hashlib.sha256()
     for dependency in sorted(entry["deps"]):
-        if dependency.startswith(_CODE):
-            for file in _files(dependency):
+        if not dependency.startswith(_CODE):
+            continue
+        path = ROOT / dependency
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and "__pycache__" not in file.parts:
                 name = file.relative_to(ROOT).as_posix()
                 digest.update(f"{name} {sha256(file)}\n".encode())
     return digest.hexdigest()

@@ -40,13 +40,13 @@ def parse_yaml(text: str, name: str) -> dict[str, Any]:
 
     try:
         value = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        problem = " ".join(str(error.problem or error.context).split())
-        raise InputError(f"{name}, line {line}: not YAML: {problem}") from None
     except (YAMLError, ValueError, KeyError, IndexError, RecursionError) as error:
-        problem = " ".join(str(error).split())[:200]
+        problem = str(error)
+        if isinstance(error, MarkedYAMLError):
+            mark = error.problem_mark or error.context_mark
+            name = f"{name}, line {mark.line + 1 if mark else 1}"
+            problem = str(error.problem or error.context)
+        problem = " ".join(problem.split())[:200]
         raise InputError(f"{name}: not YAML: {problem}") from None
     if not isinstance(value, dict):
         raise InputError(f"{name}: holds {_repr.repr(value)}; allowed: a mapping of sections")
@@ -135,7 +135,7 @@ def _describe(kind: Any, allowed: Allowed) -> str:
 
 
 def _convert(value: Any, kind: Any, allowed: Allowed) -> Any:
-    """The value as the annotated type. Raises ValueError if its type or range is wrong."""
+    """The value as the annotated type. Raises ValueError or OverflowError if it is not allowed."""
     kind, nullable = _without_null(kind)
     if value is None and nullable:
         return None
@@ -149,22 +149,18 @@ def _convert(value: Any, kind: Any, allowed: Allowed) -> Any:
     if type(value) is bool and "true" in allowed.choices:
         value = str(value).lower()
     if kind is float and type(value) is int:
-        try:
-            value = float(value)
-        except OverflowError:
-            raise ValueError from None
-    if type(value) is not kind:
+        value = float(value)
+    if type(value) is not kind or not allowed.holds(value):
         raise ValueError
     if kind is float and not math.isfinite(value):
-        raise ValueError
-    if not allowed.holds(value):
         raise ValueError
     return value
 
 
-def _suggestion(key: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(key[:80], list(names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def unknown(key: object, names: Iterable[str]) -> str:
+    """What is wrong with a key that is none of the names, with the nearest of them."""
+    near = difflib.get_close_matches(str(key)[:80], list(names), n=1)
+    return f"is unknown; did you mean {near[0]!r}?" if near else "is unknown"
 
 
 def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = PARAMS_FILE) -> S:
@@ -185,8 +181,7 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
     errors = []
     for key in section:
         if key not in fields:
-            hint = _suggestion(str(key), fields)
-            errors.append(f"{source}: {name}.{str(key)[:80]} is unknown{hint}")
+            errors.append(f"{source}: {name}.{str(key)[:80]} {unknown(key, fields)}")
     values = {}
     for key, field in fields.items():
         allowed = field.metadata.get("allowed", Allowed())
@@ -196,15 +191,14 @@ def read_section(params: dict[str, Any], name: str, cls: type[S], source: str = 
             continue
         try:
             values[key] = _convert(section[key], hints[key], allowed)
-        except ValueError:
+        except (ValueError, OverflowError):
             text = _describe(hints[key], allowed)
             value = _repr.repr(section[key])
             errors.append(f"{source}: {name}.{key} = {value}; allowed: {text}")
     if errors:
         raise InputError("\n".join(errors))
     settings = cls(**values)
-    if hasattr(settings, "problems"):
-        errors = [f"{source}: {name}.{problem}" for problem in settings.problems()]
-    if errors:
-        raise InputError("\n".join(errors))
+    problems = settings.problems() if hasattr(settings, "problems") else []
+    if problems:
+        raise InputError("\n".join(f"{source}: {name}.{problem}" for problem in problems))
     return settings

@@ -12,10 +12,8 @@ import hashlib
 import json
 import math
 import os
-import re
 import shutil
-import socket
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,164 +21,92 @@ from tinylm.base.config import InputError
 
 SUMS = "sha256.json"
 SEAL = "sha256_of_the_rest"
-_UMASK = os.umask(0o022)  # the only way to read it is to set it
-os.umask(_UMASK)
-_HOST = re.sub(r"\W", "", socket.gethostname())
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<host>\w*)-(?P<pid>\d+)\.tmp(?P<rest>.*)")
 
 
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Let the system write a file or a folder's list of names to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
-def _error_of(target: Path, error: OSError, needed: int = 0) -> OSError:
-    """The error with the final name of its file; if the disk is full, with the bytes needed and free."""
-    reason = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) and not reason.startswith("disk full"):
-        free = shutil.disk_usage(target if target.is_dir() else target.parent).free
-        wanted = f"{needed:,} bytes needed, " if needed else ""
-        reason = f"disk full: {wanted}{free:,} free"
-    return OSError(error.errno or errno.EIO, reason, str(target))
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """Yield a path beside `target`, and remove what is there at the end.
 
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this machine is still working; one that was killed is not."""
-    import psutil
-
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except (psutil.NoSuchProcess, ValueError, OverflowError):
-        return False
-    except psutil.Error:
-        return True  # it belongs to another user
-
-
-def remove_stale_temp_files(folder: str | Path, below: bool = False) -> None:
-    """Remove the temporary files and folders of processes of this machine that were killed.
-
-    A folder that was moved aside to be replaced is restored instead. `below`: in subfolders too.
-    Files of other machines stay: the folder may be shared, and their processes cannot be seen here.
+    An OSError about it, or about no file, names `target` instead.
     """
-    for path in sorted(Path(folder).glob("**/.*.tmp*" if below else ".*.tmp*")):
-        match = _TEMPORARY.match(path.name)
-        if match is None or match["host"] != _HOST or is_alive(int(match["pid"])):
-            continue
-        original = path.with_name(match["name"])
-        if path.is_file():
-            path.unlink(missing_ok=True)
-        elif match["rest"] == "-old" and not os.path.lexists(original):
-            path.rename(original)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp{target.suffix}")
+    try:
+        yield temporary
+    except OSError as error:
+        name = str(error.filename or temporary)
+        if not name.startswith(str(temporary)):
+            raise
+        reason = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, reason, str(target)) from None
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         else:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-_remove_stale_once = functools.cache(remove_stale_temp_files)
-
-
-def _temporary(target: Path, suffix: str = "") -> Path:
-    return target.with_name(f".{target.name}.{_HOST}-{os.getpid()}.tmp{suffix}")
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is synced and renamed, else removed.
 
-    It serves writers that need a file name; the suffix of `path` is kept. Raises OSError that names
+    It serves writers that need a file name; the suffix of `path` stays. Raises OSError that names
     `path`.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale_once(target.parent)
-    temporary = _temporary(target, target.suffix)
-    try:
+    with _temporary(target) as temporary:
         yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
-            os.fchmod(handle.fileno(), 0o666 & ~_UMASK)  # some writers make private files
+        _sync(temporary)
         os.replace(temporary, target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        about_this = error.filename in (None, str(temporary), str(target))
-        raise (_error_of(target, error) if about_this else error) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        _sync(target.parent)
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | Path, mode: str = "w", size: int = 0) -> Iterator[IO[Any]]:
-    """Open `path` for writing ("w" UTF-8 text or "wb"); it appears only when it is complete.
-
-    size: bytes that it will hold, if known. Their space is reserved before the first is written, so
-    that a full disk is an OSError here and not a crash in a memory map.
-    """
+def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open `path` for writing ("w" UTF-8 text or "wb"); it appears only when it is complete."""
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with (
         atomic_path(path) as temporary,
         open(temporary, mode, **text) as handle,  # type: ignore[call-overload]
     ):
-        reserve(handle, size, Path(path))
         yield handle
-
-
-def reserve(handle: IO[Any], size: int, target: Path) -> None:
-    """Reserve `size` bytes for an open file. Raises OSError that names `target`."""
-    if not size or not hasattr(os, "posix_fallocate"):  # macOS does not have it
-        return
-    try:
-        os.posix_fallocate(handle.fileno(), 0, size)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # the file system cannot do it
-            raise _error_of(target, error, size) from None
-
-
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file whose whole content is in memory."""
-    with atomic_write(path, "wb", len(content)) as handle:
-        handle.write(content)
-
-
-def copy_file(source: str | Path, target: str | Path) -> None:
-    """Copy a file's bytes."""
-    size = Path(source).stat().st_size
-    with open(source, "rb") as old, atomic_write(target, "wb", size) as new:
-        shutil.copyfileobj(old, new)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`; on success it replaces `path`, on failure it is removed.
 
-    A folder cannot be renamed over another: `path` is missing between two renames.
+    Raises OSError that names `path`.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale_once(target.parent)
-    temporary = _temporary(target)
-    old = _temporary(target, "-old")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
+    with _temporary(target) as temporary:
         temporary.mkdir()
         yield temporary
         if target.exists():
-            shutil.copymode(target, temporary)
-            os.rename(target, old)
-        try:
-            os.rename(temporary, target)
-        except OSError:
-            if old.exists():
-                os.rename(old, target)
-            raise
-        _sync_folder(target.parent)
-        shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        inside = str(error.filename or temporary).startswith(str(temporary))
-        raise (_error_of(target, error) if inside else error) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(target)
+        os.rename(temporary, target)
+        _sync(target.parent)
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file whose whole content is in memory."""
+    with atomic_write(path, "wb") as handle:
+        handle.write(content)
+
+
+def copy_file(source: str | Path, target: str | Path) -> None:
+    """Copy a file's bytes."""
+    with open(source, "rb") as old, atomic_write(target, "wb") as new:
+        shutil.copyfileobj(old, new)
 
 
 def _plain(value: Any) -> Any:
@@ -231,8 +157,8 @@ def write_json(path: str | Path, value: Any, sealed: bool = False) -> None:
     value = _plain(value)
     if sealed:
         value[SEAL] = _seal(value)
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_bytes(path, text.encode())
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_bytes(path, f"{text}\n".encode())
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -290,16 +216,13 @@ def check_sha256(path: str | Path, expected: str, made_by: str) -> None:
         raise _damaged(path, made_by)
 
 
-def write_sums(folder: str | Path, known: Mapping[str, str] | None = None) -> None:
-    """Write folder/sha256.json, the SHA-256 of every other file in it, when all are complete.
-
-    known: sums of files by name that were computed while they were written.
-    """
-    sums = dict(known or {})
-    for path in Path(folder).iterdir():
+def write_sums(folder: str | Path) -> None:
+    """Write folder/sha256.json, the SHA-256 of every other file in it, when all are complete."""
+    sums = {}
+    for path in sorted(Path(folder).iterdir()):
         if path.is_file() and path.name != SUMS and not path.name.startswith("."):
-            sums.setdefault(path.name, sha256(path))
-    write_json(Path(folder) / SUMS, dict(sorted(sums.items())), sealed=True)
+            sums[path.name] = sha256(path)
+    write_json(Path(folder) / SUMS, sums, sealed=True)
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,8 +9,7 @@ DATA = "data"
 MODELS = "models"
 METRICS = "metrics"
 PLOTS = "plots"
-REPORT = "report"
-OUTPUTS = (DATA, MODELS, METRICS, PLOTS, REPORT)  # what the stages give to DVC
+OUTPUTS = (DATA, MODELS, METRICS, PLOTS, "report")  # what the stages give to DVC
 RUNS = "runs"  # what is in progress
 
 STORIES = "data/stories"
@@ -26,7 +25,6 @@ BEAM_BENCH = "data/beam_bench"
 BEAM_TEXTS = "data/beam_bench/outputs.csv"
 MODEL_CONFIG = "models/config.json"
 TRAIN_RUN = "runs/train"
-TRAIN_LOCK = "runs/train.lock"
 REPORT_PAGE = "report/index.html"
 REPORT_PDF = "report/report.pdf"
 REPORT_TEXT = "report/report.md"
@@ -77,10 +75,8 @@ def seed_score(seed: int | str) -> str:
 
 def file_above(path: str | Path) -> Path | None:
     """The file below which a path would lie, if there is one."""
-    for parent in Path(path).absolute().parents:
-        if parent.exists():
-            return None if parent.is_dir() else parent
-    return None
+    parents = Path(path).absolute().parents
+    return next((parent for parent in parents if parent.is_file()), None)
 
 
 def output_file(option: str, name: str | Path, kinds: str = "") -> Path:

@@ -3,17 +3,15 @@
 It is here and not in `host`, since results pass through it: a stage that uses it depends on it.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from tinylm.host.command import CommandFailed
-from tinylm.host.memory import note_workers, own_peak_mib
 from tinylm.host.workers import begin_worker, ctrl_c_later
 
 Item = TypeVar("Item")
@@ -38,15 +36,14 @@ def _begin(shared: tuple[Any, ...]) -> None:
     _shared = shared
 
 
-def _measured(function: Callable[..., Result], task: Any) -> tuple[Result, int, float]:
-    return function(task, *_shared), os.getpid(), own_peak_mib()
+def _call(function: Callable[..., Result], task: Any) -> Result:
+    return function(task, *_shared)
 
 
 def map_in_order(
     function: Callable[..., Result], tasks: Iterable[Any], workers: int, *shared: Any
 ) -> Generator[Result, None, None]:
-    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few results
-    wait.
+    """function(task, *shared) of each task, in order. Tasks are taken as needed, so few wait.
 
     The first FEW tasks are done here; with one worker all are. `shared` is sent to each worker
     once. What `function` raises is raised here. Raises CommandFailed if a worker was killed from
@@ -55,31 +52,22 @@ def map_in_order(
     remaining = iter(tasks)
     for task in islice(remaining, None if workers == 1 else FEW):
         yield function(task, *shared)
-    task = next(remaining, None)
-    if task is None:
+    first = list(islice(remaining, 1))
+    if not first:
         return
-    waiting: deque[Future[Any]] = deque()
-    peaks: dict[int, float] = {}
-
-    def oldest() -> Result:
-        result, process, peak = waiting.popleft().result()
-        peaks[process] = peak
-        return result
-
+    waiting: deque[Future[Result]] = deque()
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (shared,))
     try:
-        while task is not None:
+        for task in chain(first, remaining):
             with ctrl_c_later():
-                waiting.append(pool.submit(_measured, function, task))
+                waiting.append(pool.submit(_call, function, task))
             if len(waiting) >= AHEAD * workers:
-                yield oldest()
-            task = next(remaining, None)
+                yield waiting.popleft().result()
         while waiting:
-            yield oldest()
+            yield waiting.popleft().result()
     except BrokenProcessPool:
         raise CommandFailed(
             "a worker process was killed (out of memory?); lower runtime.workers"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
-        note_workers(sum(peaks.values()))

@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
@@ -51,13 +51,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{self.prog}: {message}; {self.prog} --help lists what is allowed")
 
-    def parse_known_args(self, *given: Any, **named: Any) -> Any:
-        """A subcommand refuses an unknown option itself, so that its own --help is named."""
-        options, unknown = super().parse_known_args(*given, **named)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options, unknown
-
 
 @contextlib.contextmanager
 def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
@@ -70,9 +63,7 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before: dict[int, Any] = {}
-    for watched in (signal.SIGINT, signal.SIGTERM):
-        before[watched] = signal.getsignal(watched)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     first_at = 0.0
 
     def note(number: int, _: object) -> None:
@@ -83,17 +74,17 @@ def signals_noted(wanted: bool = True) -> Iterator[list[int]]:
             if number == signal.SIGINT:
                 os.write(2, b"\nstopping after this update; press again to stop at once\n")
         elif time.monotonic() - first_at > _SAME_KEY_PRESS_S:
-            signal.signal(number, before[number])
+            signal.signal(number, handlers[signal.Signals(number)])
             signal.raise_signal(number)
 
     try:
-        for number, handler in before.items():
+        for watched, handler in handlers.items():
             if handler is not signal.SIG_IGN:
-                signal.signal(number, note)
+                signal.signal(watched, note)
         yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for watched, handler in handlers.items():
+            signal.signal(watched, handler)
 
 
 def _terminate(*_: object) -> None:
@@ -131,7 +122,7 @@ def check_at_end(check: Callable[[], None]) -> None:
 
 
 def _prepare() -> None:
-    """Signals that raise, and a standard output that prints any character on any terminal."""
+    """Let signals raise, and let any terminal print any character."""
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)

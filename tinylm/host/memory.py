@@ -1,11 +1,8 @@
-"""Peak memory of this process and of its workers, for *_time.json."""
+"""Peak memory of a process, for *_time.json, and how the C library treats freed memory."""
 
 import ctypes
 import resource
 import sys
-
-MIB = 1 << 20
-_workers_mib = 0.0
 
 
 def own_peak_mib() -> float:
@@ -21,24 +18,7 @@ def own_peak_mib() -> float:
     except OSError:
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / MIB if sys.platform == "darwin" else peak / 1024
-
-
-def note_workers(mib: float) -> None:
-    """Report the sum of the peaks of a group of worker processes; the largest group counts."""
-    global _workers_mib
-    _workers_mib = max(_workers_mib, mib)
-
-
-def peak_memory() -> dict[str, float]:
-    """peak_mib: this process and its workers, each at its own peak; workers_peak_mib: the workers.
-
-    It is an upper bound: shared pages count for each process, and the peaks need not coincide.
-    """
-    peaks = {"peak_mib": round(own_peak_mib() + _workers_mib, 1)}
-    if _workers_mib:
-        peaks["workers_peak_mib"] = round(_workers_mib, 1)
-    return peaks
+    return peak / (1 << 20) if sys.platform == "darwin" else peak / 1024
 
 
 def keep_freed_memory() -> None:

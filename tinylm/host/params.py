@@ -5,7 +5,6 @@ costs no work. The check decides whether a stage runs, never what it computes. S
 therefore named as text and imported when needed, and no stage depends on this module.
 """
 
-import difflib
 import importlib
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tinylm.base import paths
-from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section
+from tinylm.base.config import PARAMS_FILE, InputError, load_params, read_section, unknown
 from tinylm.host.stage_inputs import refuse_edits
 
 SECTIONS = {  # section -> where its settings class is
@@ -64,10 +63,7 @@ def read_sections(params: dict[str, Any]) -> tuple[Sections, list[str]]:
             errors += str(error).splitlines()
     for name in params:
         if name not in SECTIONS:
-            shown = str(name)[:80]
-            near = difflib.get_close_matches(shown, SECTIONS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            errors.append(f"{PARAMS_FILE}: section {shown!r} is unknown{hint}")
+            errors.append(f"{PARAMS_FILE}: section {str(name)[:80]!r} {unknown(name, SECTIONS)}")
     return sections, errors
 
 
@@ -83,12 +79,8 @@ def rule_errors(sections: Sections) -> list[str]:
 
 def linked_outputs() -> list[str]:
     """One line for each folder of outputs that is a link, since DVC refuses to store it."""
-    return [
-        f"{name} is a link to {os.readlink(name)}; allowed: a folder, since DVC keeps no output "
-        "behind a link (dvc cache dir moves what takes up the space)"
-        for name in paths.OUTPUTS
-        if os.path.islink(name)
-    ]
+    links = filter(os.path.islink, paths.OUTPUTS)
+    return [f"{name} is a link; allowed: a folder, since DVC stores no output" for name in links]
 
 
 def vector_file_errors(sections: Sections) -> list[str]:
@@ -181,8 +173,6 @@ def _accumulation_allows_an_update(s: SimpleNamespace) -> Iterator[str]:
 
 def _evaluation_stories_suffice(s: SimpleNamespace) -> Iterator[str]:
     most = s.data.evaluation_stories
-    if most is None:
-        return
     wanted = {
         "evaluate.stories": s.evaluate.stories,
         "evaluate.attention_sentences": s.evaluate.attention_sentences,
@@ -190,9 +180,9 @@ def _evaluation_stories_suffice(s: SimpleNamespace) -> Iterator[str]:
         "beam_bench.prompts": s.beam_bench.prompts,
         "kv_bench.batch": s.kv_bench.batch,
     }
-    too_many = [f"{name} = {count}" for name, count in wanted.items() if count > most]
-    if too_many:
-        yield f"{', '.join(too_many)}; allowed: at most data.evaluation_stories = {most}"
+    for name, count in wanted.items():
+        if most is not None and count > most:
+            yield f"{name} = {count}; allowed: at most data.evaluation_stories = {most}"
 
 
 def _seeds_differ(s: SimpleNamespace) -> Iterator[str]:

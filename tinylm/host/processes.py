@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ def locked(path: str | Path) -> Iterator[IO[str] | None]:
 
 @contextlib.contextmanager
 def exclusive_lock(path: str | Path, what: str) -> Iterator[None]:
-    """Hold a lock on `path`, which says since when, while the block runs.
+    """Hold a lock on `path`, whose text is the holder, while the block runs.
 
     Raises InputError with the holder's process id and start time if another process holds it.
     """
@@ -47,11 +48,8 @@ def check_writable(*folders: str | Path) -> None:
     """Raises OSError naming the first folder in which no file can be made: before the work starts."""
     for folder in map(Path, folders):
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        probe = existing / f".probe.{os.getpid()}.tmp"
         try:
-            probe.touch()
+            tempfile.TemporaryFile(dir=existing).close()
         except OSError as error:
-            raise OSError(
-                error.errno, f"no file can be made here ({error.strerror})", str(folder)
-            ) from None
-        probe.unlink()
+            reason = f"no file can be made here ({error.strerror})"
+            raise OSError(error.errno, reason, str(folder)) from None

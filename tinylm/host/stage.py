@@ -23,8 +23,9 @@ from tinylm.base.config import InputError, read_section
 from tinylm.base.files import write_json
 from tinylm.base.machine import pick_device
 from tinylm.base.seeding import seed_everything
+from tinylm.host.memory import own_peak_mib
 from tinylm.host.runtime import RuntimeSettings, conditions, in_words
-from tinylm.host.times import Tables, stage_time, write_times
+from tinylm.host.times import Tables, write_times
 
 S = TypeVar("S")
 
@@ -85,12 +86,16 @@ class Stage:
 
         results: data/figures/NAME.json; the same in every run.
         metrics: metrics/NAME.json, the few numbers that `dvc metrics show` compares.
-        times: metrics/NAME_time.json, with seconds, peak memory and conditions.
+        times: metrics/NAME_time.json, with seconds, peak memory of this process, and conditions.
         tables: {file of a plot: header and rows} of what was timed.
         """
-        write_json(paths.results(self.name), results, sealed=True)
+        path = paths.results(self.name)
+        write_json(path, results, sealed=True)
         write_json(paths.metrics(self.name), metrics)
-        stage_time(self.name, self.start, self.conditions, times, tables)
+        seconds = round(time.perf_counter() - self.start, 3)
+        measured = {"seconds": seconds, "peak_mib": round(own_peak_mib(), 1), **(times or {})}
+        measured["conditions"] = self.conditions
+        write_times(self.name, self.name, path, measured, tables)
 
     def write_times_of(self, name: str, path: str, times: dict[str, Any]) -> None:
         """Write what the result in the file `path` took to metrics/NAME_time.json, with the conditions.

@@ -6,32 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 WIDTH = 100  # columns
+NUMBERS = {
+    "parameters": "parameters",
+    "FLOP/token": "flop",
+    "attention": "attention_flop",
+    "training": "training_flop",
+}
 
 
-def _count(number: int) -> str:
-    return f"{number:,}" if number else "-"
-
-
-def _total(parts: Sequence[Any], name: str) -> str:
-    return f"{sum(getattr(part, name) for part in parts):,}"
-
-
-def _block_label(blocks: list[int]) -> str:
-    """0 stands for parts outside the blocks."""
-    if blocks == [0]:
-        return ""
-    if len(blocks) == 1:
-        return str(blocks[0])
-    return f"{blocks[0]}-{blocks[-1]}"
-
-
-def _group(parts: Sequence[Any]) -> list[tuple[str, Any]]:
-    """(numbers of the blocks, part): equal parts of several blocks are one entry."""
-    blocks_of: dict[Any, list[int]] = {}
+def _blocks_of_equal_parts(parts: Sequence[Any]) -> dict[Any, list[int]]:
+    """{part without its block: the numbers of the blocks that have it}."""
+    blocks: dict[Any, list[int]] = {}
     for part in parts:
-        without_block = dataclasses.replace(part, block=None)
-        blocks_of.setdefault(without_block, []).append(part.block or 0)
-    return [(_block_label(blocks), part) for part, blocks in blocks_of.items()]
+        numbers = blocks.setdefault(dataclasses.replace(part, block=None), [])
+        if part.block is not None:
+            numbers.append(part.block)
+    return blocks
 
 
 def format_description(parts: Sequence[Any]) -> str:
@@ -47,24 +37,15 @@ def format_description(parts: Sequence[Any]) -> str:
     table.add_column("part", "all")
     table.add_column("blocks")
     table.add_column("shape")
-    for title, name in (
-        ("parameters", "parameters"),
-        ("FLOP/token", "flop"),
-        ("attention", "attention_flop"),
-        ("training", "training_flop"),
-    ):
-        table.add_column(title, _total(parts, name), justify="right", no_wrap=True)
-    for label, part in _group(parts):
-        frozen = ", frozen" if part.parameters and not part.trainable else ""
-        table.add_row(
-            part.name + frozen,
-            label,
-            part.shape,
-            f"{part.parameters:,}",
-            _count(part.flop),
-            _count(part.attention_flop),
-            _count(part.training_flop),
-        )
+    for title, field in NUMBERS.items():
+        total = sum(getattr(part, field) for part in parts)
+        table.add_column(title, f"{total:,}", justify="right", no_wrap=True)
+    for part, blocks in _blocks_of_equal_parts(parts).items():
+        name = f"{part.name}, frozen" if part.parameters and not part.trainable else part.name
+        label = "-".join(map(str, dict.fromkeys([*blocks[:1], *blocks[-1:]])))
+        numbers = [getattr(part, field) for field in NUMBERS.values()]
+        cells = [f"{number:,}" if number else "-" for number in numbers]
+        table.add_row(name, label, part.shape, *cells)
     text = io.StringIO()
     Console(file=text, width=WIDTH, color_system=None).print(table)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines() if line.strip())

@@ -1,12 +1,11 @@
 """Times, memory and conditions of a stage: what differs between equal runs.
 
 DVC does not track these files, so that a repeated run leaves no difference in dvc.lock. Each names
-the result that it was measured with by a SHA-256, and is ignored beside any other result.
+the result that it was measured with by a SHA-256, and is ignored together with any other result.
 """
 
 import hashlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from tinylm.base import paths
 from tinylm.base.code import PIPELINE, ROOT
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
 from tinylm.base.files import read_json, sha256, write_csv, write_json
-from tinylm.host.memory import peak_memory
 
 RESULT = "result_sha256"
 Tables = Mapping[str, Sequence[Sequence[object]]]
@@ -58,27 +56,10 @@ def read_times(
     Raises InputError if the file is damaged.
     """
     path = Path(folder) / paths.times(name)
-    measured = Path(folder) / result
-    if not path.exists() or not measured.exists():
+    if not path.exists() or not (Path(folder) / result).exists():
         return None
     metrics = read_json(path, stage)
     if not isinstance(metrics, dict):
         raise InputError(f"{path}: holds no times; remove it and run dvc repro -f -s {stage}")
-    if metrics.pop(RESULT, None) != _result_sha256(stage, result, Path(folder)):
-        return None
-    return metrics
-
-
-def stage_time(
-    name: str,
-    start: float,
-    conditions: dict[str, Any],
-    metrics: Mapping[str, Any] | None = None,
-    tables: Tables | None = None,
-) -> None:
-    """Write a stage's times: seconds since `start` (time.perf_counter), peak memory, conditions."""
-    values: dict[str, Any] = {"seconds": round(time.perf_counter() - start, 3)}
-    values |= peak_memory()
-    values |= metrics or {}
-    values["conditions"] = conditions
-    write_times(name, name, paths.results(name), values, tables)
+    measured = metrics.pop(RESULT, None)
+    return metrics if measured == _result_sha256(stage, result, Path(folder)) else None

@@ -24,7 +24,6 @@ from tinylm.base.config import InputError
 from tinylm.base.files import (
     copy_file,
     read_json,
-    remove_stale_temp_files,
     sha256,
     write_bytes,
     write_json,
@@ -104,7 +103,6 @@ class Snapshots:
         Damaged snapshots are named and removed. Raises InputError if the folder has a snapshot of
         another run: the message names what changed, and how to begin anew.
         """
-        remove_stale_temp_files(self.folder, below=True)
         changes = self._changes()
         for path in sorted(self.folder.glob("[0-9]*.json"), reverse=True):
             if changes:
