@@ -68,7 +68,7 @@ def test_files_hold_words_maps_and_what_comes_next(model, tmp_path, monkeypatch)
         assert str(arrays["next_1"]) == TOKENS[result.next_id]
         assert float(arrays["next_prob_1"]) == result.next_prob
         assert len(arrays["words_2"]) <= MAX_TOKENS
-    with np.load("data/evaluate/moments.npz", allow_pickle=False) as arrays:
+    with np.load("data/evaluate/attention_training.npz", allow_pickle=False) as arrays:
         assert arrays["epochs"].tolist() == [0.5, 2.0]
         results = [attention(one, range(1, 14)) for one in (other, model)]
         assert np.array_equal(arrays["maps"], np.stack([result.maps for result in results]))

@@ -92,7 +92,7 @@ def write_maps(
     store: TokenStore,
     sentences: int,
 ) -> None:
-    """Write attention.npz, and moments.npz if there are checkpoints, over the first sentences.
+    """Write attention.npz, and attention_training.npz if there are checkpoints, over the first sentences.
 
     At most `MAX_TOKENS` of each sentence.
     """
@@ -100,7 +100,7 @@ def write_maps(
     write_arrays(paths.evaluated("attention.npz"), sentence_arrays(model, tokens, rows))
     if checkpoints:
         arrays = checkpoint_arrays(checkpoints, tokens, rows[0])
-        write_arrays(paths.evaluated("moments.npz"), arrays)
+        write_arrays(paths.evaluated("attention_training.npz"), arrays)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:

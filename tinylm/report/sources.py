@@ -29,12 +29,12 @@ FILES = {  # name: (path, the stage that writes it)
     **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _EVALUATED},
     "stories": (paths.evaluated("training_samples.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
-    "moments": (paths.evaluated("moments.npz"), "evaluate"),
+    "attention_training": (paths.evaluated("attention_training.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
     "seed_curves": (paths.plot("seeds"), "seeds"),
 }
 _MADE_IF = {  # the parameter that has a file made
-    "moments": ("train", "keep_epochs"),
+    "attention_training": ("train", "keep_epochs"),
     "greedy": ("evaluate", "greedy"),
 }
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
@@ -129,7 +129,7 @@ class Run:
 
     def checkpoints(self) -> list[Checkpoint]:
         """Attention over one sentence at several epochs."""
-        return self.files.get("moments", [])
+        return self.files.get("attention_training", [])
 
     def own_sentences(self) -> list[tuple[Sentence, list[Checkpoint]]]:
         """For each sentence of section `report` its attention now, and after each kept epoch."""
@@ -212,13 +212,14 @@ def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
 def _read(path: Path) -> Any:
     if path.suffix == ".json":
         value = read_json(path)
-        expected = list if path.name == "samples.json" else dict
-        if not isinstance(value, expected):
-            raise ValueError(f"holds {type(value).__name__}; allowed: {expected.__name__}")
+        if not isinstance(value, dict):
+            raise ValueError(f"holds {type(value).__name__}; allowed: an object")
         return value
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as arrays:
-            return (_read_checkpoints if path.stem == "moments" else _read_sentences)(arrays)
+            if path.stem == "attention_training":
+                return _read_checkpoints(arrays)
+            return _read_sentences(arrays)
     import pandas as pd  # slow, and few who import this module read a table
 
     if path.read_bytes() == b"\n":  # a table of no rows has no columns either
