@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinylm.evaluate.word_classes import Word, WordReader, noun_phrase, preposition, subject
+from tinylm.evaluate.word_classes import Word, noun_phrase, preposition, read_row, subject
 from tinylm.storybook.classes import look_up
 
 SOS, EOS, UNK = range(3)
@@ -26,7 +26,7 @@ class Pieces:
 
 def read(*pieces):
     tokenizer = Pieces(*(piece for piece in pieces if not piece.startswith("<")))
-    return WordReader(tokenizer).read(tokenizer.ids(*pieces))
+    return read_row(tokenizer, tokenizer.ids(*pieces))
 
 
 def words_of(text):

@@ -11,7 +11,7 @@ from tinylm.evaluate.head_roles import HeadRoles, RolePairs, gain, role_pairs, s
 from tinylm.evaluate.head_statistics import MEASURES, sums_over_queries
 from tinylm.evaluate.probes import induction, logit_lens
 from tinylm.evaluate.settings import EvaluateSettings
-from tinylm.evaluate.word_classes import Row, WordReader
+from tinylm.evaluate.word_classes import Row, read_row
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
@@ -31,11 +31,10 @@ class _Passage(NamedTuple):
 def _read(
     tokenizer: Tokenizer, vectors: np.ndarray, stories: Sequence[np.ndarray]
 ) -> list[_Passage]:
-    reader = WordReader(tokenizer)
     centre = vectors.mean(axis=0)
     result = []
     for ids in stories:
-        row = reader.read(ids.tolist())
+        row = read_row(tokenizer, ids.tolist())
         embedded = vectors[ids.astype(np.int64)] - centre
         result.append(_Passage(ids, row, role_pairs(row, embedded)))
     return result

@@ -1,8 +1,10 @@
 """The words of a row of tokens, their classes, and their grammatical relations."""
 
-import itertools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from tinylm.storybook.classes import look_up, word_classes
 from tinylm.storybook.corpus import normalise
@@ -12,7 +14,10 @@ _SPEECH = (
     "said", "asked", "answered", "replied", "cried", "called", "whispered", "shouted", "exclaimed"
 )  # fmt: skip
 _NOMINAL = ("article", "determiner", "noun", "name", "pronoun")
-_APOSTROPHES = "'\u2019"
+_UNKNOWN = "\x00"  # the text of <unk>: a word
+_SPECIAL = "\x01"  # the text of the other special tokens: a mark
+_LETTER = "(?:[^\\W_]|\ufffd)"  # or a digit, or a part of a character
+_WORD = re.compile(f"{_UNKNOWN}|{_LETTER}+(?:['\u2019-]{_LETTER}+)*")
 _ENDS = (".", "!", "?", "\u2026")  # of sentences
 _CLOSING = "\"'\u201d\u2019)]}"
 
@@ -49,96 +54,57 @@ class Row(NamedTuple):
     is_told: bool
 
 
-class WordReader:
-    """Reads rows of ids as words with classes.
+def read_row(tokenizer: Tokenizer, ids: Sequence[int]) -> Row:
+    """A row of ids as words with classes.
 
-    The classes of storybook rows come from the generator, others are looked up. Words are built
-    from pairs of tokens: two belong to one word where letters, digits or apostrophes meet without
-    a space.
+    The classes of storybook rows come from the generator, others are looked up.
     """
-
-    def __init__(self, tokenizer: Tokenizer):
-        self._tokenizer = tokenizer
-        self._silent = {*tokenizer.specials, tokenizer.unk_id}
-        self._texts: dict[int, str] = {}
-        self._joined: dict[tuple[int, int], bool] = {}
-
-    def read(self, ids: Sequence[int]) -> Row:
-        """The row as words with classes."""
-        ids = [int(token) for token in ids]
-        pieces = [self.text_of(token) for token in ids]
-        words = self._words(ids, pieces)
-        texts = [word.text for word in words]
-        names = look_up(texts)
-        marked = [word.marked for word in words]
-        told = word_classes([normalise(text) for text in texts]) if all(texts) else None
-        if told:
-            names, before_marks = told
-            marked = [one or other for one, other in zip(marked, before_marks, strict=True)]
-        words = [
-            word._replace(name=name, marked=mark)
-            for word, name, mark in zip(words, names, marked, strict=True)
-        ]
-        marks, starts = _sentences(pieces)
-        has_text = [token not in self._silent for token in ids]
-        return Row(words, has_text, marks, starts, told is not None)
-
-    def _words(self, ids: list[int], pieces: list[str]) -> list[Word]:
-        """The words, without classes; marks and special tokens are none."""
-        groups = self._groups(ids)
-        words = []
-        marked = True
-        for _, indices in itertools.groupby(range(len(ids)), key=lambda index: groups[index]):
-            tokens = list(indices)
-            first = tokens[0]
-            whole = "".join(pieces[index] for index in tokens).strip()
-            core = _core(whole)
-            before, _, after = whole.partition(core) if core else (whole, "", "")
-            is_unknown = ids[first] == self._tokenizer.unk_id
-            is_special = ids[first] in self._silent and not is_unknown
-            marked = marked or bool(before) or is_special
-            if core or is_unknown:
-                token = first if len(tokens) == 1 else -1
-                words.append(Word(core.lower(), token, "", marked))
-                marked = bool(after)
-        return words
-
-    def text_of(self, token: int) -> str:
-        """The text of one token, "" for a special or unknown one."""
-        if token not in self._texts:
-            is_silent = token in self._silent
-            self._texts[token] = "" if is_silent else self._tokenizer.decode([token])
-        return self._texts[token]
-
-    def _groups(self, ids: list[int]) -> list[int]:
-        """For each token the number of the word, mark or special token that it belongs to."""
-        groups = []
-        number = -1
-        for index, token in enumerate(ids):
-            if not index or not self._are_joined(ids[index - 1], token):
-                number += 1
-            groups.append(number)
-        return groups
-
-    def _are_joined(self, left: int, right: int) -> bool:
-        """Whether the last character of one token and the first of the next belong to a word."""
-        if left in self._silent or right in self._silent:
-            return False
-        if (left, right) not in self._joined:
-            start = self.text_of(left)
-            both = self._tokenizer.decode([left, right])
-            joined = True
-            if start and both.startswith(start):
-                meeting = both[len(start) - 1 : len(start) + 1]
-                joined = all(c.isalnum() or c in _APOSTROPHES for c in meeting)
-            self._joined[left, right] = joined
-        return self._joined[left, right]
+    pieces = _pieces(tokenizer, ids)
+    texts, tokens, marked = _words("".join(pieces), np.array([len(piece) for piece in pieces]))
+    told = word_classes([normalise(text) for text in texts]) if all(texts) else None
+    names = look_up(texts)
+    if told:
+        names, before_marks = told
+        marked = [one or other for one, other in zip(marked, before_marks, strict=True)]
+    words = [Word(*word) for word in zip(texts, tokens, names, marked, strict=True)]
+    marks, starts = _sentences(pieces)
+    silent = {*tokenizer.specials, tokenizer.unk_id}
+    return Row(words, [token not in silent for token in ids], marks, starts, told is not None)
 
 
-def _core(text: str) -> str:
-    """The text from its first to its last letter or digit."""
-    indices = [index for index, character in enumerate(text) if character.isalnum()]
-    return text[indices[0] : indices[-1] + 1] if indices else ""
+def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds to that of the token before it."""
+    pieces = []
+    before: list[int] = []
+    for token in ids:
+        if token == tokenizer.unk_id:
+            pieces.append(_UNKNOWN)
+            before = []
+        elif token in tokenizer.specials:
+            pieces.append(_SPECIAL)
+            before = []
+        else:
+            shown = len(tokenizer.decode(before))
+            pieces.append(tokenizer.decode([*before, token])[shown:])
+            before = [token]
+    return pieces
+
+
+def _words(line: str, lengths: np.ndarray) -> tuple[list[str], list[int], list[bool]]:
+    """Text, token and mark before each `Word` of a line whose tokens have these lengths."""
+    tokens = np.repeat(np.arange(len(lengths)), lengths)  # of each character
+    texts = []
+    indices = []
+    marked = []
+    end = 0
+    for match in _WORD.finditer(line):
+        first = int(tokens[match.start()])
+        last = int(tokens[match.end() - 1])
+        texts.append(match.group().lower().strip(_UNKNOWN))
+        indices.append(first if first == last else -1)
+        marked.append(not end or bool(line[end : match.start()].strip()))
+        end = match.end()
+    return texts, indices, marked
 
 
 def _sentences(pieces: Sequence[str]) -> tuple[list[bool], list[int]]:
@@ -148,15 +114,13 @@ def _sentences(pieces: Sequence[str]) -> tuple[list[bool], list[int]]:
     start = -1
     ended = False
     for index, piece in enumerate(pieces):
-        bare = piece.strip()
+        bare = piece.strip(f" \t\n{_UNKNOWN}{_SPECIAL}")
         is_word = any(character.isalnum() for character in bare)
         marks.append(bool(bare) and not bare[-1].isalnum())
+        starts.append(start if is_word and not ended else -1)
         if is_word and ended:
             start = index
             ended = False
-            starts.append(-1)
-        else:
-            starts.append(start if is_word else -1)
         if bare.rstrip(_CLOSING).endswith(_ENDS):
             ended = True
     return marks, starts
