@@ -3,11 +3,11 @@
 What the true continuations share with train is the comparison.
 """
 
-import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tinylm.evaluate.diversity import ngrams
 from tinylm.evaluate.scoring import with_interval
@@ -24,70 +24,19 @@ PROTOCOL = (
     f"train is the one that has most of the text's different {NEAR}-grams. The stories' own "
     "continuations, which the model never saw, show what chance and the kind of text give."
 )
-TEXTS = (("continuation", "ids"), ("reference", "reference_ids"))
+SIDES = {"continuation": "ids", "reference": "reference_ids"}
 
 
-@dataclasses.dataclass
-class Overlap:
-    """What one text shares with train. Stories are numbered from 0.
+def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -> pd.DataFrame:
+    """What each text shares with the stories of train, all of them as words. A row for each text.
 
-    longest: words of the longest run that occurs inside one story of train. `run` is the first
-    such run in the text, `run_story` the first story that contains it (None without a run).
-    new: for each n of ORDERS (n-grams of the text that train lacks, all n-grams of the text).
-    nearest: the first story that contains most of the text's different `NEAR`-grams.
-    overlap: the share of them that it contains (None and 0.0 if no story contains one).
-    """
-
-    words: int
-    longest: int = 0
-    run: str = ""
-    run_story: int | None = None
-    new: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
-    nearest: int | None = None
-    overlap: float = 0.0
-
-
-class _Grams(NamedTuple):
-    """The n-grams of many texts that are still compared, for one n.
-
-    words (N,): all texts, each followed by -1, which also stands for words that are not compared.
-    text (N,): the number of the text of each word.
-    starts (P,): where the n-grams begin, in order. keys (P,): equal for equal n-grams.
-    """
-
-    words: np.ndarray
-    text: np.ndarray
-    starts: np.ndarray
-    keys: np.ndarray
-
-    def only(self, shared: np.ndarray) -> "_Grams":
-        """The n-grams whose keys are in `shared` (sorted), with their index in it as new key."""
-        is_shared = np.isin(self.keys, shared)
-        keys = np.searchsorted(shared, self.keys[is_shared])
-        return self._replace(starts=self.starts[is_shared], keys=keys)
-
-    def longer(self, n: int, vocabulary: int) -> "_Grams":
-        """Those with one word more, n words in all."""
-        last = self.words[self.starts + n - 1]
-        inside = last >= 0
-        keys = self.keys[inside] * vocabulary + last[inside]
-        return self._replace(starts=self.starts[inside], keys=keys)
-
-
-def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> _Grams:
-    words: list[int] = []
-    lengths = []
-    for text in texts:
-        words.extend(numbers.get(word, -1) for word in text)
-        words.append(-1)
-        lengths.append(len(text) + 1)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    starts = np.arange(len(words))
-    return _Grams(np.array(words, dtype=np.int64), owners, starts, np.zeros_like(starts))
-
-
-def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -> list[Overlap]:
-    """Compare texts with the stories of train, all of them as words.
+    words: of the text.
+    longest_run: words of the longest run that occurs inside one story.
+    run, run_story: the first such run in the text, and the first story (from 0) that contains it;
+    "" and NA without one.
+    new_1 to new_8: how many of the text's n-grams train lacks.
+    overlap: the largest share of the text's different `NEAR`-grams that one story contains.
+    nearest_story: the first story that contains so many; NA if no story contains one.
 
     No run crosses the end of a story or text. The n-grams that both sides have are counted for
     n = 1, 2, ... until there are none: those of n words extend those of n - 1.
@@ -96,64 +45,80 @@ def overlaps(texts: Sequence[Sequence[str]], stories: Iterable[Sequence[str]]) -
     for text in texts:
         for word in text:
             numbers.setdefault(word, len(numbers))
-    ours = _join(texts, numbers)
-    train = _join(stories, numbers)
-    longest = np.zeros(len(ours.words), dtype=np.int64)  # run that begins at each word
-    run_story = np.zeros(len(ours.words), dtype=np.int64)  # the first story that contains it
-    nearest: list[tuple[int, int] | None] = [None] * len(texts)
+    words, owners = _join([*texts, *stories], numbers)
+    longest = np.zeros(len(words), dtype=np.int64)  # run that begins at each word
+    run_story = np.zeros(len(words), dtype=np.int64)  # the first story that contains it
+    nearest: dict[int, tuple[int, int]] = {}
+    starts = np.arange(len(words))  # of the n-grams that texts and train share
+    keys = np.zeros(len(words), dtype=np.int64)  # equal for equal n-grams
     n = 0
-    while len(ours.starts):
+    while len(starts):
         n += 1
-        ours = ours.longer(n, len(numbers))
-        train = train.longer(n, len(numbers))
-        shared = np.intersect1d(ours.keys, train.keys)
-        ours = ours.only(shared)
-        train = train.only(shared)
-        _, first = np.unique(train.keys, return_index=True)
-        longest[ours.starts] = n
-        run_story[ours.starts] = train.text[train.starts[first]][ours.keys]
+        last = words[starts + n - 1]
+        inside = last >= 0
+        starts = starts[inside]
+        longer = keys[inside] * len(numbers) + last[inside]
+        keys = np.unique(longer, return_inverse=True)[1]
+        in_texts = owners[starts] < len(texts)
+        is_shared = np.isin(keys, keys[in_texts]) & np.isin(keys, keys[~in_texts])
         if n == NEAR:
-            nearest = _nearest(ours, train, len(texts))
-    ends = np.cumsum([len(text) + 1 for text in texts])
-    results = []
-    for text, end, near in zip(texts, ends, nearest, strict=True):
-        words = slice(end - 1 - len(text), end - 1)
-        results.append(_overlap(text, longest[words], run_story[words], near))
-    return results
+            nearest = _nearest(keys, owners[starts], len(texts))
+        starts = starts[is_shared]
+        keys = keys[is_shared]
+        in_texts = in_texts[is_shared]
+        of_train, first = np.unique(keys[~in_texts], return_index=True)
+        holders = owners[starts[~in_texts]][first] - len(texts)
+        longest[starts[in_texts]] = n
+        run_story[starts[in_texts]] = holders[np.searchsorted(of_train, keys[in_texts])]
+    rows = []
+    for number, text in enumerate(texts):
+        of_text = np.flatnonzero(owners == number)[:-1]
+        row = _longest_run(text, longest[of_text], run_story[of_text])
+        row |= {"overlap": 0.0, "nearest_story": None}
+        if number in nearest:
+            row["nearest_story"], shared = nearest[number]
+            row["overlap"] = shared / len(set(ngrams(text, NEAR)))
+        rows.append(row)
+    return pd.DataFrame(rows).astype({"run_story": "Int64", "nearest_story": "Int64"})
 
 
-def _nearest(ours: _Grams, train: _Grams, texts: int) -> list[tuple[int, int] | None]:
-    """For each text (first story with most of its different n-grams, how many of them)."""
-    holders = np.stack([train.keys, train.text[train.starts]])
-    keys, stories = np.unique(holders, axis=1)
-    result: list[tuple[int, int] | None] = []
-    for number in range(texts):
-        of_text = ours.keys[ours.text[ours.starts] == number]
-        counts = np.bincount(stories[np.isin(keys, of_text)])
-        result.append((int(counts.argmax()), int(counts.max())) if len(counts) else None)
-    return result
+def _join(texts: Iterable[Sequence[str]], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(words, the text that each belongs to): each text is followed by -1, also unknown words."""
+    words: list[int] = []
+    lengths = []
+    for text in texts:
+        words.extend(numbers.get(word, -1) for word in text)
+        words.append(-1)
+        lengths.append(len(text) + 1)
+    return np.array(words, dtype=np.int64), np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _overlap(
-    words: Sequence[str],
-    longest: np.ndarray,
-    run_story: np.ndarray,
-    nearest: tuple[int, int] | None,
-) -> Overlap:
-    """The result for one text, from the longest run at each of its words."""
-    result = Overlap(len(words))
+def _nearest(keys: np.ndarray, owners: np.ndarray, texts: int) -> dict[int, tuple[int, int]]:
+    """{text: (the first story with most of its different n-grams, how many)}, of n-grams' keys."""
+    grams = pd.DataFrame({"key": keys, "owner": owners}).drop_duplicates()
+    of_texts = grams[grams["owner"] < texts].rename(columns={"owner": "text"})
+    of_train = grams[grams["owner"] >= texts].rename(columns={"owner": "story"})
+    counts = of_texts.merge(of_train, on="key").groupby(["text", "story"]).size()
+    nearest = {}
+    for text, story in counts.groupby("text").idxmax():
+        nearest[text] = (story - texts, int(counts[text, story]))
+    return nearest
+
+
+def _longest_run(
+    words: Sequence[str], longest: np.ndarray, run_story: np.ndarray
+) -> dict[str, Any]:
+    """The columns about runs, from the longest run at each of the text's words."""
+    row: dict[str, Any] = {"words": len(words), "longest_run": 0, "run": "", "run_story": None}
     if longest.any():
         start = int(longest.argmax())
-        result.longest = int(longest[start])
-        result.run = " ".join(words[start : start + result.longest])
-        result.run_story = int(run_story[start])
+        row["longest_run"] = int(longest[start])
+        row["run"] = " ".join(words[start : start + row["longest_run"]])
+        row["run_story"] = int(run_story[start])
     for n in ORDERS:
         count = max(len(words) - n + 1, 0)
-        result.new[n] = (int((longest[:count] < n).sum()), count)
-    if nearest is not None:
-        result.nearest, shared = nearest
-        result.overlap = shared / len(set(ngrams(words, NEAR)))
-    return result
+        row[f"new_{n}"] = int((longest[:count] < n).sum())
+    return row
 
 
 def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
@@ -172,63 +137,46 @@ def measure_memorised(
     tokenizer: Tokenizer,
     train: TokenStore,
     settings: EvaluateSettings,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """(metrics of continuations and references, one row per text) of rows of `continue_stories`.
 
     Metrics have 95 % bootstrap intervals over texts; texts without a word are left out of them.
+    In the table, new_1 to new_8 are shares, and nearest is the nearest story itself.
     """
-    texts = [words_of(tokenizer, row[key]) for _, key in TEXTS for row in rows]
+    texts = [words_of(tokenizer, row[key]) for row in rows for key in SIDES.values()]
     stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
-    results = overlaps(texts, stories)
+    table = overlaps(texts, stories)
+    table.insert(0, "prompt", [row["prompt"] for row in rows for _ in SIDES])
+    table.insert(1, "text", [*SIDES] * len(rows))
     metrics: dict[str, Any] = {"protocol": PROTOCOL, "train_stories": len(train)}
-    by_side = {"continuation": results[: len(rows)], "reference": results[len(rows) :]}
-    for name, side in by_side.items():
-        metrics[f"{name}s"] = _metrics([result for result in side if result.words], settings)
-    table = []
-    for number, row in enumerate(rows):
-        for name, side in by_side.items():
-            cells = _cells(side[number], tokenizer, train)
-            table.append({"prompt": row["prompt"], "text": name, **cells})
+    for name in SIDES:
+        has_words = (table["text"] == name) & (table["words"] > 0)
+        metrics[f"{name}s"] = _metrics(table[has_words], settings)
+    for n in ORDERS:
+        count = table["words"] - n + 1
+        table[f"new_{n}"] = (table[f"new_{n}"] / count).where(count > 0)
+    table["nearest"] = ""
+    for index, story in table["nearest_story"].dropna().items():
+        table.loc[index, "nearest"] = tokenizer.decode(train.story(story).tolist())
     return metrics, table
 
 
-def _metrics(results: Sequence[Overlap], settings: EvaluateSettings) -> dict[str, Any]:
+def _metrics(table: pd.DataFrame, settings: EvaluateSettings) -> dict[str, Any]:
     """Means over texts of the longest run and the overlap; the share of new n-grams of them all."""
-    metrics: dict[str, Any] = {
-        "count": len(results),
-        "words": sum(result.words for result in results),
-    }
-    if not results:
+    words = table["words"]
+    metrics: dict[str, Any] = {"count": len(table), "words": int(words.sum())}
+    if table.empty:
         return metrics
-    runs = [result.longest for result in results]
+    runs = table["longest_run"]
     metrics["longest_run"] = with_interval(runs, mean, settings)
-    metrics["longest_run_median"] = float(np.median(runs))
-    metrics["longest_run_largest"] = max(runs)
+    metrics["longest_run_median"] = float(runs.median())
+    metrics["longest_run_largest"] = int(runs.max())
     metrics["new"] = {}
     for n in ORDERS:
-        counts = [result.new[n] for result in results if result.words >= n]
-        if counts:
+        counts = pd.DataFrame({"new": table[f"new_{n}"], "all": words - n + 1})[words >= n]
+        if len(counts):
             metrics["new"][str(n)] = with_interval(counts, pooled_ratio, settings)
-    long_enough = [result.overlap for result in results if result.words >= NEAR]
-    if long_enough:
+    long_enough = table["overlap"][words >= NEAR]
+    if len(long_enough):
         metrics["overlap"] = with_interval(long_enough, mean, settings)
     return metrics
-
-
-def _cells(result: Overlap, tokenizer: Tokenizer, train: TokenStore) -> dict[str, Any]:
-    """The row of memorised.csv for one text; None becomes an empty cell."""
-    cells: dict[str, Any] = {
-        "words": result.words,
-        "longest_run": result.longest,
-        "run": result.run,
-        "run_story": "" if result.run_story is None else result.run_story,
-    }
-    for n, (new, all_grams) in result.new.items():
-        cells[f"new_{n}"] = new / all_grams if all_grams else None
-    cells["overlap"] = result.overlap
-    cells["nearest_story"] = ""
-    cells["nearest"] = ""
-    if result.nearest is not None:
-        cells["nearest_story"] = result.nearest
-        cells["nearest"] = tokenizer.decode(train.story(result.nearest).tolist())
-    return cells
