@@ -27,7 +27,9 @@ def main() -> None:
     print("evaluate 3/4: minimal pairs", flush=True)
     pairs, sentences = measurement.measure_pairs(run, settings)
     print("evaluate 4/4: attention", flush=True)
-    discard(*(paths.evaluated(name) for name in ("attention_training.npz", "greedy.csv", "sense.csv")))
+    discard(
+        *(paths.evaluated(name) for name in ("attention_training.npz", "greedy.csv", "sense.csv"))
+    )
     attention, heads = measurement.measure_attention(run, settings)
 
     results |= continuations | pairs | attention

@@ -24,11 +24,13 @@ def main() -> None:
     check_vocabulary(paths.seed_run(seed), paths.TOKENIZER)
     tokenizer = open_tokenizer(paths.TOKENIZER)
     evaluation = TokenStore(paths.TOKENS, "evaluation")
-    split = score_split(model, tokenizer, evaluation, config["layout"], paths.STORIES, settings)
-    columns = ("nats", "bits", "raw_bits")  # in the order of stage evaluate's stories
-    stories = {key: [row[key] for row in split.stories] for key in columns}
-    write_json(paths.seed_score(seed), headline(split.metrics) | {"stories": stories}, sealed=True)
-    print(f"seed {seed}: evaluation perplexity {split.metrics['perplexity']:.3f}")
+    metrics, table = score_split(
+        model, tokenizer, evaluation, config["layout"], paths.STORIES, settings
+    )
+    # in the order of stage evaluate's stories
+    stories = table[["nats", "bits", "raw_bits"]].to_dict("list")
+    write_json(paths.seed_score(seed), headline(metrics) | {"stories": stories}, sealed=True)
+    print(f"seed {seed}: evaluation perplexity {metrics['perplexity']:.3f}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from tests.support.small import EVALUATE
-from tinylm.evaluate.bits_per_byte import Spelling
-from tinylm.evaluate.split_score import score_split
+from tinylm.evaluate.split_score import Spelling, score_split
 from tinylm.model.transformer import TinyLM
 from tinylm.vocab.settings import VocabSettings
 from tinylm.vocab.token_store import TokenStore, write_store
@@ -73,10 +72,9 @@ def subwords(tmp_path, model):
 def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
     folder, tokenizer, model = subwords("longest_match", STORIES * 2)
     store = TokenStore(folder / "tokens", "evaluation")
-    result = score(folder, tokenizer, model, layout)
+    metrics, table = score(folder, tokenizer, model, layout)
     expected = token_nats(model, store, layout)
     total = sum(nats for _, nats in expected)
-    metrics = result.metrics
     assert metrics["tokens"] == len(expected)
     assert metrics["perplexity"] == pytest.approx(math.exp(total / len(expected)), rel=1e-5)
     low, high = metrics["perplexity_interval"]
@@ -88,28 +86,27 @@ def test_split_and_stories_have_the_loss_of_their_tokens(subwords, layout):
         nats[story] += value
         tokens[story] += 1
     if layout == "windows":  # which are scored once as a stream
-        stream = score(folder, tokenizer, model, "stream").metrics
+        stream = score(folder, tokenizer, model, "stream")[0]
         assert metrics["once"]["perplexity"] == stream["perplexity"]
         assert metrics["bits_per_byte"] == stream["bits_per_byte"]
-    assert [row["tokens"] for row in result.stories] == tokens
-    assert [row["nats"] for row in result.stories] == pytest.approx(nats.tolist(), rel=1e-5)
+    assert table["tokens"].tolist() == tokens
+    assert table["nats"].tolist() == pytest.approx(nats.tolist(), rel=1e-5)
 
 
 @pytest.mark.parametrize("layout", ["stories", "windows"])
 def test_bits_per_byte_pay_for_unknown_words(corpus, model, layout):
     folder, tokenizer = corpus
-    result = score(folder, tokenizer, model, layout)
-    metrics = result.metrics
+    metrics, table = score(folder, tokenizer, model, layout)
     spelling = Spelling(tokenizer.tokens[4:])
     spelt = sum(spelling.nats(word) for word in ("then", "zebra", "to"))
-    once = score(folder, tokenizer, model, "stream" if layout == "windows" else layout).metrics
+    once, _ = score(folder, tokenizer, model, "stream" if layout == "windows" else layout)
     nats = once["nats_per_token"] * once["tokens"]
     assert metrics["unknown_share"] == pytest.approx(3 / 32)
     assert metrics["bits_per_byte"] == pytest.approx(
         (nats + spelt) / math.log(2) / metrics["bytes"]
     )
-    bits = sum(row["bits"] for row in result.stories)
-    assert sum(row["bytes"] for row in result.stories) == metrics["bytes"]
+    bits = table["bits"].sum()
+    assert table["bytes"].sum() == metrics["bytes"]
     assert bits / metrics["bytes"] == pytest.approx(metrics["bits_per_byte"], rel=1e-12)
 
 
@@ -120,7 +117,7 @@ def test_bits_per_byte_count_the_bytes_of_the_normalised_text(subwords, kind, mo
     folder, tokenizer, model = subwords(kind)
     if not own_stories:  # a part of the training stream has none
         (folder / "stories" / "evaluation.jsonl").write_text("")
-    metrics = score(folder, tokenizer, model).metrics
+    metrics, _ = score(folder, tokenizer, model)
     assert metrics["bytes"] == sum(len(text.encode()) for text in STORIES) + more
     nats = metrics["nats_per_token"] * metrics["tokens"]
     assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / metrics["bytes"])
@@ -131,34 +128,38 @@ def test_bits_per_byte_count_the_bytes_of_the_normalised_text(subwords, kind, mo
 )
 def test_raw_bits_per_byte_are_those_of_lossless_tokens(subwords, kind, settings, is_raw):
     folder, tokenizer, model = subwords(kind, **settings)
-    result = score(folder, tokenizer, model)
-    metrics = result.metrics
+    metrics, table = score(folder, tokenizer, model)
     assert metrics["raw_bytes"] == sum(len(text.encode()) for text in STORIES)
     if is_raw:
         assert metrics["raw_bits_per_byte"] == metrics["bits_per_byte"]
     else:
         assert metrics["raw_bits_per_byte"] is None
-    expected = [row["bits"] if is_raw else math.nan for row in result.stories]
-    assert [row["raw_bits"] for row in result.stories] == pytest.approx(expected, nan_ok=True)
+    expected = [bits if is_raw else math.nan for bits in table["bits"]]
+    assert table["raw_bits"].tolist() == pytest.approx(expected, nan_ok=True)
 
 
 def test_bits_of_lost_unknown_words_are_not_defined(corpus, model):
     folder, tokenizer = corpus
     (folder / "stories" / "evaluation.jsonl").write_text("")
-    result = score(folder, tokenizer, model)
-    assert result.metrics["bits_per_byte"] is None
-    assert result.metrics["raw_bits_per_byte"] is None
-    assert result.metrics["unknown_share"] == pytest.approx(3 / 32)
-    assert all(math.isnan(row["bits"]) for row in result.stories)
+    metrics, table = score(folder, tokenizer, model)
+    assert metrics["bits_per_byte"] is None
+    assert metrics["raw_bits_per_byte"] is None
+    assert metrics["unknown_share"] == pytest.approx(3 / 32)
+    assert table["bits"].isna().all()
 
 
 def test_stories_are_named_by_their_text_and_by_their_tokens(subwords):
     def ids(kind, texts, key, **settings):
-        rows = score(*subwords(kind, texts, **settings)).stories
-        return [row[key] for row in rows]
+        return score(*subwords(kind, texts, **settings))[1][key].tolist()
 
     texts = [*STORIES, STORIES[0]]
     assert ids("bpe", texts, "text_id") == ids("words", texts, "text_id")
     assert len(set(ids("longest_match", texts, "text_id"))) == 3
     tokens = ids("words", texts, "tokens_id", lower_case=True)
     assert tokens[0] == tokens[3] != tokens[1]
+
+
+def test_a_word_and_the_end_after_it_are_paid_for():
+    """Prices of all strings are a distribution; without the end, prefixes would be counted in longer words."""
+    spelling = Spelling(["\0", "\0\0", "\0" * 3])
+    assert 0.5 < sum(np.exp(-spelling.nats("\0" * length)) for length in range(40)) < 1

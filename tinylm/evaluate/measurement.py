@@ -81,15 +81,14 @@ def load_measured(settings: EvaluateSettings, device: torch.device) -> Measured:
 
 def measure_loss(run: Measured, settings: EvaluateSettings) -> Part:
     """Perplexity and bits per byte of the split and its stories, and of the baselines."""
-    score = score_split(
+    metrics, stories = score_split(
         run.model, run.tokenizer, run.evaluation, run.layout, paths.STORIES, settings
     )
-    metrics = score.metrics
     floor = run.corpus["splits"]["evaluation"].get("log_prob_nats")
     if metrics["unknown_share"]:  # the generator is given every word
         floor = None
     metrics["baselines"] = baselines(run.evaluation, run.layout, run.ngrams, run.unigrams, floor)
-    return metrics, {"stories": score.stories}
+    return metrics, {"stories": stories}
 
 
 def measure_continuations(

@@ -1,18 +1,18 @@
 """Perplexity and bits per byte of the whole evaluation split, and of each of its stories."""
 
-import dataclasses
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 
 from tinylm.base.config import InputError
 from tinylm.download.stories import read_stories
-from tinylm.evaluate.bits_per_byte import Spelling, bits_per_byte
+from tinylm.evaluate.ngram import KneserNey
 from tinylm.evaluate.scoring import perplexity
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import bootstrap_interval, pooled_perplexity
@@ -40,39 +40,52 @@ PROTOCOL = {
     ),
 }
 _ID_DIGITS = 16
+_WORD_BORDER = 256  # opens and ends a spelt word, in addition to the 256 values of a byte
+_SPELLING_ORDER = 5
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitScore:
-    """Metrics of the split, as in data/figures/evaluate.json, and a row for each story."""
+class Spelling:
+    """The cost of spelling a word: Kneser-Ney of order 5 over the UTF-8 bytes of different words.
 
-    metrics: dict[str, Any]
-    stories: list[dict[str, Any]]
+    A word's probability is that of its bytes and of the border after them, so the probabilities of
+    all byte strings sum to one.
+    """
+
+    def __init__(self, words: Iterable[str]):
+        spelt = [_bytes_of(word) for word in sorted(set(words))]
+        self._model = KneserNey(spelt, _SPELLING_ORDER, _WORD_BORDER + 1)
+
+    def nats(self, word: str) -> float:
+        """-ln P(bytes of the word, border); finite for every word, the empty one included."""
+        return -float(self._model.log_probs(_bytes_of(word)).sum())
 
 
-@dataclasses.dataclass(frozen=True)
-class _Losses:
-    """The losses of a split under one layout.
+def _bytes_of(word: str) -> np.ndarray:
+    return np.array([_WORD_BORDER, *word.encode(), _WORD_BORDER])
+
+
+class _Losses(NamedTuple):
+    """The losses of a split under one layout, in nats.
 
     rows (R, 2): nats and scored tokens of each row.
-    nats (N,), times (N,): of each token of the stream, its loss summed over the rows that score
-    it, and the number of those rows.
+    stories (S, 2): of each story the same, summed over the rows that score its tokens.
     """
 
     rows: np.ndarray
-    nats: np.ndarray
-    times: np.ndarray
+    stories: np.ndarray
 
-    def by_story(self, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """nats (S,) and scored tokens (S,) of each story.
 
-        offsets (S + 1,) are the stories' starts in the stream, then N; a story may be empty.
-        """
-        stories = len(offsets) - 1
-        story = np.repeat(np.arange(stories), np.diff(offsets))
-        nats = np.bincount(story, weights=self.nats, minlength=stories)
-        times = np.bincount(story, weights=self.times, minlength=stories)
-        return nats, times.astype(np.int64)
+class _Texts(NamedTuple):
+    """The stories' texts, as stage download wrote them and normalised, and their unknown words.
+
+    has_raw: False where the split has no stories of its own but is a part of the training stream.
+    Then its ids are decoded, and unknown words are lost.
+    """
+
+    raw: list[str]
+    normalised: list[str]
+    unknown: list[list[str]]
+    has_raw: bool
 
 
 def score_split(
@@ -82,15 +95,23 @@ def score_split(
     layout: str,
     stories: str | Path,
     settings: EvaluateSettings,
-) -> SplitScore:
-    """Perplexity with its 95 % bootstrap interval, nats per token, bits per byte, unknown words.
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """(metrics as in data/figures/evaluate.json, a row for each story).
 
+    Metrics: perplexity with its 95 % bootstrap interval, nats per token, bits per byte, share of
+    unknown words.
     bits_per_byte: over the bytes of the normalised text, with unknown words spelt. None if the
     text has no bytes, or if its unknown words are lost.
     raw_bits_per_byte: over every byte of the stories as stage download wrote them. None unless the
     tokenizer is lossless, and where the split has no stories of its own.
     once: only for layout "windows", which scores a token in each window that contains it. Holds
     the metrics of layout "stream", which scores exactly the targets of the baselines, each once.
+
+    Columns of the table, the stories numbered from 0:
+    text_id, tokens_id: equal for equal texts, and for equal tokens of equal vocabularies.
+    nats, tokens: sums over its scored tokens by the protocol of the perplexity.
+    bits, bytes: of the normalised text, each token scored once; NaN where they are not defined.
+    raw_bits, raw_bytes: of the raw text; NaN where the tokens do not hold all of it.
     """
     context = model.settings.context
     losses = _losses(model, store, layout, tokenizer.pad_id)
@@ -99,15 +120,24 @@ def score_split(
     if layout == "windows":  # neighbouring windows score the same tokens
         once = _losses(model, store, "stream", tokenizer.pad_id)
         rows = np.add.reduceat(rows, np.arange(0, len(rows), context))
-    texts = _story_texts(tokenizer, store, stories)
-    n_bytes = sum(texts.n_bytes)
-    unknown = [word for words in texts.unknown for word in words]
+    texts = _read_texts(tokenizer, store, stories)
     covered = coverage(store, tokenizer.unk_id, tokenizer.specials - {tokenizer.unk_id})
-    spelling = None
+    is_raw = texts.has_raw and tokenizer.lossless and texts.normalised == texts.raw
+    table = pd.DataFrame({"text_id": [_digest([text]) for text in texts.raw]})
+    table.insert(0, "story", table.index)
+    table["tokens_id"] = _tokens_ids(tokenizer, store)
+    table["nats"] = losses.stories[:, 0]
+    table["tokens"] = losses.stories[:, 1].astype(np.int64)
+    table["bits"] = math.nan
+    table["bytes"] = [len(text.encode()) for text in texts.normalised]
+    n_bytes = int(table["bytes"].sum())
     bits = None
-    if n_bytes and len(unknown) == covered["unknown"]:
-        spelling = _spelling(tokenizer, unknown)
-        bits = bits_per_byte(float(once.rows[:, 0].sum()), unknown, n_bytes, spelling)
+    if n_bytes and sum(map(len, texts.unknown)) == covered["unknown"]:
+        spelt = _spelling_nats(tokenizer, texts.unknown)
+        bits = (float(once.rows[:, 0].sum()) + sum(spelt)) / (math.log(2) * n_bytes)
+        table["bits"] = (once.stories[:, 0] + spelt) / math.log(2)
+    table["raw_bits"] = table["bits"] if is_raw else math.nan
+    table["raw_bytes"] = [len(text.encode()) if texts.has_raw else 0 for text in texts.raw]
     metrics = {
         **_metrics(rows, settings),
         "bits_per_byte": bits,
@@ -117,11 +147,9 @@ def score_split(
     }
     if layout == "windows":
         metrics["once"] = _metrics(once.rows, settings)
-    metrics["raw_bits_per_byte"] = bits if texts.is_raw else None
-    metrics["raw_bytes"] = sum(texts.raw_bytes)
-    nats_once, _ = once.by_story(store.offsets)
-    by_story = losses.by_story(store.offsets)
-    return SplitScore(metrics, _story_rows(tokenizer, store, texts, by_story, nats_once, spelling))
+    metrics["raw_bits_per_byte"] = bits if is_raw else None
+    metrics["raw_bytes"] = int(table["raw_bytes"].sum())
+    return metrics, table
 
 
 def headline(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -134,20 +162,22 @@ def _losses(model: TinyLM, store: TokenStore, layout: str, pad_id: int) -> _Loss
     context = model.settings.context
     starts = scoring_starts(store, layout, context)
     rows = []
-    nats = np.zeros(len(store.ids))
-    times = np.zeros(len(store.ids), dtype=np.int64)
+    tokens = np.zeros((len(store.ids), 2))
     first = 0
     batches = scoring_batches(store, layout, BATCH_ROWS, context, pad_id)
     for batch, losses in target_losses(model, batches):
         values = losses.double().cpu().numpy()  # (B, T)
         scored = batch.targets.numpy() >= 0
         offsets = starts[first : first + len(values), None] + 1 + np.arange(values.shape[1])
-        np.add.at(nats, offsets[scored], values[scored])
-        np.add.at(times, offsets[scored], 1)
+        np.add.at(tokens[:, 0], offsets[scored], values[scored])
+        np.add.at(tokens[:, 1], offsets[scored], 1)
         row_nats = losses.sum(1, dtype=torch.float64).cpu().numpy()
         rows.append(np.stack([row_nats, scored.sum(1)], axis=1))
         first += len(values)
-    return _Losses(np.concatenate(rows), nats, times)
+    lengths = np.diff(store.offsets)
+    story = np.repeat(np.arange(len(lengths)), lengths)
+    by_story = [np.bincount(story, column, minlength=len(lengths)) for column in tokens.T]
+    return _Losses(np.concatenate(rows), np.stack(by_story, axis=1))
 
 
 def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
@@ -163,92 +193,36 @@ def _metrics(rows: np.ndarray, settings: EvaluateSettings) -> dict[str, Any]:
     }
 
 
-def _spelling(tokenizer: Tokenizer, unknown: Sequence[str]) -> Spelling:
-    """The spelling of unknown words, learnt from the vocabulary's own; of none if none is needed."""
-    words = [tokenizer.word_of(index) for index in range(len(tokenizer) if unknown else 0)]
-    return Spelling(word for word in words if word)
-
-
-@dataclasses.dataclass(frozen=True)
-class _StoryTexts:
-    """Of each story: a name for its text, bytes of the normalised and raw text, unknown words.
-
-    is_raw: the tokens hold every byte of the raw texts.
-    """
-
-    ids: Sequence[str]
-    n_bytes: Sequence[int]
-    raw_bytes: Sequence[int]
-    unknown: Sequence[Sequence[str]]
-    is_raw: bool
-
-
-def _story_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _StoryTexts:
-    """The texts of a token store of the evaluation split.
-
-    If the split has no stories of its own, since it is a part of the training stream, its ids are
-    decoded; unknown words are then lost. Raises InputError if the stories are not the store's.
-    """
-    texts = [row["text"] for row in read_stories(stories, "evaluation")]
-    own_stories = bool(texts)
-    if not own_stories:
-        texts = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
-    if len(texts) != len(store):
-        counts = f"{len(texts)} evaluation stories, {len(store)} of them in tokens"
+def _read_texts(tokenizer: Tokenizer, store: TokenStore, stories: str | Path) -> _Texts:
+    """The texts of the evaluation split. Raises InputError if they are not the store's."""
+    raw = [row["text"] for row in read_stories(stories, "evaluation")]
+    has_raw = bool(raw)
+    unknown = [tokenizer.unknown_words(text) for text in raw]
+    if not has_raw:
+        raw = [tokenizer.decode(store.story(index).tolist()) for index in range(len(store))]
+        unknown = [[]] * len(raw)
+    if len(raw) != len(store):
+        counts = f"{len(raw)} evaluation stories, {len(store)} of them in tokens"
         raise InputError(f"{stories}: {counts}; run dvc repro")
-    normalised = [tokenizer.normalise(text) for text in texts]
-    raw_bytes = [0] * len(texts)
-    unknown: list[list[str]] = [[] for _ in texts]
-    if own_stories:
-        raw_bytes = [len(text.encode()) for text in texts]
-        unknown = [tokenizer.unknown_words(text) for text in texts]
-    return _StoryTexts(
-        ids=[_digest([text]) for text in texts],
-        n_bytes=[len(text.encode()) for text in normalised],
-        raw_bytes=raw_bytes,
-        unknown=unknown,
-        is_raw=own_stories and tokenizer.lossless and normalised == texts,
-    )
+    return _Texts(raw, [tokenizer.normalise(text) for text in raw], unknown, has_raw)
 
 
-def _story_rows(
-    tokenizer: Tokenizer,
-    store: TokenStore,
-    texts: _StoryTexts,
-    by_story: tuple[np.ndarray, np.ndarray],
-    nats_once: np.ndarray,
-    spelling: Spelling | None,
-) -> list[dict[str, Any]]:
-    """One row per story, numbered from 0.
+def _spelling_nats(tokenizer: Tokenizer, unknown: Sequence[Sequence[str]]) -> list[float]:
+    """The cost of each story's unknown words, by a spelling learnt from the vocabulary's words."""
+    if not any(unknown):
+        return [0.0] * len(unknown)
+    words = [tokenizer.word_of(index) for index in range(len(tokenizer))]
+    spelling = Spelling(word for word in words if word)
+    return [sum(map(spelling.nats, of_story)) for of_story in unknown]
 
-    text_id, tokens_id: equal for equal texts, and for equal tokens of equal vocabularies.
-    nats, tokens: sums over its scored tokens by the protocol of the perplexity.
-    bits, bytes: of the normalised text, each token scored once, unknown words spelt; NaN without
-    a `spelling`.
-    raw_bits, raw_bytes: of the raw text; NaN where the tokens do not hold all of it.
-    """
-    nats, tokens = by_story
+
+def _tokens_ids(tokenizer: Tokenizer, store: TokenStore) -> list[str]:
     vocabulary = _digest(sorted(tokenizer.tokens))
-    rows = []
-    for index, text_id in enumerate(texts.ids):
+    names = []
+    for index in range(len(store)):
         shown = [tokenizer.tokens[token] for token in store.story(index).tolist()]
-        bits = math.nan
-        if spelling:
-            spelt = sum(map(spelling.nats, texts.unknown[index]))
-            bits = (float(nats_once[index]) + spelt) / math.log(2)
-        row = {
-            "story": index,
-            "text_id": text_id,
-            "tokens_id": _digest([vocabulary, *shown]),
-            "nats": float(nats[index]),
-            "tokens": int(tokens[index]),
-            "bits": bits,
-            "bytes": texts.n_bytes[index],
-            "raw_bits": bits if texts.is_raw else math.nan,
-            "raw_bytes": texts.raw_bytes[index],
-        }
-        rows.append(row)
-    return rows
+        names.append(_digest([vocabulary, *shown]))
+    return names
 
 
 def _digest(parts: Sequence[str]) -> str:
