@@ -8,13 +8,11 @@ from tests.support.small import EVALUATE
 from tinylm.base.config import InputError
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.continuations import (
-    continue_greedily,
-    continue_prompts,
-    continue_stories,
+    Continuer,
     evaluation_prompts,
+    measure_samples,
     never_generated,
     samples_over_training,
-    summarise,
 )
 from tinylm.evaluate.scoring import token_log_probs
 from tinylm.model.transformer import TinyLM
@@ -29,14 +27,14 @@ SETTINGS = EVALUATE
 def rows(corpus, model):
     folder, tokenizer = corpus
     prompts = choose_prompts(TokenStore(folder / "tokens", "evaluation"), 3, 2, 9, sos_id=0)
-    return prompts, continue_stories(model, tokenizer, prompts, SETTINGS, DECODE)
+    return prompts, Continuer(model, tokenizer, SETTINGS).samples(prompts, DECODE)
 
 
 def test_rows_hold_texts_and_the_models_own_perplexities(corpus, model, rows):
     _, tokenizer = corpus
-    prompts, rows = rows
-    assert [row["prompt"] for row in rows] == ["the dog", "a cat", "the <unk>"]
-    for prompt, row in zip(prompts, rows, strict=True):
+    prompts, samples = rows
+    assert samples["prompt"].tolist() == ["the dog", "a cat", "the <unk>"]
+    for prompt, row in zip(prompts, samples.to_dict("records"), strict=True):
         ids = [
             *prompt.ids,
             *tokenizer.encode(row["continuation"]),
@@ -48,7 +46,7 @@ def test_rows_hold_texts_and_the_models_own_perplexities(corpus, model, rows):
         true = -token_log_probs(model, [*prompt.ids, *prompt.reference], len(prompt.ids), "half")
         assert row["reference_perplexity"] == pytest.approx(math.exp(true.mean()), rel=1e-6)
         assert not {"<unk>", "<sos>", "<pad>"} & set(row["continuation"].split())
-    metrics, _ = summarise(rows, SETTINGS)
+    metrics, _ = measure_samples(samples, SETTINGS, DECODE)
     for name in ("continuation_perplexity", "reference_perplexity", "bleu1", "sentence_bleu"):
         assert metrics[name]["low"] <= metrics[name]["value"] <= metrics[name]["high"]
 
@@ -95,9 +93,9 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
     settings = dataclasses.replace(SETTINGS, new_tokens=30, stop_at_eos=False)
     decode = dataclasses.replace(DECODE, slide="one", repetition_penalty=2.0, top_k=1)
     (prompt,) = prompts_of(corpus)[:1]
-    rows = continue_greedily(model, tokenizer, [prompt], settings, decode)
+    table = Continuer(model, tokenizer, settings).greedy([prompt], decode)
     ids = list(prompt.ids)
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(table.to_dict("records"), start=1):
         window = torch.tensor([ids[-model.settings.context :]])
         shares = torch.softmax(model(window)[0, -1].detach(), dim=-1)
         allowed = shares.clone()
@@ -105,19 +103,20 @@ def test_greedy_rows_hold_each_tokens_probability_past_the_context(corpus, model
         ids.append(int(allowed.argmax()))
         assert (row["number"], row["token"]) == (number, tokenizer.tokens[ids[-1]])
         assert row["probability"] == pytest.approx(float(shares[ids[-1]]), rel=1e-4)
-    assert len(rows) == 30
+    assert len(table) == 30
 
 
 def test_every_checkpoint_continues_the_first_prompts(corpus, model):
     _, tokenizer = corpus
     prompts = prompts_of(corpus)
     other = TinyLM(model.settings, torch.randn_like(model.embedding)).eval()
-    rows = samples_over_training(
+    table = samples_over_training(
         [(0.0, other), (None, model)], tokenizer, prompts, SETTINGS, DECODE
     )
-    assert [row["epochs"] for row in rows] == [0.0] * 3 + [None] * 3
-    texts = continue_prompts(model, tokenizer, prompts, SETTINGS, DECODE)
-    assert [(row["prompt"], row["text"], row["finished"]) for row in rows[3:]] == texts
+    assert table["epochs"].isna().tolist() == [False] * 3 + [True] * 3
+    texts = Continuer(model, tokenizer, SETTINGS).texts(prompts, DECODE)
+    rows = table[["prompt", "text", "finished"]].itertuples(index=False)
+    assert list(map(tuple, rows))[3:] == texts
 
 
 def test_past_the_end_the_next_story_may_begin(corpus, model):
@@ -126,10 +125,11 @@ def test_past_the_end_the_next_story_may_begin(corpus, model):
         model.output.weight.zero_()  # every id is as likely
     settings = dataclasses.replace(SETTINGS, stop_at_eos=False, new_tokens=60)
     prompts = prompts_of(corpus, stop_at_eos=False)
-    rows = continue_stories(model, tokenizer, prompts, settings, DECODE)
-    for row in rows:
-        assert (row["tokens"], row["finished"]) == (60, False)
-        assert {tokenizer.eos_id, tokenizer.sos_id} < set(row["ids"])
-    metrics, _ = summarise(rows, settings)
+    samples = Continuer(model, tokenizer, settings).samples(prompts, DECODE)
+    assert set(samples["tokens"]) == {60}
+    assert not samples["finished"].any()
+    for ids in samples["ids"]:
+        assert {tokenizer.eos_id, tokenizer.sos_id} < set(ids)
+    metrics, _ = measure_samples(samples, settings, DECODE)
     perplexity = metrics["continuation_perplexity"]["value"]
     assert perplexity == pytest.approx(len(tokenizer), rel=1e-5)

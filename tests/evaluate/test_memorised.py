@@ -3,6 +3,7 @@
 import math
 import random
 
+import pandas as pd
 import pytest
 
 from tests.support.small import EVALUATE
@@ -67,7 +68,7 @@ def test_copies_of_train_stand_out_from_the_true_continuations(corpus):
         "reference_ids": tokenizer.encode("the dog sang to a bird"),
     }
     train = TokenStore(folder / "tokens", "train")
-    metrics, table = measure_memorised([row] * 3, tokenizer, train, EVALUATE)
+    metrics, table = measure_memorised(pd.DataFrame([row] * 3), tokenizer, train, EVALUATE)
     copied = metrics["continuations"]
     true = metrics["references"]
     assert metrics["train_stories"] == 20

@@ -1,10 +1,11 @@
 """The metrics of graded texts, of each method, and of each checkpoint."""
 
+import pandas as pd
 import pytest
 
 from tests.support.small import EVALUATE
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate import sense as module
+from tinylm.evaluate.continuations import Continuer
 from tinylm.evaluate.sense import (
     grade,
     judge_methods,
@@ -65,7 +66,7 @@ def test_sense_over_training_is_graded_by_checkpoint():
         return {"epochs": epochs, "prompt": START, "text": text, "finished": False}
 
     samples = [sample(0.0, "zzz"), sample(0.0, "zzz"), sample(None, REST), sample(None, BROKEN)]
-    first, last = sense_over_training(samples, EVALUATE)
+    first, last = sense_over_training(pd.DataFrame(samples), EVALUATE)
     assert (first["epochs"], first["texts"], first["words"]["value"]) == (0.0, 2, 1.0)
     assert (last["epochs"], last["possible"]["value"]) == (None, 0.5)
 
@@ -73,14 +74,16 @@ def test_sense_over_training_is_graded_by_checkpoint():
 def test_every_method_is_judged_on_the_same_prompts(monkeypatch):
     used = []
 
-    def continued(model, tokenizer, prompts, settings, method):
+    def continued(self, prompts, method):
         used.append((method.temperature, method.top_k, method.top_p))
         return [(START, BROKEN, False)]
 
-    monkeypatch.setattr(module, "continue_prompts", continued)
-    rows = [{"prompt": START, "reference": REST, "continuation": "zzz", "finished": False}]
+    monkeypatch.setattr(Continuer, "texts", continued)
+    row = {"prompt": START, "reference": REST, "continuation": "zzz", "finished": False}
+    samples = pd.DataFrame([row])
+    continuer = Continuer(None, None, EVALUATE)
     decode = DecodeSettings(temperature=0.8, top_k=50)
-    metrics, table = judge_methods(None, None, [Prompt([0], [], 0)], rows, EVALUATE, decode)
+    metrics, table = judge_methods(continuer, [Prompt([0], [], 0)], samples, decode)
     assert list(metrics["methods"]) == [
         "references", "decode", "greedy", "temperature 0.5", "temperature 1", "temperature 1.5",
     ]  # fmt: skip

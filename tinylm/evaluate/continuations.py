@@ -12,8 +12,8 @@ from tinylm.base.config import PARAMS_FILE, InputError
 from tinylm.decoding.sampling import Generation, generate
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.decoding.texts import banned_ids
-from tinylm.evaluate.bleu import corpus_bleu, score_texts
-from tinylm.evaluate.diversity import distinct_n, repeated_share, repeated_shares
+from tinylm.evaluate.bleu import MAX_ORDER, corpus_bleu, score_texts
+from tinylm.evaluate.diversity import distinct_n, repeated_shares
 from tinylm.evaluate.scoring import perplexity, token_log_probs, with_interval
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import bootstrap_interval, mean, pooled_perplexity
@@ -23,7 +23,7 @@ from tinylm.vocab.prompts import Prompt, choose_prompts, cut_prompts
 from tinylm.vocab.token_store import TokenStore
 from tinylm.vocab.tokenizer import Tokenizer
 
-TABLE = (
+TABLE = [  # columns of samples.csv
     "story",
     "prompt",
     "reference",
@@ -32,10 +32,11 @@ TABLE = (
     "reference_perplexity",
     "bleu",
     "finished",
-)
+]
+PROMPTS_IN_TRAINING = 20  # continued by each checkpoint
+
 
 Text = tuple[str, str, bool]  # prompt, continuation, whether it ended by itself
-PROMPTS_IN_TRAINING = 20  # continued by each checkpoint
 
 
 def evaluation_prompts(
@@ -72,62 +73,106 @@ def never_generated(tokenizer: Tokenizer, stop_at_eos: bool) -> list[int]:
 
 def protocol(count: int, settings: EvaluateSettings, decode: DecodeSettings) -> str:
     """How the samples' metrics were obtained, in one sentence."""
-    source = {
-        "starts": "from the starts of evaluation stories",
-        "stream": "cut at random places of the stream",
-    }
+    source = "from the starts of evaluation stories"
+    if settings.prompts == "stream":
+        source = "cut at random places of the stream"
     stop = "up to <eos>" if settings.stop_at_eos else "past any <eos>"
     across = settings.prompts == "stream" or not settings.stop_at_eos
     end = ", across stories" if across else " of the story"
-    reference = {
-        "whole": "the whole rest of the story",
-        "cut": f"the next {settings.new_tokens} tokens{end}",
-    }
+    reference = f"the next {settings.new_tokens} tokens{end}"
+    if settings.reference == "whole":
+        reference = "the whole rest of the story"
     return (
-        f"{count} prompts of {settings.prompt_tokens} tokens {source[settings.prompts]}, continued "
-        f"by at most {settings.new_tokens} tokens {stop}, {decode.in_words()}, against "
-        f"{reference[settings.reference]}."
+        f"{count} prompts of {settings.prompt_tokens} tokens {source}, continued by at most "
+        f"{settings.new_tokens} tokens {stop}, {decode.in_words()}, against {reference}."
     )
 
 
-def _generate(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-    stop_at_eos: bool,
-    with_log_probs: bool,
-) -> list[Generation]:
-    """The prompts continued by the limits of section `evaluate`."""
-    return generate(
-        model,
-        [prompt.ids for prompt in prompts],
-        decode,
-        max_new_tokens=settings.new_tokens,
-        eos_id=tokenizer.eos_id,
-        banned=never_generated(tokenizer, settings.stop_at_eos),
-        with_log_probs=with_log_probs,
-        stop_at_eos=stop_at_eos,
-        step=decoding_step(model, decode),
-    )
+@dataclasses.dataclass(frozen=True)
+class Continuer:
+    """Continues prompts by one model, at most to the limit of section `evaluate`."""
 
+    model: TinyLM
+    tokenizer: Tokenizer
+    settings: EvaluateSettings
 
-def continue_prompts(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-) -> list[Text]:
-    """Each prompt continued up to <eos> or the limit of section `evaluate`, as text."""
-    generated = _generate(
-        model, tokenizer, prompts, settings, decode, stop_at_eos=True, with_log_probs=False
-    )
-    texts = []
-    for prompt, new in zip(prompts, generated, strict=True):
-        texts.append((tokenizer.decode(prompt.ids), tokenizer.decode(new.ids), new.finished))
-    return texts
+    def generate(
+        self, prompts: Sequence[Prompt], decode: DecodeSettings, **options: Any
+    ) -> list[Generation]:
+        """New ids of each prompt; options are those of `tinylm.decoding.sampling.generate`."""
+        return generate(
+            self.model,
+            [prompt.ids for prompt in prompts],
+            decode,
+            max_new_tokens=self.settings.new_tokens,
+            eos_id=self.tokenizer.eos_id,
+            banned=never_generated(self.tokenizer, self.settings.stop_at_eos),
+            step=decoding_step(self.model, decode),
+            **options,
+        )
+
+    def texts(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> list[Text]:
+        """Each prompt continued up to <eos> or the limit, as text."""
+        texts = []
+        generated = self.generate(prompts, decode, stop_at_eos=True, with_log_probs=False)
+        for prompt, new in zip(prompts, generated, strict=True):
+            text = self.tokenizer.decode(new.ids)
+            texts.append((self.tokenizer.decode(prompt.ids), text, new.finished))
+        return texts
+
+    def samples(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
+        """A row for each prompt: texts, ids, nats and tokens of continuation and reference.
+
+        Nats are those of the model's own distribution, before temperature and filters, over all
+        tokens of either, `<eos>` included where the text ended.
+        """
+        tokenizer = self.tokenizer
+        rows = []
+        stop = self.settings.stop_at_eos
+        generated = self.generate(prompts, decode, stop_at_eos=stop, with_log_probs=True)
+        for prompt, new in zip(prompts, generated, strict=True):
+            nats = -sum(new.log_probs)
+            whole = [*prompt.ids, *prompt.reference]
+            log_probs = token_log_probs(self.model, whole, len(prompt.ids), decode.slide)
+            reference_nats = -float(log_probs.sum())
+            row = {
+                "story": prompt.story,
+                "prompt": tokenizer.decode(prompt.ids),
+                "reference": tokenizer.decode(prompt.reference),
+                "continuation": tokenizer.decode(new.ids),
+                "perplexity": perplexity(nats, len(new.ids)),
+                "reference_perplexity": perplexity(reference_nats, len(log_probs)),
+                "finished": new.finished,
+                "nats": nats,
+                "tokens": len(new.ids),
+                "reference_nats": reference_nats,
+                "reference_tokens": len(log_probs),
+                "ids": new.ids,
+                "reference_ids": prompt.reference,
+            }
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def greedy(self, prompts: Sequence[Prompt], decode: DecodeSettings) -> pd.DataFrame:
+        """The likeliest token at each step, a row for each token, numbered from 1.
+
+        Probabilities are the model's own, over all ids. Past the context the window slides as
+        section `decode` sets.
+        """
+        rows = []
+        stop = self.settings.stop_at_eos
+        generated = self.generate(prompts, decode.greedy(), stop_at_eos=stop, with_log_probs=True)
+        for prompt, new in zip(prompts, generated, strict=True):
+            text = self.tokenizer.decode(prompt.ids)
+            for index, token in enumerate(new.ids):
+                row = {
+                    "prompt": text,
+                    "number": index + 1,
+                    "token": self.tokenizer.tokens[token],
+                    "probability": float(np.exp(new.log_probs[index])),
+                }
+                rows.append(row)
+        return pd.DataFrame(rows)
 
 
 def samples_over_training(
@@ -136,153 +181,68 @@ def samples_over_training(
     prompts: Sequence[Prompt],
     settings: EvaluateSettings,
     decode: DecodeSettings,
-) -> list[dict[str, Any]]:
+) -> pd.DataFrame:
     """The first prompts continued by each checkpoint: epochs, prompt, text, finished.
 
-    epochs is None at the end of training.
+    epochs is NaN at the end of training.
     """
     fastest = dataclasses.replace(decode, step="auto")
-    rows = []
+    tables = []
     for epochs, model in checkpoints:
-        texts = continue_prompts(model, tokenizer, prompts[:PROMPTS_IN_TRAINING], settings, fastest)
-        for prompt, text, finished in texts:
-            rows.append({"epochs": epochs, "prompt": prompt, "text": text, "finished": finished})
-    return rows
+        continuer = Continuer(model, tokenizer, settings)
+        texts = continuer.texts(prompts[:PROMPTS_IN_TRAINING], fastest)
+        table = pd.DataFrame(texts, columns=["prompt", "text", "finished"])
+        table.insert(0, "epochs", epochs)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 
-def continue_stories(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-) -> list[dict[str, Any]]:
-    """Continue each prompt by section `decode`: one row per prompt.
-
-    A row has texts, nats and tokens of the continuation and the reference. Nats are those of the
-    model's own distribution, before temperature and filters, over all tokens of either,
-    `<eos>` included where the text ended.
-    """
-    rows = []
-    generated = _generate(
-        model, tokenizer, prompts, settings, decode, settings.stop_at_eos, with_log_probs=True
-    )
-    for prompt, new in zip(prompts, generated, strict=True):
-        nats = -sum(new.log_probs)
-        whole = [*prompt.ids, *prompt.reference]
-        log_probs = token_log_probs(model, whole, len(prompt.ids), decode.slide)
-        reference_nats = -float(log_probs.sum())
-        row = {
-            "story": prompt.story,
-            "prompt": tokenizer.decode(prompt.ids),
-            "reference": tokenizer.decode(prompt.reference),
-            "continuation": tokenizer.decode(new.ids),
-            "perplexity": perplexity(nats, len(new.ids)),
-            "reference_perplexity": perplexity(reference_nats, len(log_probs)),
-            "finished": new.finished,
-            "nats": nats,
-            "tokens": len(new.ids),
-            "reference_nats": reference_nats,
-            "reference_tokens": len(log_probs),
-            "ids": new.ids,
-            "reference_ids": prompt.reference,
-        }
-        rows.append(row)
-    return rows
-
-
-def continue_greedily(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-) -> list[dict[str, Any]]:
-    """The likeliest token at each step, one row per token: prompt, number from 1, probability.
-
-    Probabilities are the model's own, over all ids. Past the context the window slides as section
-    `decode` sets.
-    """
-    rows = []
-    generated = _generate(
-        model, tokenizer, prompts, settings, decode.greedy(), settings.stop_at_eos, True
-    )
-    for prompt, new in zip(prompts, generated, strict=True):
-        text = tokenizer.decode(prompt.ids)
-        tokens = zip(new.ids, new.log_probs, strict=True)
-        for number, (token, log_prob) in enumerate(tokens, start=1):
-            row = {
-                "prompt": text,
-                "number": number,
-                "token": tokenizer.tokens[token],
-                "probability": float(np.exp(log_prob)),
-            }
-            rows.append(row)
-    return rows
-
-
-def sample_stories(
-    model: TinyLM,
-    tokenizer: Tokenizer,
-    prompts: Sequence[Prompt],
-    settings: EvaluateSettings,
-    decode: DecodeSettings,
-) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
-    """(metrics with their protocol, tables by name, rows of `continue_stories`).
-
-    Tables: "samples" with the columns of TABLE, and "greedy" if section `evaluate` sets it.
-    """
-    rows = continue_stories(model, tokenizer, prompts, settings, decode)
-    metrics, sentence_bleu = summarise(rows, settings)
-    samples = pd.DataFrame(rows).assign(bleu=sentence_bleu)[list(TABLE)]
-    tables: dict[str, Any] = {"samples": samples}
-    if settings.greedy:
-        first = prompts[: settings.greedy]
-        tables["greedy"] = continue_greedily(model, tokenizer, first, settings, decode)
-    return {"protocol": protocol(len(rows), settings, decode), **metrics}, tables, rows
-
-
-def summarise(
-    rows: Sequence[dict[str, Any]], settings: EvaluateSettings
-) -> tuple[dict[str, Any], list[float]]:
-    """Metrics over all continuations with 95 % bootstrap intervals, and each row's sentence BLEU.
+def measure_samples(
+    samples: pd.DataFrame, settings: EvaluateSettings, decode: DecodeSettings
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """(metrics over all samples with 95 % bootstrap intervals, samples.csv).
 
     perplexity: exp of all nats over all tokens, and in addition the mean over rows. BLEU is over
     words split at white space, each continuation against its one reference.
     """
     from tinylm.evaluate.bleu_metric import Bleu  # needs a second to import
 
-    texts = [row["continuation"] for row in rows]
-    references = [row["reference"] for row in rows]
-    perplexities = [row["perplexity"] for row in rows]
+    texts = samples["continuation"].tolist()
+    references = samples["reference"].tolist()
     bleu = Bleu().compute(predictions=texts, references=references, tokenize="none")
     counts, sentence_bleu = score_texts(texts, references, "none")
+    mean_perplexity = float(samples["perplexity"].mean())
     metrics: dict[str, Any] = {
-        "count": len(rows),
-        "finished": sum(row["finished"] for row in rows),
+        "protocol": protocol(len(samples), settings, decode),
+        "count": len(samples),
+        "finished": int(samples["finished"].sum()),
         "mean_continuation_perplexity": with_interval(
-            perplexities, mean, settings, float(np.mean(perplexities))
+            samples["perplexity"], mean, settings, mean_perplexity
         ),
         "sentence_bleu": with_interval(sentence_bleu, mean, settings, bleu["sentence_bleu"]),
         "brevity_penalty": bleu["brevity_penalty"],
         "hypothesis_tokens": bleu["prediction_length"],
         "reference_tokens": bleu["reference_length"],
     }
-    for name, prefix in (("continuation_perplexity", ""), ("reference_perplexity", "reference_")):
-        table = pd.DataFrame(rows)[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
-        totals = np.array([table[:, 0].sum(), table[:, 1].sum()])
-        pooled = float(pooled_perplexity(totals))
-        metrics[name] = with_interval(table, pooled_perplexity, settings, pooled)
-    for order in range(1, 5):
-        name = f"bleu{order}"
+    for name, prefix in (("continuation", ""), ("reference", "reference_")):
+        table = samples[[f"{prefix}nats", f"{prefix}tokens"]].to_numpy(dtype=float)
+        pooled = float(pooled_perplexity(table.sum(axis=0)))
+        metrics[f"{name}_perplexity"] = with_interval(table, pooled_perplexity, settings, pooled)
+    for order in range(1, MAX_ORDER + 1):
         statistic = functools.partial(corpus_bleu, order=order)
-        metrics[name] = with_interval(counts, statistic, settings, bleu[name])
-    for prefix, side in (("", texts), ("reference_", references)):
-        for n in (1, 2, 3):
-            metrics[f"{prefix}distinct{n}"] = distinct_n(side, n)
-        metrics[f"{prefix}repeated_4grams"] = repeated_share(side, 4)
-        shares = np.array(repeated_shares(side, 4))
-        if len(shares):
-            interval = bootstrap_interval(shares, mean, settings.bootstrap, settings.seed)
-            metrics[f"{prefix}repeated_4grams_interval"] = list(interval)
-    return metrics, sentence_bleu
+        metrics[f"bleu{order}"] = with_interval(counts, statistic, settings, bleu[f"bleu{order}"])
+    metrics |= _variety(texts, "", settings)
+    metrics |= _variety(references, "reference_", settings)
+    return metrics, samples.assign(bleu=sentence_bleu)[TABLE]
+
+
+def _variety(texts: Sequence[str], prefix: str, settings: EvaluateSettings) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    for n in (1, 2, 3):
+        metrics[f"{prefix}distinct{n}"] = distinct_n(texts, n)
+    shares = np.array(repeated_shares(texts, 4))
+    metrics[f"{prefix}repeated_4grams"] = float(shares.mean()) if len(shares) else 0.0
+    if len(shares):
+        interval = bootstrap_interval(shares, mean, settings.bootstrap, settings.seed)
+        metrics[f"{prefix}repeated_4grams_interval"] = list(interval)
+    return metrics

@@ -13,7 +13,12 @@ from tinylm.base.files import atomic_write, read_json
 from tinylm.decoding.settings import DecodeSettings
 from tinylm.evaluate.attention_maps import write_maps
 from tinylm.evaluate.baselines import baselines, count_ngrams
-from tinylm.evaluate.continuations import evaluation_prompts, sample_stories, samples_over_training
+from tinylm.evaluate.continuations import (
+    Continuer,
+    evaluation_prompts,
+    measure_samples,
+    samples_over_training,
+)
 from tinylm.evaluate.heads import heads_over_training, measure_heads
 from tinylm.evaluate.memorised import measure_memorised
 from tinylm.evaluate.minimal_pairs import judge_pairs, untrained_like
@@ -98,20 +103,20 @@ def measure_continuations(
 
     Sense needs the storybook's stories, continued from their starts.
     """
-    model = run.model
-    tokenizer = run.tokenizer
-    prompts = run.prompts
+    continuer = Continuer(run.model, run.tokenizer, settings)
     metrics: dict[str, Any] = {}
     tables: dict[str, Any] = {}
-    metrics["samples"], samples, rows = sample_stories(model, tokenizer, prompts, settings, decode)
-    tables.update(samples)
-    training = samples_over_training(run.checkpoints, tokenizer, prompts, settings, decode)
+    samples = continuer.samples(run.prompts, decode)
+    metrics["samples"], tables["samples"] = measure_samples(samples, settings, decode)
+    if settings.greedy:
+        tables["greedy"] = continuer.greedy(run.prompts[: settings.greedy], decode)
+    training = samples_over_training(run.checkpoints, run.tokenizer, run.prompts, settings, decode)
     tables["training_samples"] = training
     metrics["memorised"], tables["memorised"] = measure_memorised(
-        rows, tokenizer, run.train, settings
+        samples, run.tokenizer, run.train, settings
     )
     if run.corpus["source"] == "storybook" and settings.prompts == "starts":
-        sense, tables["sense"] = judge_methods(model, tokenizer, prompts, rows, settings, decode)
+        sense, tables["sense"] = judge_methods(continuer, run.prompts, samples, decode)
         metrics["sense"] = sense | {"training": sense_over_training(training, settings)}
     return metrics, tables
 

@@ -133,21 +133,23 @@ def words_of(tokenizer: Tokenizer, ids: Iterable[int]) -> list[str]:
 
 
 def measure_memorised(
-    rows: Sequence[dict[str, Any]],
+    samples: pd.DataFrame,
     tokenizer: Tokenizer,
     train: TokenStore,
     settings: EvaluateSettings,
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    """(metrics of continuations and references, one row per text) of rows of `continue_stories`.
+    """(metrics of continuations and references, one row per text) of `Continuer.samples`.
 
     Metrics have 95 % bootstrap intervals over texts; texts without a word are left out of them.
     In the table, new_1 to new_8 are shares, and nearest is the nearest story itself.
     """
-    texts = [words_of(tokenizer, row[key]) for row in rows for key in SIDES.values()]
+    texts = []
+    for sides in zip(*(samples[key] for key in SIDES.values()), strict=True):
+        texts += [words_of(tokenizer, ids) for ids in sides]
     stories = (words_of(tokenizer, train.story(index).tolist()) for index in range(len(train)))
     table = overlaps(texts, stories)
-    table.insert(0, "prompt", [row["prompt"] for row in rows for _ in SIDES])
-    table.insert(1, "text", [*SIDES] * len(rows))
+    table.insert(0, "prompt", samples["prompt"].repeat(len(SIDES)).to_numpy())
+    table.insert(1, "text", [*SIDES] * len(samples))
     metrics: dict[str, Any] = {"protocol": PROTOCOL, "train_stories": len(train)}
     for name in SIDES:
         has_words = (table["text"] == name) & (table["words"] > 0)

@@ -1,21 +1,19 @@
 """Do storybook stories make sense? Graded by their generator, which knows what can follow what."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tinylm.decoding.settings import DecodeSettings
-from tinylm.evaluate.continuations import Text, continue_prompts
+from tinylm.evaluate.continuations import Continuer, Text
 from tinylm.evaluate.settings import EvaluateSettings
 from tinylm.evaluate.statistics import bootstrap_interval, wilson
-from tinylm.model.transformer import TinyLM
 from tinylm.storybook.corpus import normalise
 from tinylm.storybook.sense import MEANING, Verdict, judge
 from tinylm.vocab.prompts import Prompt
-from tinylm.vocab.tokenizer import Tokenizer
 
 PROTOCOL = (
     "A continuation is read up to its first impossible word: one that no story of the generator "
@@ -81,25 +79,25 @@ def _words_per_error(means: np.ndarray) -> np.ndarray:
 
 
 def judge_methods(
-    model: TinyLM,
-    tokenizer: Tokenizer,
+    continuer: Continuer,
     prompts: Sequence[Prompt],
-    rows: Sequence[Mapping[str, Any]],
-    settings: EvaluateSettings,
+    samples: pd.DataFrame,
     decode: DecodeSettings,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(metrics of each method with the protocol, `rows_of` all): how much each method makes sense.
 
-    rows: those of `continue_stories`. They give method "decode", which is section decode, and
-    "references", the stories' own continuations, of which all are possible. Further methods:
-    greedy decoding, and the model's own distribution at several temperatures.
+    samples: those of section decode. They give method "decode", and "references", the stories' own
+    continuations, of which all are possible. Further methods: greedy decoding, and the model's own
+    distribution at several temperatures.
     """
-    texts: dict[str, list[Text]] = {
-        "references": [(row["prompt"], row["reference"], False) for row in rows],
-        "decode": [(row["prompt"], row["continuation"], row["finished"]) for row in rows],
-    }
+    settings = continuer.settings
+    columns = samples[["prompt", "reference", "continuation", "finished"]]
+    texts: dict[str, list[Text]] = {"references": [], "decode": []}
+    for prompt, reference, continuation, finished in columns.itertuples(index=False):
+        texts["references"].append((prompt, reference, False))
+        texts["decode"].append((prompt, continuation, finished))
     for name, method in _methods(decode).items():
-        texts[name] = continue_prompts(model, tokenizer, prompts, settings, method)
+        texts[name] = continuer.texts(prompts, method)
     metrics = {}
     table = []
     for name, of_method in texts.items():
@@ -126,18 +124,16 @@ def _methods(decode: DecodeSettings) -> dict[str, DecodeSettings]:
     return methods
 
 
-def sense_over_training(
-    samples: Iterable[Mapping[str, Any]], settings: EvaluateSettings
-) -> list[dict[str, Any]]:
+def sense_over_training(samples: pd.DataFrame, settings: EvaluateSettings) -> list[dict[str, Any]]:
     """The metrics of the texts of each checkpoint, with its epochs (None: the end of training).
 
-    samples: rows of `samples_over_training`.
+    samples: those of `samples_over_training`.
     """
     rows = []
-    for epochs, of_checkpoint in itertools.groupby(samples, key=lambda row: row["epochs"]):
-        graded = grade((row["prompt"], row["text"], row["finished"]) for row in of_checkpoint)
-        metrics = sense(graded, settings.bootstrap, settings.seed)
-        rows.append({"epochs": epochs, **metrics})
+    for epochs, of_checkpoint in samples.groupby("epochs", dropna=False):
+        texts = zip(of_checkpoint["prompt"], of_checkpoint["text"], of_checkpoint["finished"])
+        metrics = sense(grade(texts), settings.bootstrap, settings.seed)
+        rows.append({"epochs": None if pd.isna(epochs) else epochs, **metrics})
     return rows
 
 
