@@ -1,10 +1,11 @@
 """Which of two sentences is likelier: grammar and meaning, phenomenon by phenomenon."""
 
-import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from tinylm.base.seeding import derive_seed
@@ -31,21 +32,7 @@ PROTOCOL = (
     "one phenomenon alone."
 )
 LogProbs = Callable[[Sequence[Sequence[int]]], np.ndarray]  # of whole texts, in nats
-Ids = tuple[list[int], list[int]]  # of the right text and of the wrong one
-
-
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """The pairs of one phenomenon, as texts and as ids with <sos> where the vocabulary has one."""
-
-    name: str
-    about: str
-    texts: list[Pair]
-    ids: list[Ids]
-
-    def first(self, count: int) -> "Pairs":
-        """Only the first `count` pairs."""
-        return Pairs(self.name, self.about, self.texts[:count], self.ids[:count])
+Checkpoints = Sequence[tuple[float | None, TinyLM]]  # epochs (None: the end) and the model
 
 
 class _Encoder:
@@ -55,71 +42,80 @@ class _Encoder:
         self._tokenizer = tokenizer
         self._counts = np.bincount(train.ids, minlength=train.vocab_size)
         self._start = [] if tokenizer.sos_id is None else [tokenizer.sos_id]
-        self._most = context + 1
-        self._has: dict[str, bool] = {}
+        self._context = context
+        self.has = functools.cache(self._has)
 
-    def encode(self, text: str) -> list[int] | None:
-        """The ids of a text; None if it has a rare or unknown token or is too long."""
-        ids = self._tokenizer.encode(text)
-        if not ids or self._tokenizer.unk_id in ids or (self._counts[ids] < SEEN).any():
-            return None
-        ids = self._start + ids
-        return ids if len(ids) <= self._most else None
-
-    def encode_pair(self, pair: Pair) -> Ids | None:
-        """The ids of both texts; None if either has none or if they are the same."""
-        right = self.encode(pair.right)
-        wrong = self.encode(pair.wrong)
-        if right is None or wrong is None or right == wrong:
-            return None
-        return right, wrong
-
-    def has(self, word: str) -> bool:
+    def _has(self, word: str) -> bool:
         """Whether a word can be used in pairs."""
-        if word not in self._has:
-            self._has[word] = self.encode(f" {word}") is not None
-        return self._has[word]
+        return bool(self.encode(f" {word}"))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text; none if it has a rare or unknown token or is too long."""
+        ids = self._tokenizer.encode(text)
+        whole = self._start + ids
+        if not ids or self._tokenizer.unk_id in ids or len(whole) > self._context + 1:
+            return []
+        return whole if (self._counts[ids] >= SEEN).all() else []
 
 
-def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int) -> list[Pairs]:
-    """Pairs of every phenomenon in words that the model has seen, at most `context` tokens long."""
+def make_pairs(tokenizer: Tokenizer, train: TokenStore, context: int, seed: int) -> pd.DataFrame:
+    """Pairs of every phenomenon in words that the model has seen, at most `context` tokens long.
+
+    Columns: phenomenon, right and wrong (texts), right_ids and wrong_ids, with <sos> where the
+    vocabulary has one.
+    """
     encoder = _Encoder(tokenizer, train, context)
-    return [_draw_pairs(phenomenon, encoder, seed) for phenomenon in PHENOMENA]
+    rows: list[list[Any]] = []
+    for phenomenon in PHENOMENA:
+        rows += _draw_pairs(phenomenon, encoder, seed)
+    return pd.DataFrame(rows, columns=["phenomenon", "right", "wrong", "right_ids", "wrong_ids"])
 
 
-def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> Pairs:
+def _draw_pairs(phenomenon: Phenomenon, encoder: _Encoder, seed: int) -> list[list[Any]]:
     rng = np.random.default_rng(derive_seed(seed, "pairs", phenomenon.name))
     draw = Draw(encoder.has, rng)
-    pairs: dict[Pair, Ids] = {}
+    rows: list[list[Any]] = []
+    drawn_before: set[Pair] = set()
     for _ in range(TRIES):
-        if len(pairs) >= PAIRS:
+        if len(rows) >= PAIRS:
             break
         try:
             drawn = phenomenon.draw(draw)
         except NothingToDraw:
             continue
         # one of two crossed pairs without the other would favour frequent words
-        if any(pair in pairs for pair in drawn):
+        if not drawn_before.isdisjoint(drawn):
             continue
-        encoded = [encoder.encode_pair(pair) for pair in drawn]
-        usable = [ids for ids in encoded if ids is not None]
-        if len(usable) == len(drawn):
-            pairs |= dict(zip(drawn, usable, strict=True))
-    return Pairs(phenomenon.name, phenomenon.about, list(pairs), list(pairs.values()))
+        new = []
+        for right, wrong in drawn:
+            right_ids = encoder.encode(right)
+            wrong_ids = encoder.encode(wrong)
+            if right_ids and wrong_ids and right_ids != wrong_ids:
+                row = [phenomenon.name, right, wrong, right_ids, wrong_ids]
+                new.append(row)
+        if len(new) == len(drawn):
+            rows += new
+            drawn_before.update(drawn)
+    return rows
 
 
-def margins(pairs: Pairs, log_probs: LogProbs) -> np.ndarray:
+def margins(pairs: pd.DataFrame, log_probs: LogProbs) -> np.ndarray:
     """By how many nats the right text of each pair is likelier: (pairs,)."""
-    texts = [ids for both in pairs.ids for ids in both]
-    values = log_probs(texts).reshape(-1, 2)
-    return values[:, 0] - values[:, 1]
+    parts = [np.zeros(0)]
+    for _, of_phenomenon in pairs.groupby("phenomenon", sort=False):
+        both = of_phenomenon[["right_ids", "wrong_ids"]].to_numpy().ravel()
+        values = log_probs(list(both)).reshape(-1, 2)
+        parts.append(values[:, 0] - values[:, 1])
+    return np.concatenate(parts)
 
 
-def share_right(margin: np.ndarray) -> dict[str, float] | None:
+def share_right(margin: np.ndarray | pd.Series) -> dict[str, float] | None:
     """The share of pairs whose right text is likelier, with Wilson's 95 % interval.
 
-    Pairs that are equal to `DECIMALS` count half.
+    Pairs that are equal to `DECIMALS` count half. None for fewer than `TOO_FEW` pairs.
     """
+    if len(margin) < TOO_FEW:
+        return None
     rounded = np.round(margin, DECIMALS)
     right = (rounded > 0).sum() + (rounded == 0).sum() / 2
     return wilson(float(right), len(margin))
@@ -138,59 +134,48 @@ def judge_pairs(
     train: TokenStore,
     ngrams: KneserNey,
     unigrams: KneserNey,
-    checkpoints: Sequence[tuple[float | None, TinyLM]],
+    checkpoints: Checkpoints,
     seed: int,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], pd.DataFrame]:
     """(metrics, a row for each pair) of the model, its checkpoints and the n-gram baselines.
 
-    checkpoints: (epochs, model with the weights of then), from the untrained model to the trained
-    one, whose epochs are None. The shares of a phenomenon are None where there are fewer than
-    `TOO_FEW` pairs; "all" is the mean over the others.
+    checkpoints: from the untrained model to the trained one. The shares of a phenomenon are None
+    where there are fewer than `TOO_FEW` pairs; "all" is the mean over the others.
     """
     model = checkpoints[-1][1]
-    all_pairs = make_pairs(tokenizer, train, model.settings.context, seed)
+    pairs = make_pairs(tokenizer, train, model.settings.context, seed)
     sources = {
         "model": _by_model(model),
         "untrained": _by_model(checkpoints[0][1]),
         "kneser_ney": _by_ngrams(ngrams),
         "unigram": _by_ngrams(unigrams),
     }
-    phenomena: dict[str, Any] = {}
-    rows = []
-    for pairs in all_pairs:
-        by_source = {name: margins(pairs, log_probs) for name, log_probs in sources.items()}
-        entry: dict[str, Any] = {"about": pairs.about, "pairs": len(pairs.texts)}
-        for name, values in by_source.items():
-            entry[name] = share_right(values) if len(values) >= TOO_FEW else None
-        phenomena[pairs.name] = entry
-        for index, pair in enumerate(pairs.texts):
-            row: dict[str, Any] = {
-                "phenomenon": pairs.name,
-                "right": pair.right,
-                "wrong": pair.wrong,
-            }
-            row |= {name: float(values[index]) for name, values in by_source.items()}
-            rows.append(row)
+    table = pairs[["phenomenon", "right", "wrong"]].copy()
+    for name, log_probs in sources.items():
+        table[name] = margins(pairs, log_probs)
+    phenomena: dict[str, dict[str, Any]] = {}
+    for phenomenon in PHENOMENA:
+        rows = table[table["phenomenon"] == phenomenon.name]
+        shares = {name: share_right(rows[name]) for name in sources}
+        phenomena[phenomenon.name] = {"about": phenomenon.about, "pairs": len(rows), **shares}
     metrics = {
         "protocol": PROTOCOL,
         "all": {name: _mean(entry[name] for entry in phenomena.values()) for name in sources},
         "phenomena": phenomena,
-        "training": _over_training(all_pairs, checkpoints),
+        "training": _over_training(pairs, checkpoints),
     }
-    return metrics, rows
+    return metrics, table
 
 
-def _over_training(
-    all_pairs: Sequence[Pairs], checkpoints: Sequence[tuple[float | None, TinyLM]]
-) -> list[dict[str, Any]]:
+def _over_training(pairs: pd.DataFrame, checkpoints: Checkpoints) -> list[dict[str, Any]]:
     """For each checkpoint its epochs, the shares of the first pairs, and their mean."""
+    first = pairs.groupby("phenomenon", sort=False).head(PAIRS_IN_TRAINING)
+    names = first["phenomenon"].unique()
     rows = []
     for epochs, model in checkpoints:
-        shares = {}
-        for pairs in all_pairs:
-            if len(pairs.texts) >= TOO_FEW:
-                values = margins(pairs.first(PAIRS_IN_TRAINING), _by_model(model))
-                shares[pairs.name] = share_right(values)
+        margin = margins(first, _by_model(model))
+        shares = {name: share_right(margin[first["phenomenon"] == name]) for name in names}
+        shares = {name: share for name, share in shares.items() if share is not None}
         rows.append({"epochs": epochs, "all": _mean(shares.values()), "phenomena": shares})
     return rows
 
@@ -201,10 +186,7 @@ def _by_model(model: TinyLM) -> LogProbs:
 
 
 def _by_ngrams(counts: KneserNey) -> LogProbs:
-    def log_probs(texts: Sequence[Sequence[int]]) -> np.ndarray:
-        return np.array([counts.log_probs(np.asarray(ids)).sum() for ids in texts])
-
-    return log_probs
+    return lambda texts: np.array([counts.log_probs(np.asarray(ids)).sum() for ids in texts])
 
 
 def _mean(shares: Iterable[dict[str, float] | None]) -> float | None:
