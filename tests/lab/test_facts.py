@@ -9,10 +9,10 @@ from tinylm.vocab.words import Splitter, WordTokenizer
 TOKENIZER = WordTokenizer((f"w{i}" for i in range(37)), Splitter(True, "drop"))
 COLUMNS = ("role", "layer", "head", "score", "baseline", "claimed")
 ROLES = [
-    dict(zip(COLUMNS, ("same word", "2", "1", "0.5", "0.4", "False"))),
-    dict(zip(COLUMNS, ("previous token", "1", "3", "0.7", "0.1", "True"))),
+    dict(zip(COLUMNS, ("same word", 2, 1, 0.5, 0.4, False))),
+    dict(zip(COLUMNS, ("previous token", 1, 3, 0.7, 0.1, True))),
 ]
-ABLATION = [{"layer": "1", "head": "3", "loss_increase": "0.25", "low": "0.2", "high": "0.3"}]
+ABLATION = [{"layer": 1, "head": 3, "loss_increase": 0.25, "low": 0.2, "high": 0.3}]
 
 
 def facts_of(run):

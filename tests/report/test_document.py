@@ -13,6 +13,7 @@ from tinylm.report.sources import FILES, read_run
 from tinylm.report.wording import loss, number, setting
 
 OUTLINE = Path(__file__).with_name("outline.md")
+TEXTS = {"prompt", "reference", "continuation", "text", "story", "word", "run", "nearest", "right"}
 EVIL = '<img src=x onerror="alert(1)"> ![a](http://e/b.png) [x](javascript:y) *z* | w \u202e'
 
 
@@ -38,7 +39,7 @@ def test_the_numbers_are_those_of_the_files(run, settings):
     markdown = write_document(run, settings, {})
     evaluate, train = run.tree("evaluate"), run.tree("train")
     for text in (
-        f"its perplexity is {number(evaluate.perplexity)}",
+        f"perplexity on unseen text is {number(evaluate.perplexity)}",
         f"| unigram | {number(evaluate.baselines.unigram.perplexity)} |",
         f"| bits per byte, normalised text | {loss(evaluate.bits_per_byte)} |",
         f"| held-out loss, best | {loss(train.held_out_loss_best)} |",
@@ -90,10 +91,8 @@ def test_a_time_of_another_result_is_not_shown(finished_run, run, tmp_path):
 
 def test_text_of_models_and_users_is_never_markup(run, settings):
     for name in ("samples", "beams", "greedy", "stories", "memorised", "pairs"):
-        for row in run.files[name]:
-            row |= {
-                key: EVIL for key, value in row.items() if isinstance(value, str) and " " in value
-            }
+        for column in TEXTS & set(run.files[name]):
+            run.files[name][column] = EVIL
     run.files["own_texts"] = [
         {
             "prompt": EVIL,

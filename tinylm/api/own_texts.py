@@ -19,7 +19,7 @@ from tinylm.kernels.decoding.step import decoding_step
 from tinylm.model.checkpoint import check_vocabulary, load_checkpoints, load_model
 from tinylm.model.transformer import TinyLM
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import Checkpoint, Run, Sentence
+from tinylm.report.sources import Run, Sentence
 from tinylm.vocab.tokenizer import Tokenizer, open_tokenizer
 
 
@@ -29,7 +29,7 @@ def with_own_texts(
     """The run with `own_texts` and `own_sentences`, from the model below `folder`, as far as they are asked for.
 
     own_texts: a row per prompt of section `report`, continued by section `decode` for at most evaluate.new_tokens
-    tokens. own_sentences: (Sentence, its Checkpoints) of each, where weights of epochs were kept. What
+    tokens. own_sentences: (Sentence, one for each checkpoint) of each, where weights of epochs were kept. What
     cannot be made is named in the run's problems.
     """
     root = Path(folder)
@@ -88,7 +88,7 @@ def _continued(
 
 def _attended(
     model: TinyLM, checkpoints: list[tuple[float, TinyLM]], tokens: list[str], ids: list[int]
-) -> tuple[Sentence, list[Checkpoint]]:
+) -> tuple[Sentence, list[Sentence]]:
     """Attention over one row of ids: of the trained model, and of each checkpoint."""
     words = [tokens[token] for token in ids]
 
@@ -96,5 +96,5 @@ def _attended(
         maps = attention(read_by, np.array(ids))
         return words, maps.maps, tokens[maps.next_id], maps.next_prob
 
-    earlier = [Checkpoint(*maps_of(weights), epochs=epochs) for epochs, weights in checkpoints]
+    earlier = [Sentence(*maps_of(weights), epochs=epochs) for epochs, weights in checkpoints]
     return Sentence(*maps_of(model)), earlier

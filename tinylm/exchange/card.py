@@ -184,7 +184,7 @@ def _results(run: Run, publication: Publication) -> list[Any]:
     is_hub = run.param("data", "source") == "hub"
     results = []
     for metric, (name, _) in _RESULTS.items():
-        value = as_number(run.get("evaluate", metric))
+        value = as_number(run.tree("evaluate")[metric])
         if value is None:
             continue
         result = EvalResult(

@@ -148,7 +148,7 @@ def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]
         entry=hand_in.entry,
         author=hand_in.author,
         hub=run.param("report", "hub_path"),
-        perplexity=number(run.get("evaluate", "perplexity")),
+        perplexity=number(run.tree("evaluate").perplexity),
         commit=publication.origin.commit,
         rows=rows,
         weights=hand_in.weights,

@@ -48,7 +48,7 @@ def facts(
         "heads_note": (MEASURED.format(token=token) if measured_heads else NOT_MEASURED)
         + (SINK if tokenizer.sos_id is not None else ""),
         "head": _first_shown(measured_heads),
-        "perplexity": as_number(run.get("evaluate", "perplexity")) if run else None,
+        "perplexity": as_number(run.tree("evaluate").perplexity) if run else None,
     }
 
 
@@ -59,12 +59,12 @@ def _about(model: TinyLM, token: str, run: Run | None) -> str:
         f"{many(shape.layers, 'layer')} of {many(shape.heads, 'head')}, width {model.width}, {count(size)} parameters, "
         f"{count(model.vocab_size)} {token}s, a context of {shape.context}: the model runs in this page."
     )
-    perplexity = as_number(run.get("evaluate", "perplexity")) if run else None
+    perplexity = as_number(run.tree("evaluate").perplexity) if run else None
     if run is None or perplexity is None:
         return text
     text += f" On the evaluation stories its perplexity is {number(perplexity)}"
     ours = as_number(run.scored_once().get("perplexity"))
-    counted = as_number(run.get("evaluate", "baselines", "kneser_ney", "perplexity"))
+    counted = as_number(run.tree("evaluate").baselines.kneser_ney.perplexity)
     if counted is None or ours is None:
         return f"{text}."
     verdict = "; it has learnt less than these, so expect little" if ours >= counted else ""

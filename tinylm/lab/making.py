@@ -54,7 +54,7 @@ def make_page(
     epochs = None
     if run:
         title = read_section(params, "report", ReportSettings).title
-        epochs = as_number(run.get("train", "epochs"))
+        epochs = as_number(run.tree("train").epochs)
     decode = read_section(params, "decode", DecodeSettings)
     shown = facts(model, tokenizer, decode, run, title)
     checkpoints = []

@@ -1,12 +1,12 @@
-"""What a run left behind, read once: metrics, plots, tables and arrays, each file optional."""
+"""What a run left behind, read once: metrics, tables and attention maps, each file optional."""
 
 import dataclasses
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from tinylm.base import paths
 from tinylm.base.config import InputError
@@ -16,32 +16,29 @@ from tinylm.host.times import read_times
 STAGES = (
     "download", "vocab", "train", "evaluate", "beam_bench", "kv_bench", "accum_sweep", "ckpt_bench", "seeds",
 )  # fmt: skip
-_PLOTS = ("loss", "perplexity", "learning_rate", "grad_norm")
-_ACCUM_PLOTS = ("accum_micro_steps", "accum_updates", "accum_tokens")
-_EVALUATED = (
+_CURVES = ("loss", "perplexity", "learning_rate", "grad_norm")
+_ACCUM_CURVES = ("accum_micro_steps", "accum_updates", "accum_tokens")
+_TABLES = (
     "samples", "heads", "roles", "ablation", "greedy", "memorised", "sense", "pairs", "heads_training"
 )  # fmt: skip
 FILES = {  # name: (path, the stage that writes it)
     **{stage: (paths.results(stage), stage) for stage in STAGES},
     **{f"{stage}_time": (paths.times(stage), stage) for stage in STAGES},
-    **{name: (paths.plot(name), "train") for name in _PLOTS},
-    **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_PLOTS},
-    **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _EVALUATED},
+    **{name: (paths.plot(name), "train") for name in _CURVES},
+    **{name: (paths.plot(name), "accum_sweep") for name in _ACCUM_CURVES},
+    **{name: (paths.evaluated(f"{name}.csv"), "evaluate") for name in _TABLES},
     "stories": (paths.evaluated("training_samples.csv"), "evaluate"),
     "attention": (paths.evaluated("attention.npz"), "evaluate"),
     "attention_training": (paths.evaluated("attention_training.npz"), "evaluate"),
     "beams": (paths.BEAM_TEXTS, "beam_bench"),
     "seed_curves": (paths.plot("seeds"), "seeds"),
 }
-_MADE_IF = {  # the parameter that has a file made
-    "attention_training": ("train", "keep_epochs"),
-    "greedy": ("evaluate", "greedy"),
-}
 SAME_AS_HELD_OUT = "evaluation is the held-out tokens"  # a note from stage vocab
+_DAMAGED = (OSError, ValueError, LookupError, zipfile.BadZipFile)
 
 
 class Tree(dict[str, Any]):
-    """A JSON object for templates and rules: `tree.a.b` is the value, an empty Tree if it is missing."""
+    """A JSON object: `tree.a.b` is the value, an empty Tree if it is missing."""
 
     def __getattr__(self, key: str) -> Any:
         if key.startswith("_"):
@@ -61,24 +58,25 @@ def as_tree(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """Attention over a sentence: words (T,), maps (layers, heads, T, T); the likeliest next token if known."""
+    """Attention over a sentence, and the most likely next token.
+
+    words (T,); maps (layers, heads, T, T); epochs: how long the model was trained, None at the end.
+    """
 
     words: list[str]
     maps: np.ndarray
-    next: str | None = None
-    probability: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Checkpoint(Sentence):
-    """The same sentence after a number of epochs of training."""
-
-    epochs: float = 0.0
+    next: str
+    probability: float
+    epochs: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Parameters and every file of FILES that could be read; `problems` has one line for each that could not."""
+    """Parameters and every file of FILES that could be read.
+
+    files: a dict for JSON, a DataFrame for CSV, a list of Sentence for attention.
+    problems: one line for each file that could not be read.
+    """
 
     params: dict[str, Any]
     files: dict[str, Any]
@@ -86,82 +84,59 @@ class Run:
 
     def tree(self, name: str) -> Tree:
         """A JSON file; empty if it is missing."""
-        value = self.files.get(name)
-        return as_tree(value) if isinstance(value, dict) else Tree()
+        return Tree(as_tree(self.files.get(name, {})))
 
-    def get(self, name: str, *keys: str) -> Any:
-        """A value inside a JSON file, None if file or key is missing."""
-        value = self.files.get(name)
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
+    def frame(self, name: str) -> pd.DataFrame:
+        """A table; empty if it is missing."""
+        return pd.DataFrame(self.files.get(name, []))
 
-    def mapping(self, name: str, *keys: str) -> Tree:
-        """An object inside a JSON file; empty if it is missing or something else is there."""
-        value = self.get(name, *keys)
-        return as_tree(value) if isinstance(value, dict) else Tree()
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table; empty if it is missing."""
+        return records(self.frame(name))
+
+    def sentences(self, name: str = "attention") -> list[Sentence]:
+        """Attention over each sentence of the file."""
+        return self.files.get(name, [])
+
+    def own_sentences(self) -> list[tuple[Sentence, list[Sentence]]]:
+        """For each sentence of section `report` its attention now, and after each kept epoch."""
+        return self.files.get("own_sentences", [])
 
     def param(self, section: str, key: str) -> Any:
         """A parameter, None if it is missing."""
-        values = self.params.get(section)
-        return values.get(key) if isinstance(values, dict) else None
-
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        """The rows of a CSV file, or of a list of objects in a JSON file; empty if it is missing."""
-        value = self.files.get(name)
-        return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
-
-    def records(self, name: str, key: str) -> list[Tree]:
-        """The list of objects under `key` of a JSON file; empty if it is missing."""
-        value = self.get(name, key)
-        if not isinstance(value, list):
-            return []
-        return [as_tree(row) for row in value if isinstance(row, dict)]
-
-    def table(self, name: str, key: str) -> dict[str, Tree]:
-        """The objects by name under `key` of a JSON file; empty if it is missing."""
-        rows = self.mapping(name, key).items()
-        return {name: row for name, row in rows if isinstance(row, Tree)}
-
-    def sentences(self) -> list[Sentence]:
-        """Attention over each drawn sentence."""
-        return self.files.get("attention", [])
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Attention over one sentence at several epochs."""
-        return self.files.get("attention_training", [])
-
-    def own_sentences(self) -> list[tuple[Sentence, list[Checkpoint]]]:
-        """For each sentence of section `report` its attention now, and after each kept epoch."""
-        return self.files.get("own_sentences", [])
+        return (self.params.get(section) or {}).get(key)
 
     def token(self) -> str:
         """What one token of this run is called: word or token."""
         return "word" if self.param("vocab", "tokenizer") in (None, "words") else "token"
 
     def scored_once(self) -> Tree:
-        """The model's metrics on the baselines' targets, each once: those of evaluate except in layout windows."""
-        return self.mapping("evaluate", "once") or self.mapping("evaluate")
+        """The model's metrics with each target scored once, as the baselines are scored."""
+        evaluate = self.tree("evaluate")
+        return evaluate.once or evaluate
 
     def evaluates_held_out(self) -> bool:
         """Whether evaluation is the held-out end of the train stream instead of separate text."""
-        notes = self.get("vocab", "split", "notes")
-        return isinstance(notes, list) and SAME_AS_HELD_OUT in notes
-
-    def epochs_of(self, cell: Any) -> float | None:
-        """Epochs of a row of a table over training; None or nothing stands for the end of the run."""
-        return as_number(self.get("train", "epochs") if cell in (None, "") else cell)
+        return SAME_AS_HELD_OUT in self.tree("vocab").split.get("notes", [])
 
     def is_expected(self, name: str) -> bool:
         """Whether the parameters have this file made; most files are always made."""
         if name == "sense":  # which needs the storybook's generator
             from_storybook = self.param("data", "source") == "storybook"
             return from_storybook and self.param("evaluate", "prompts") == "starts"
-        return name not in _MADE_IF or self.param(*_MADE_IF[name]) not in (0, [])
+        if name == "attention_training":
+            return bool(self.param("train", "keep_epochs"))
+        return name != "greedy" or self.param("evaluate", "greedy") != 0
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, with None for empty cells."""
+    rows: Any = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return rows
 
 
 def as_number(value: Any) -> float | None:
-    """A finite float, None for everything else (a CSV cell is text, a JSON value may be null)."""
+    """A finite float, None for everything else."""
     if isinstance(value, bool):
         return None
     try:
@@ -171,80 +146,57 @@ def as_number(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _checked(words: np.ndarray, maps: np.ndarray) -> tuple[list[str], np.ndarray]:
-    if maps.ndim != 4 or maps.shape[2:] != (len(words), len(words)):
-        raise ValueError(f"maps of shape {maps.shape} for {len(words)} words")
-    return [str(word) for word in words], maps
-
-
-def _prediction(next_token: Any, probability: Any) -> tuple[str | None, float | None]:
-    number = as_number(probability)
-    return (None, None) if number is None else (str(next_token), number)
-
-
-def _read_sentences(arrays: Mapping[str, np.ndarray]) -> list[Sentence]:
-    sentences = []
-    for number in sorted(int(name[6:]) for name in arrays if name.startswith("words_")):
-        words, maps = _checked(arrays[f"words_{number}"], arrays[f"maps_{number}"])
-        predicted = _prediction(arrays.get(f"next_{number}"), arrays.get(f"next_prob_{number}"))
-        sentences.append(Sentence(words, maps, *predicted))
-    return sentences
-
-
-def _read_checkpoints(arrays: Mapping[str, np.ndarray]) -> list[Checkpoint]:
-    checkpoints = []
-    for number, epochs in enumerate(arrays["epochs"]):
-        words, maps = _checked(arrays["words"], arrays["maps"][number])
-        predicted = _prediction(arrays["next"][number], arrays["next_prob"][number])
-        checkpoints.append(Checkpoint(words, maps, *predicted, epochs=float(epochs)))
-    return checkpoints
-
-
-def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
-    times = read_times(stage, stage, paths.results(stage), folder)
-    if times is None:
-        raise InputError(
-            f"{path}: this result was not measured in this folder; dvc repro -f -s {stage} measures it"
-        )
-    return times
-
-
-def _read(path: Path) -> Any:
-    if path.suffix == ".json":
-        value = read_json(path)
-        if not isinstance(value, dict):
-            raise ValueError(f"holds {type(value).__name__}; allowed: an object")
-        return value
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            if path.stem == "attention_training":
-                return _read_checkpoints(arrays)
-            return _read_sentences(arrays)
-    import pandas as pd  # slow, and few who import this module read a table
-
-    if path.read_bytes() == b"\n":  # a table of no rows has no columns either
-        return []
-    return pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("records")
-
-
 def read_run(folder: str | Path, params: dict[str, Any]) -> Run:
-    """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`, never raised."""
+    """Read every file of FILES below `folder`; a missing or damaged one is named in `problems`."""
     run = Run(params, {}, {})
-    damaged = OSError, ValueError, LookupError, EOFError, RecursionError, zipfile.BadZipFile
     for name, (path, stage) in FILES.items():
         try:
             if name.endswith("_time"):
                 run.files[name] = _read_times(folder, path, stage)
             elif (Path(folder) / path).exists():
-                content = _read(Path(folder) / path)
-                check_sums(Path(folder) / path, stage)
-                run.files[name] = content
+                run.files[name] = _read(Path(folder) / path, stage)
             elif run.is_expected(name):
                 run.problems[name] = f"{path} is missing; dvc repro {stage} makes it"
         except InputError as error:
             run.problems[name] = str(error)
-        except damaged as error:
-            line = (str(error).splitlines() or [type(error).__name__])[0]
+        except _DAMAGED as error:
+            line = str(error).partition("\n")[0]
             repair = f"rm {path} and run dvc repro {stage}"
             run.problems[name] = f"{path} cannot be read ({line}); {repair}"
     return run
+
+
+def _read_times(folder: str | Path, path: str, stage: str) -> dict[str, Any]:
+    times = read_times(stage, stage, paths.results(stage), folder)
+    if times is None:
+        repair = f"dvc repro -f -s {stage} measures it"
+        raise InputError(f"{path}: this result was not measured in this folder; {repair}")
+    return times
+
+
+def _read(path: Path, stage: str) -> Any:
+    check_sums(path, stage)
+    if path.suffix == ".json":
+        return dict(read_json(path, stage))
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            return _read_sentences(arrays)
+    if path.read_bytes() == b"\n":  # a table of no rows has no columns either
+        return pd.DataFrame()
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def _read_sentences(arrays: Any) -> list[Sentence]:
+    """The sentences of attention.npz, or the checkpoints' maps of one sentence."""
+    sentences = []
+    if "epochs" in arrays:
+        words = arrays["words"].tolist()
+        columns = [arrays[key].tolist() for key in ("next", "next_prob", "epochs")]
+        for maps, *values in zip(arrays["maps"], *columns):
+            sentences.append(Sentence(words, maps, *values))
+        return sentences
+    for number in range(1, len(arrays) // 4 + 1):
+        keys = ("words", "maps", "next", "next_prob")
+        words, maps, *values = (arrays[f"{key}_{number}"] for key in keys)
+        sentences.append(Sentence(words.tolist(), maps, *(value.item() for value in values)))
+    return sentences
