@@ -66,8 +66,8 @@ def test_other_files_are_refused(tmp_path, content):
         ("words", "model", {"type": "WordLevel", "vocab": {"a": 5}, "unk_token": "a"}),
         ("bpe", "normalizer", {"type": "NFC"}),
         ("bpe", "model", {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}),
-        ("longest_match", "tokens", ["a", 1]),
-        ("longest_match", "tokens", []),
+        ("longest_match", "pre_tokenizer", None),
+        ("longest_match", "model", {"type": "WordPiece", "vocab": {}, "unk_token": "a"}),
     ],
 )
 def test_a_file_with_another_rule_is_refused(tmp_path, kind, part, value):

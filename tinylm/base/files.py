@@ -209,10 +209,19 @@ def _damaged(path: str | Path, made_by: str) -> InputError:
     )
 
 
+@functools.lru_cache(maxsize=64)
+def _sha256_of_version(path: Path, inode: int, changed_ns: int) -> str:
+    return sha256(path)
+
+
 def check_sha256(path: str | Path, expected: str, made_by: str) -> None:
-    """Raises InputError if a file is missing or its bytes changed (a damaged cache)."""
-    require(path, made_by)
-    if sha256(path) != expected:
+    """Raises InputError if a file is missing or its bytes changed (a damaged cache).
+
+    Each version of a file is read once in a process.
+    """
+    file = require(path, made_by).absolute()
+    state = file.stat()
+    if _sha256_of_version(file, state.st_ino, state.st_ctime_ns) != expected:
         raise _damaged(path, made_by)
 
 
@@ -225,23 +234,12 @@ def write_sums(folder: str | Path) -> None:
     write_json(Path(folder) / SUMS, sums, sealed=True)
 
 
-@functools.lru_cache(maxsize=64)
-def _sha256_of_version(path: str, inode: int, changed_ns: int) -> str:
-    return sha256(path)
-
-
 def check_sums(path: str | Path, made_by: str) -> None:
     """Raises InputError if the sha256.json beside a file names other bytes than the file has.
 
-    Nothing happens if there is no sha256.json. Each version of a file is read once in a process.
+    Nothing happens if there is no sha256.json.
     """
-    file = require(path, made_by).absolute()
-    sums = file.with_name(SUMS)
-    if not sums.exists():
-        return
-    expected = read_json(sums, made_by).get(file.name)
-    state = file.stat()
-    if expected is not None and expected != _sha256_of_version(
-        str(file), state.st_ino, state.st_ctime_ns
-    ):
-        raise _damaged(path, made_by)
+    sums = require(path, made_by).with_name(SUMS)
+    expected = read_json(sums, made_by).get(Path(path).name) if sums.exists() else None
+    if expected is not None:
+        check_sha256(path, expected, made_by)

@@ -19,9 +19,8 @@ import json
 from typing import Any
 
 from tinylm.exchange.piece_rule import characters, piece_library
-from tinylm.vocab.bpe import BpeTokenizer
 from tinylm.vocab.tokenizer import Tokenizer
-from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE, WordTokenizer
+from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -65,10 +64,10 @@ def _library(tokenizer: Tokenizer) -> Any:
     from tokenizers import AddedToken, processors
     from tokenizers import Tokenizer as Library
 
-    if isinstance(tokenizer, WordTokenizer | BpeTokenizer):
-        library = Library.from_str(tokenizer.library().to_str())
-    else:
+    if tokenizer.kind == "longest_match":  # prompts have a rule of their own for capitals
         library = piece_library(tokenizer.tokens)
+    else:
+        library = Library.from_str(tokenizer.library().to_str())
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
     added = [AddedToken(token, normalized=False, special=True) for token in special]
     library.add_special_tokens(added)

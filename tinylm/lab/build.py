@@ -134,11 +134,11 @@ def rule_of(tokenizer: Tokenizer, file: str | Path) -> dict[str, Any]:
     }
     if isinstance(tokenizer, WordTokenizer):
         rule["hidden"] = sorted(tokenizer.specials - {tokenizer.unk_id})
-        rule["lower_case"] = tokenizer.split.lower_case
-        rule["punctuation"] = tokenizer.split.punctuation
+        rule["lower_case"] = tokenizer.splitter.lower_case
+        rule["punctuation"] = tokenizer.splitter.punctuation
         return rule
     content = read_json(file, "vocab")
-    merges = content["model"]["merges"] if "model" in content else []
+    merges = content["model"].get("merges", [])
     rule["merges"] = [" ".join(pair) for pair in merges]
     rule["lower_case"] = bool(content.get("normalizer"))
     return rule

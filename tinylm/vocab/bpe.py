@@ -7,10 +7,8 @@ a token for each merge, the most frequent pair first, ties by ids.
 
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from tinylm.base.files import atomic_write
 from tinylm.vocab.byte_level import BYTE_OF, ByteTokens, chunks, pre_tokenizer, whole_text
 from tinylm.vocab.settings import VocabSettings
 
@@ -34,6 +32,13 @@ def byte_pair_library(tokens: Sequence[str], merges: Merges, lower_case: bool) -
     return library
 
 
+def parts_of(library: Any) -> tuple[list[str], Merges]:
+    """(tokens in the order of their ids, merges) of a library's tokenizer."""
+    model: dict[str, Any] = json.loads(library.to_str())["model"]
+    merges = [(left, right) for left, right in model["merges"]]
+    return sorted(model["vocab"], key=model["vocab"].__getitem__), merges
+
+
 class BpeTokenizer(ByteTokens):
     """Byte pairs merged in their order; no unknown token.
 
@@ -49,35 +54,18 @@ class BpeTokenizer(ByteTokens):
         lower_case: bool,
         specials: tuple[int, int, int] = (0, 1, 2),
     ):
-        super().__init__(tokens, specials)
-        self._library = byte_pair_library(tokens, merges, lower_case)
+        super().__init__(tokens, specials, byte_pair_library(tokens, merges, lower_case))
         self.sos_id, self.eos_id, self.pad_id = specials
 
     def normalise(self, text: str) -> str:
         """The text that is modelled: unchanged, or in lower case if the tokenizer is so set."""
         text = whole_text(text)
-        normalizer = self._library.normalizer
+        normalizer = self.library().normalizer
         return text if normalizer is None else normalizer.normalize_str(text)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text, no special token added; text that spells one is ordinary text."""
-        ids: list[int] = []
-        for chunk in chunks(whole_text(text)):
-            ids += self._library.encode_batch_fast([chunk])[0].ids
-        return ids
-
-    def encode_story(self, text: str) -> list[int]:
-        """`<sos> tokens <eos>`: one story as in the token store."""
-        return [self.sos_id, *self.encode(text), self.eos_id]
-
-    def library(self) -> Any:
-        """The tokenizer of the library `tokenizers` with the same ids."""
-        return self._library
-
-    def save(self, path: str | Path) -> None:
-        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
-        with atomic_write(path) as handle:
-            handle.write(self._library.to_str(pretty=True) + "\n")
+        return self.ids_of(whole_text(text))
 
 
 def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
@@ -93,7 +81,5 @@ def train_bpe(texts: Iterable[str], settings: VocabSettings) -> BpeTokenizer:
     library = byte_pair_library((), (), settings.lower_case)
     pieces = (chunk for text in texts for chunk in chunks(whole_text(text)))
     library.train_from_iterator(pieces, trainer)
-    model: dict[str, Any] = json.loads(library.to_str())["model"]
-    tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    merges = [(left, right) for left, right in model["merges"]]
+    tokens, merges = parts_of(library)
     return BpeTokenizer([*SPECIALS, *tokens], merges, settings.lower_case)

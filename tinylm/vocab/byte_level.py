@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tinylm.vocab.tokenizer import Tokenizer
+
 CHUNK = 1 << 16  # characters for the library at once: it uses 200 times a text's size in memory
 VISIBLE_BYTES = (*range(33, 127), *range(161, 173), *range(174, 256))
 _SAFE_CUT = re.compile(r"(?<=\S) (?=\S)")  # a single space always begins a token
@@ -58,43 +60,36 @@ def pre_tokenizer() -> Any:
     return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
 
 
-class ByteTokens:
-    """Tokens that spell bytes, and special ones that spell nothing; subclasses define `encode`.
+class ByteTokens(Tokenizer):
+    """Tokens that spell bytes, and special ones that spell nothing; a space is shown as "\u0120".
 
-    `tokens`: each id as it is shown, a space as "\u0120".
+    library: the tokenizer of the library `tokenizers` with the same ids.
     """
 
-    unk_id = None
-    lossless = True
-
-    def __init__(self, tokens: Sequence[str], specials: Iterable[int]):
-        self.tokens = list(tokens)
-        self.specials = set(specials)
+    def __init__(self, tokens: Sequence[str], specials: Iterable[int], library: Any = None):
+        super().__init__(tokens, specials)
+        self._library = library
         self._bytes = []
         for index, token in enumerate(self.tokens):
             spelt = "" if index in self.specials else token
             self._bytes.append(bytes(BYTE_OF[character] for character in spelt))
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of the text, no special token added."""
-        raise NotImplementedError
+    def ids_of(self, text: str) -> list[int]:
+        """Ids by the library's rule, chunk by chunk."""
+        ids: list[int] = []
+        for chunk in chunks(text):
+            ids += self._library.encode_batch_fast([chunk])[0].ids
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text that the ids spell; bytes that are not UTF-8 become U+FFFD."""
         return b"".join(self._bytes[index] for index in ids).decode("utf-8", "replace")
 
-    def split(self, text: str) -> list[str]:
-        """The text's tokens as they are shown."""
-        return [self.tokens[index] for index in self.encode(text)]
-
-    def unknown_words(self, text: str) -> list[str]:
-        """None: bytes spell every word."""
-        return []
-
     def word_of(self, index: int) -> str:
         """The bare text of one token, for look-up among word vectors; "" if it spells no word."""
         word = self._bytes[index].decode("utf-8", "replace").strip()
         return "" if "\ufffd" in word else word
+
+    def library(self) -> Any:
+        """The tokenizer of the library `tokenizers` with the same ids."""
+        return self._library

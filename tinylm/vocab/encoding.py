@@ -12,7 +12,7 @@ from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.download.stories import SPLITS, read_stories
 from tinylm.host.progress import Progress
 from tinylm.vocab.settings import VocabSettings
-from tinylm.vocab.token_store import Stream, TokenStore, as_stream, write_blocks, write_store
+from tinylm.vocab.token_store import TokenStore, id_type, write_store
 from tinylm.vocab.tokenizer import Tokenizer, make_tokenizer
 
 STORIES_AT_ONCE = 2000
@@ -22,8 +22,9 @@ def _texts(stories: Path, split: str) -> Iterator[str]:
     return (row["text"] for row in read_stories(stories, split))
 
 
-def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> Stream:
-    return as_stream([tokenizer.encode_story(text) for text in texts])
+def _encode(texts: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
+    dtype = id_type(len(tokenizer))
+    return [np.array(tokenizer.encode_story(text), dtype) for text in texts]
 
 
 def write_stores(
@@ -46,8 +47,8 @@ def write_stores(
         tokenizer, seen = make_tokenizer(settings, train_texts, workers)
         for split in SPLITS:
             groups = in_groups(counted(_texts(stories, split)), STORIES_AT_ONCE)
-            blocks = map_in_order(_encode, groups, workers, tokenizer)
-            write_blocks(folder, split, blocks, len(tokenizer))
+            encoded = map_in_order(_encode, groups, workers, tokenizer)
+            write_store(folder, split, itertools.chain.from_iterable(encoded), len(tokenizer))
     return tokenizer, seen
 
 

@@ -5,8 +5,6 @@ vocabulary has at most 65,536 entries, otherwise uint32; `{split}.offsets` has n
 starts; `{split}.json` has the counts and both files' SHA-256, and is written last.
 """
 
-import functools
-import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from tinylm.base.files import (
     atomic_write,
     check_sha256,
     read_json,
-    require,
     sha256,
     write_bytes,
     write_json,
@@ -28,71 +25,44 @@ STAGE = "vocab"
 AGAIN = f"run dvc repro -f -s {STAGE}"
 STORIES_AT_ONCE = 20_000
 
-Stream = tuple[np.ndarray, np.ndarray]  # ids of several stories end to end (N,), tokens of each
-
 
 def id_type(vocab_size: int) -> np.dtype:
     """Smallest of uint16 and uint32 that can hold ids 0 ... vocab_size - 1."""
     return np.dtype("<u2" if vocab_size <= 1 << 16 else "<u4")
 
 
-def as_stream(stories: Sequence[Sequence[int] | np.ndarray]) -> Stream:
-    """The ids of several stories end to end, (N,) int64, and the tokens of each."""
-    lengths = np.array([len(ids) for ids in stories], dtype=np.int64)
-    arrays = [np.asarray(ids, dtype=np.int64) for ids in stories]
-    return np.concatenate([np.empty(0, np.int64), *arrays]), lengths
-
-
-def write_blocks(
-    folder: str | Path, split: str, blocks: Iterable[Stream], vocab_size: int
+def write_store(
+    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
 ) -> dict[str, Any]:
-    """Write the ids of many stories at a time, end to end: (ids, tokens of each story) per block.
+    """Write the ids of each story, exactly as given (`Tokenizer.encode_story`), end to end.
 
     Returns what `{split}.json` has: stories, tokens and so on. Raises ValueError for an id outside
     the vocabulary.
     """
+    base = Path(folder) / split
+    ids_path = base.with_suffix(".ids")
+    offsets_path = base.with_suffix(".offsets")
     dtype = id_type(vocab_size)
-    ids_path = Path(folder) / f"{split}.ids"
-    offsets_path = Path(folder) / f"{split}.offsets"
-    lengths = [np.zeros(1, dtype=np.int64)]
-    digest = hashlib.sha256()
+    lengths = [0]
     with atomic_write(ids_path, "wb") as handle:
-        for ids, tokens in blocks:
+        for story in stories:
+            ids = np.asarray(story)
             if ids.size and not 0 <= ids.min() <= ids.max() < vocab_size:
                 raise ValueError(f"{ids_path}: an id is outside 0 to {vocab_size - 1}")
-            content = np.ascontiguousarray(ids, dtype).data
-            handle.write(content)
-            digest.update(content)
-            lengths.append(np.asarray(tokens, dtype=np.int64))
-    offsets = np.cumsum(np.concatenate(lengths))
+            handle.write(ids.astype(dtype).tobytes())
+            lengths.append(len(ids))
+    offsets = np.cumsum(lengths)
     write_bytes(offsets_path, offsets.astype("<i8").tobytes())
     info = {
         "stories": len(offsets) - 1,
         "tokens": int(offsets[-1]),
         "vocab_size": vocab_size,
         "dtype": dtype.name,
-        "ids_sha256": digest.hexdigest(),
+        "ids_sha256": sha256(ids_path),
         "offsets_sha256": sha256(offsets_path),
     }
-    write_json(Path(folder) / f"{split}.json", info)
+    write_json(base.with_suffix(".json"), info)
     return info
-
-
-def write_store(
-    folder: str | Path, split: str, stories: Iterable[Sequence[int] | np.ndarray], vocab_size: int
-) -> dict[str, Any]:
-    """Write the stories, each exactly as given (`Tokenizer.encode_story`). See `write_blocks`."""
-    return write_blocks(folder, split, (as_stream([story]) for story in stories), vocab_size)
-
-
-@functools.lru_cache(maxsize=64)
-def _check_once(path: Path, expected: str, size: int, modified_ns: int) -> None:
-    check_sha256(path, expected, STAGE)
-
-
-def _check(path: Path, expected: str) -> None:
-    state = require(path, STAGE).stat()
-    _check_once(path.resolve(), expected, state.st_size, state.st_mtime_ns)
 
 
 class TokenStore:
@@ -109,8 +79,8 @@ class TokenStore:
         offsets_path = base / f"{split}.offsets"
         try:
             self.vocab_size = int(info["vocab_size"])
-            _check(ids_path, info["ids_sha256"])
-            _check(offsets_path, info["offsets_sha256"])
+            check_sha256(ids_path, info["ids_sha256"], STAGE)
+            check_sha256(offsets_path, info["offsets_sha256"], STAGE)
         except (KeyError, TypeError, ValueError, OverflowError):
             raise InputError(f"{base / split}.json: not part of a token store; {AGAIN}") from None
         dtype = id_type(self.vocab_size)

@@ -1,72 +1,75 @@
-"""The interface of all tokenizers: text <-> ids. Code above this module works with any of them."""
+"""The interface of all tokenizers: text <-> ids. Code above this package works with any of them."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.base.files import check_sums
+from tinylm.base.files import atomic_write, check_sums
 from tinylm.vocab.settings import VocabSettings
 
-AGAIN = "run dvc repro -f -s vocab"
 
+class Tokenizer:
+    """Text <-> ids 0 to len - 1.
 
-class Tokenizer(Protocol):
-    """Ids 0 to len - 1; a role that the vocabulary lacks is None, and several roles may share an
-    id.
-
-    `pad_id` fills inputs and is never scored, so it may also be the id of a text token. `kind`: as
-    in section vocab; `tokens`: how each id is shown; `specials`: the ids that are not text;
-    `lossless`: decoding `encode_story(text)` gives `normalise(text)`.
+    tokens: how each id is shown. specials: the ids that are not text. kind: as in section vocab.
+    A role that the vocabulary lacks is None, and several roles may share an id. `pad_id` fills
+    inputs and is never scored, so it may also be the id of a text token.
+    lossless: decoding `encode_story(text)` gives `normalise(text)`.
     """
 
-    tokens: list[str]
-    specials: set[int]
+    kind: str
+    sos_id: int | None = None
+    eos_id: int | None = None
+    pad_id: int = 0
+    unk_id: int | None = None
+    lossless = True
 
-    @property
-    def kind(self) -> str: ...
+    def __init__(self, tokens: Iterable[str], specials: Iterable[int]):
+        self.tokens = list(tokens)
+        self.specials = set(specials)
 
-    @property
-    def sos_id(self) -> int | None: ...
-
-    @property
-    def eos_id(self) -> int | None: ...
-
-    @property
-    def pad_id(self) -> int: ...
-
-    @property
-    def unk_id(self) -> int | None: ...
-
-    @property
-    def lossless(self) -> bool: ...
-
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.tokens)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a prompt, no special token added."""
+        raise NotImplementedError
 
     def encode_story(self, text: str) -> list[int]:
-        """Ids of a story as in the token store."""
+        """Ids of a story as in the token store: between `sos_id` and `eos_id`, if there are any."""
+        start = [] if self.sos_id is None else [self.sos_id]
+        end = [] if self.eos_id is None else [self.eos_id]
+        return [*start, *self.encode(text), *end]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text; special tokens are left out, except `<unk>`."""
+        raise NotImplementedError
 
     def normalise(self, text: str) -> str:
         """The text that is modelled; bits per byte counts its bytes."""
+        raise NotImplementedError
 
     def split(self, text: str) -> list[str]:
-        """The text's tokens, unknown words unchanged."""
+        """The text's tokens as they are shown, unknown words unchanged."""
+        return [self.tokens[index] for index in self.encode(text)]
 
     def unknown_words(self, text: str) -> list[str]:
         """The words that stand for `<unk>`, each as often as it occurs."""
+        return []
 
-    def word_of(self, index: int, /) -> str:
+    def word_of(self, index: int) -> str:
         """The bare text of one token, for look-up among word vectors; "" if there is none."""
+        raise NotImplementedError
+
+    def library(self) -> Any:
+        """The tokenizer of the library `tokenizers`, with the ids of stories, special ones aside."""
+        raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write tokenizer.json."""
+        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
+        with atomic_write(path) as handle:
+            handle.write(self.library().to_str(pretty=True) + "\n")
 
 
 def make_tokenizer(
@@ -96,35 +99,41 @@ def make_tokenizer(
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
     """The tokenizer that `save` wrote to the file. Raises InputError if it is anything else."""
+    from tokenizers import Tokenizer as Library
+
     check_sums(path, "vocab")
     try:
-        return _from_json(Path(path).read_text(encoding="utf-8"))
-    except Exception as error:  # the library `tokenizers` raises nothing more specific
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:160]
-        raise InputError(f"{path}: not a tokenizer of tinylm ({reason}); {AGAIN}") from None
+        library = Library.from_file(str(path))
+    except Exception as error:  # the library raises nothing more specific
+        raise _not_ours(path, error) from None
+    try:
+        tokenizer = _of_library(library)
+    except (ValueError, LookupError) as error:
+        raise _not_ours(path, error) from None
+    if tokenizer.library().to_str() != library.to_str():
+        raise _not_ours(path, "its ids or its rule are others")
+    return tokenizer
 
 
-def _from_json(text: str) -> Tokenizer:
-    """Raises any exception for a file that `save` did not write."""
+def _not_ours(path: str | Path, reason: object) -> InputError:
+    line = str(reason).partition("\n")[0][:160]
+    return InputError(f"{path}: not a tokenizer of tinylm ({line}); run dvc repro -f -s vocab")
+
+
+def _of_library(library: Any) -> Tokenizer:
+    """Our tokenizer with the library's vocabulary. ValueError or LookupError if there is none."""
     from tinylm.vocab import bpe, gpt2, longest_match, words
 
-    content = json.loads(text)
-    if content.get("type") == longest_match.TYPE:
-        return longest_match.LongestMatchTokenizer(content["tokens"])
-    import tokenizers
-
-    library = tokenizers.Tokenizer.from_str(text)
+    kind = type(library.model).__name__
+    if kind == "BPE":
+        tokens, merges = bpe.parts_of(library)
+        if tokens[0] == bpe.SPECIALS[0]:
+            return bpe.BpeTokenizer(tokens, merges, library.normalizer is not None)
+        return gpt2.published(tokens, merges)
     ids = library.get_vocab(with_added_tokens=False)
     tokens = sorted(ids, key=ids.__getitem__)
-    tokenizer: bpe.BpeTokenizer | words.WordTokenizer
-    if content["model"]["type"] == "WordLevel":
-        tokenizer = words.WordTokenizer(tokens[len(words.SPECIALS) :], words.splitter_of(library))
-    elif tokens[0] == bpe.SPECIALS[0]:
-        merges = list(map(tuple, content["model"]["merges"]))
-        tokenizer = bpe.BpeTokenizer(tokens, merges, library.normalizer is not None)
-    else:
-        merges = list(map(tuple, content["model"]["merges"]))
-        tokenizer = gpt2.published(tokens, merges)
-    if tokenizer.library().to_str() != library.to_str():
-        raise ValueError("its ids or its rule are others")
-    return tokenizer
+    if kind == "WordLevel":
+        return words.WordTokenizer(tokens[len(words.SPECIALS) :], words.splitter_of(library))
+    if kind == "WordPiece":
+        return longest_match.LongestMatchTokenizer(tokens)
+    raise ValueError(f"its model is {kind}")

@@ -20,14 +20,13 @@ splits "<eos>" into "<" and "eos>".
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_write
 from tinylm.download.in_order import in_groups, map_in_order
 from tinylm.vocab.byte_level import whole_text
 from tinylm.vocab.settings import PUNCTUATIONS, VocabSettings
+from tinylm.vocab.tokenizer import Tokenizer
 
 SPECIALS = ("<sos>", "<eos>", "<pad>", "<unk>")
 SOS_ID, EOS_ID, PAD_ID, UNK_ID = range(4)
@@ -96,7 +95,7 @@ class Splitter:
         return self._find_pieces(text) if longest > MAX_WORD else words
 
 
-class WordTokenizer:
+class WordTokenizer(Tokenizer):
     """Words <-> ids; ids 0-3 are `<sos> <eos> <pad> <unk>`, then the words, most frequent first.
 
     A word that the vocabulary lacks is `<unk>`. The saved file is in the format of Hugging Face
@@ -109,23 +108,18 @@ class WordTokenizer:
 
     def __init__(self, vocabulary: Iterable[str], splitter: Splitter):
         """`vocabulary`: the words in the order of their ids, without the special tokens."""
-        words = list(vocabulary)
-        self.tokens = [*SPECIALS, *words]
-        self.specials = set(range(len(SPECIALS)))
-        self.split = splitter  # text -> list of words
-        self._ids = {word: index for index, word in enumerate(words, len(SPECIALS))}
+        super().__init__([*SPECIALS, *vocabulary], range(len(SPECIALS)))
+        self.splitter = splitter
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
 
-    def __len__(self) -> int:
-        return len(self.tokens)
+    def split(self, text: str) -> list[str]:
+        """The text's words."""
+        return self.splitter(text)
 
     def encode(self, text: str) -> list[int]:
         """Ids of the text's words, no special token added."""
         get = self._ids.get
         return [get(word, UNK_ID) for word in self.split(text)]
-
-    def encode_story(self, text: str) -> list[int]:
-        """`<sos> words <eos>`: one story as in the token store."""
-        return [SOS_ID, *self.encode(text), EOS_ID]
 
     def normalise(self, text: str) -> str:
         """The words joined by one space: the text that is modelled."""
@@ -139,19 +133,10 @@ class WordTokenizer:
         """The word of an id, for look-up among word vectors; "" for a special token."""
         return "" if index in self.specials else self.tokens[index]
 
-    def id_of(self, word: str) -> int | None:
-        """Id of one word as in the vocabulary, None if it is unknown."""
-        return self._ids.get(word)
-
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text without `<sos> <eos> <pad>`; with `keep`, marks are put on their words."""
         words = [self.tokens[index] for index in ids if index not in (SOS_ID, EOS_ID, PAD_ID)]
-        return _join_words(words) if self.split.punctuation == "keep" else " ".join(words)
-
-    def save(self, path: str | Path) -> None:
-        """Write tokenizer.json, readable by `tokenizers.Tokenizer.from_file`."""
-        with atomic_write(path) as handle:
-            handle.write(self.library().to_str(pretty=True) + "\n")
+        return _join_words(words) if self.splitter.punctuation == "keep" else " ".join(words)
 
     def library(self) -> Any:
         """The tokenizer of the library `tokenizers` with the same ids.
@@ -160,11 +145,10 @@ class WordTokenizer:
         """
         import tokenizers
 
-        ids = {token: index for index, token in enumerate(self.tokens)}
-        model = tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID])
+        model = tokenizers.models.WordLevel(self._ids, unk_token=SPECIALS[UNK_ID])
         library = tokenizers.Tokenizer(model)
-        library.normalizer = self.split.normalizer
-        library.pre_tokenizer = self.split.pre_tokenizer
+        library.normalizer = self.splitter.normalizer
+        library.pre_tokenizer = self.splitter.pre_tokenizer
         return library
 
 
