@@ -64,8 +64,6 @@ def main() -> None:
     stage.write(results, {"size": len(tokenizer)})
     unknown = words["evaluation"]["unknown_share"]
     print(f"vocabulary: {len(tokenizer):,} ids; unknown words of evaluation {unknown:.2%}")
-    for warning in sources["warnings"]:
-        print(f"warning: {warning}")
 
 
 if __name__ == "__main__":

@@ -32,24 +32,26 @@ def count_vectors(ids: np.ndarray, size: int, width: int, window: int, seed: int
     vectors = np.zeros((size, width), dtype=np.float32)
     if not len(keys):
         return vectors
+    columns = min(width, size)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         information = positive_information(keys, counts, size)
-        left = left_vectors(information, min(width, size), seed).numpy()
+        left = left_vectors(information, columns, seed).numpy()
     finally:
         torch.set_num_threads(threads)
     occurring = np.unique(keys // size)
-    vectors[occurring, : left.shape[1]] = left[occurring]
-    vectors /= np.sqrt(np.square(vectors[occurring]).mean()) or np.float32(1.0)
-    return vectors
+    vectors[occurring, :columns] = left[occurring]
+    mean_square = np.square(vectors[occurring]).mean()
+    return vectors / (np.sqrt(mean_square) or np.float32(1.0))
 
 
 def count_pairs(ids: np.ndarray, size: int, window: int) -> Pairs:
     """The pairs within the window, each counted in both directions."""
     total: Pairs = (np.zeros(0, np.int64), np.zeros(0))
     for start in range(0, len(ids), TOKENS_AT_ONCE):
-        part = np.asarray(ids[start : start + TOKENS_AT_ONCE]).astype(np.int64)
+        end = start + TOKENS_AT_ONCE
+        part = np.asarray(ids[start:end], dtype=np.int64)
         counted = [total]
         for distance in range(1, min(window, len(part) - 1) + 1):
             pairs = part[:-distance] * size + part[distance:]
@@ -65,9 +67,11 @@ def _sum_pairs(counted: list[Pairs]) -> Pairs:
     """Each key once, with the sum of its counts."""
     keys = np.concatenate([keys for keys, _ in counted])
     counts = np.concatenate([counts for _, counts in counted])
+    if not len(keys):
+        return keys, counts
     order = np.argsort(keys, kind="stable")
     keys, first = np.unique(keys[order], return_index=True)
-    return keys, np.add.reduceat(counts[order], first) if len(first) else counts
+    return keys, np.add.reduceat(counts[order], first)
 
 
 def positive_information(keys: np.ndarray, counts: np.ndarray, size: int) -> Tensor:

@@ -3,8 +3,8 @@
 Little-endian: magic number and version; 12 integers and a double of the training; 5 numbers of the
 dictionary, then each word as "text NUL count kind", labels last; then the input matrix (words, then
 the buckets that character n-grams are hashed to) as "quantised? rows columns float32...". The
-output matrix follows and is not read. Files from before version 11 have no magic number and are
-refused.
+output matrix follows and is not read. fastText's own loader needs all of it in memory, 7 GB for the
+published English vectors.
 
 Source: github.com/facebookresearch/fastText (args.cc, dictionary.cc, fasttext.cc); Bojanowski et
 al. 2017, "Enriching Word Vectors with Subword Information".
@@ -20,40 +20,43 @@ import numpy as np
 
 from tinylm.base.config import InputError
 
-FNV_BASIS, FNV_PRIME, MASK = 2166136261, 16777619, (1 << 32) - 1
-MAGIC, VERSIONS = 793712314, (11, 12)
+FNV_BASIS = 2166136261
+FNV_PRIME = 16777619
+MASK = (1 << 32) - 1
+MAGIC = 793712314
+VERSIONS = (11, 12)
 SUPERVISED = 3
 HEADER = struct.Struct("<ii12id3iqq")
 MATRIX_HEAD = struct.Struct("<Bqq")
 ENTRY_END = 10  # bytes after a word: NUL, count (8), kind
 END_OF_SENTENCE = "</s>"
 
-# fastText treats bytes as signed: those from 0x80 on change the upper bits of the hash
-_SIGNED = [byte if byte < 0x80 else byte | 0xFFFFFF00 for byte in range(256)]
+
+def _hash(ngram: str) -> int:
+    """32-bit FNV-1a of the UTF-8 bytes; as in fastText, those from 0x80 on count as negative."""
+    value = FNV_BASIS
+    for byte in ngram.encode():
+        signed = byte if byte < 0x80 else byte | 0xFFFFFF00
+        value = (value ^ signed) * FNV_PRIME & MASK
+    return value
 
 
 def subword_buckets(word: str, min_n: int, max_n: int, buckets: int) -> list[int]:
     """Buckets of the n-grams of `<word>`, min_n to max_n characters each, in fastText's order.
 
-    bucket = h mod buckets, where h is the 32-bit FNV-1a hash of the n-gram's UTF-8 bytes (as signed
-    numbers); n-grams sorted by start, then by length; `<` and `>` alone do not count. `</s>` has no
-    n-grams.
+    n-grams are sorted by start, then by length; `<` and `>` alone do not count. `</s>` has none.
     """
     if word == END_OF_SENTENCE:
         return []
-    characters = [[_SIGNED[byte] for byte in character.encode()] for character in f"<{word}>"]
-    bucket_numbers = []
-    last = len(characters)
-    for start in range(last):
-        value = FNV_BASIS
-        for end in range(start + 1, min(start + max_n, last) + 1):
-            for byte in characters[end - 1]:
-                value = (value ^ byte) * FNV_PRIME & MASK
-            length = end - start
-            bracket_alone = length == 1 and (start == 0 or end == last)
-            if length >= min_n and not bracket_alone:
-                bucket_numbers.append(value % buckets)
-    return bucket_numbers
+    text = f"<{word}>"
+    numbers = []
+    for start in range(len(text)):
+        longest = min(max_n, len(text) - start)
+        for length in range(max(min_n, 1), longest + 1):
+            bracket_alone = length == 1 and start in (0, len(text) - 1)
+            if not bracket_alone:
+                numbers.append(_hash(text[start : start + length]) % buckets)
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,16 @@ def open_bin(path: Path, width: int) -> BinFile:
 
 def _parse(content: mmap.mmap, width: int) -> BinFile:
     """Raises ValueError, OverflowError or struct.error for a file that cannot be read."""
-    magic, version, dim, *training, _, words, labels, _, pruned = HEADER.unpack_from(content)
+    header = HEADER.unpack_from(content)
+    magic, version, dim = header[:3]
+    model, buckets, min_n, max_n = header[9:13]
+    if model == SUPERVISED and version == 11:
+        max_n = 0  # as fastText: up to version 11 these models had no character n-grams
+    words, labels, _, pruned = header[-4:]
     if magic != MAGIC or version not in VERSIONS:
         raise ValueError("not of version 11 or 12")
     if dim != width:
         raise ValueError(f"vectors of width {dim}; embedding.width = {width}")
-    model, buckets, min_n, max_n = training[6:10]
-    if model == SUPERVISED and version == 11:
-        max_n = 0  # as fastText: up to version 11 these models had no character n-grams
     row_of = {}
     position = HEADER.size
     for row in range(words + labels):
@@ -120,14 +125,15 @@ def _parse(content: mmap.mmap, width: int) -> BinFile:
     return BinFile(matrix, row_of, buckets, min_n, max_n)
 
 
-def read_bin(path: Path, words: Sequence[str], table: np.ndarray, covered: np.ndarray) -> int:
-    """Fill `table` (len(words), D) and `covered` (len(words),); returns how many are from n-grams.
+def read_bin(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, int]:
+    """((len(words), D) float32, how many are from n-grams alone).
 
     Equal to fastText's own vectors to the bit: a word of the file is the mean of its row and its
-    n-grams' rows, any other word of its n-grams' rows; without n-grams it has no vector. Raises
+    n-grams' rows, any other word of its n-grams' rows; without n-grams it is zero. Raises
     InputError.
     """
-    file = open_bin(path, table.shape[1])
+    file = open_bin(path, width)
+    table = np.zeros((len(words), width), dtype=np.float32)
     from_subwords = 0
     for index, word in enumerate(words):
         rows = file.rows(word)
@@ -139,6 +145,5 @@ def read_bin(path: Path, words: Sequence[str], table: np.ndarray, covered: np.nd
             table[index] *= np.float32(1 / len(rows))
         if not np.isfinite(table[index]).all():
             raise InputError(f"{path}: the vector of {word!r} is not finite; a damaged file")
-        covered[index] = True
         from_subwords += word.encode() not in file.row_of
-    return from_subwords
+    return table, from_subwords

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tinylm.base.seeding import derive_seed
 from tinylm.embedding.settings import EmbeddingSettings
@@ -19,7 +18,7 @@ Texts = Callable[[], Iterable[str]]
 
 
 def embedding_matrix(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, ids: Callable[[], ArrayLike]
+    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, ids: Callable[[], np.ndarray]
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """((V, D) float32 matrix, its sources: words, covered, coverage, standard deviation).
 
@@ -29,48 +28,48 @@ def embedding_matrix(
     for counts. Raises InputError for a file that does not fit.
     """
     size = len(tokenizer)
-    is_text = np.array([index not in tokenizer.specials for index in range(size)])
+    text_ids = [index for index in range(size) if index not in tokenizer.specials]
     matrix = np.zeros((size, settings.width), dtype=np.float32)
-    has_vector: np.ndarray = np.zeros(size, dtype=bool)
-    counted = is_text  # the tokens that coverage may count
+    counted = np.isin(np.arange(size), text_ids)  # the tokens that `covered` may count
     info: dict[str, Any] = {"source": settings.source, "width": settings.width}
     if settings.source == "skipgram":
-        counted = _train(settings, tokenizer, texts, matrix)
-        has_vector = np.asarray(matrix.any(axis=1))
+        counted = _train(settings, tokenizer, texts, text_ids, matrix)
     elif settings.source == "counts":
         from tinylm.embedding.counts import count_vectors
 
-        stream = np.asarray(ids())
-        vectors = count_vectors(stream, size, settings.width, settings.window, settings.seed)
+        vectors = count_vectors(ids(), size, settings.width, settings.window, settings.seed)
         matrix = vectors * np.float32(settings.std)
-        has_vector = np.asarray(matrix.any(axis=1))
     elif settings.source == "file":
-        info |= _look_up(settings, tokenizer, matrix, has_vector)
-    words = int(is_text.sum())
-    info["words"] = words
+        info |= _look_up(settings, tokenizer, matrix)
+    has_vector = matrix.any(axis=1)
+    info["words"] = len(text_ids)
     if settings.source != "random":
-        covered = int((has_vector & counted).sum())
-        info |= {"covered": covered, "coverage": covered / words if words else 0.0}
+        info["covered"] = int((has_vector & counted).sum())
+        info["coverage"] = info["covered"] / len(text_ids) if text_ids else 0.0
     std = settings.std
-    if np.any(has_vector):
+    if has_vector.any():
         std = float(matrix[has_vector].std()) or settings.std
-    rng = np.random.default_rng(derive_seed(settings.seed, "embedding"))
-    drawn = rng.normal(0.0, std, size=matrix.shape).astype(np.float32)
-    matrix = np.where(np.expand_dims(has_vector, 1), matrix, drawn)
+    generator = np.random.default_rng(derive_seed(settings.seed, "embedding"))
+    drawn = generator.normal(0.0, std, size=matrix.shape).astype(np.float32)
+    matrix = np.where(has_vector[:, None], matrix, drawn)
     other_roles = {tokenizer.sos_id, tokenizer.eos_id, tokenizer.unk_id}
     if tokenizer.pad_id in tokenizer.specials - other_roles:
         matrix[tokenizer.pad_id] = 0.0
-    return matrix, info | {"std": round(float(matrix.std()), 6), "warnings": []}
+    info["std"] = round(float(matrix.std()), 6)
+    return matrix, info
 
 
 def _train(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, texts: Texts, matrix: np.ndarray
+    settings: EmbeddingSettings,
+    tokenizer: Tokenizer,
+    texts: Texts,
+    text_ids: list[int],
+    matrix: np.ndarray,
 ) -> np.ndarray:
     """Fill the rows of the tokens that are text, by skip-gram. (V,): which of them occur."""
     from tinylm.embedding.skipgram import train_skipgram
 
-    ids = [index for index in range(len(tokenizer)) if index not in tokenizer.specials]
-    words = [tokenizer.tokens[index] for index in ids]
+    words = [tokenizer.tokens[index] for index in text_ids]
     seen: set[str] = set()
 
     def lines() -> Iterator[str]:
@@ -79,23 +78,23 @@ def _train(
             seen.update(pieces)
             yield " ".join(pieces)
 
-    matrix[ids] = train_skipgram(lines(), words, settings)
+    matrix[text_ids] = train_skipgram(lines(), words, settings)
     occurs = np.zeros(len(tokenizer), dtype=bool)
-    occurs[ids] = [word in seen for word in words]
+    occurs[text_ids] = [word in seen for word in words]
     return occurs
 
 
 def _look_up(
-    settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray, has_vector: np.ndarray
+    settings: EmbeddingSettings, tokenizer: Tokenizer, matrix: np.ndarray
 ) -> dict[str, Any]:
-    """Rows of a file of vectors by each token's bare word, which several tokens may share."""
+    """Fill rows from a file of vectors by each token's bare word, which several may share."""
     from tinylm.embedding.source import read_vectors, vector_file
 
-    ids = [index for index in range(len(tokenizer)) if tokenizer.word_of(index)]
-    words = [tokenizer.word_of(index) for index in ids]
-    row_of = {word: row for row, word in enumerate(dict.fromkeys(words))}
-    table, covered, info = read_vectors(vector_file(settings), list(row_of), settings.width)
-    rows = [row_of[word] for word in words]
-    matrix[ids] = table[rows]
-    has_vector[ids] = covered[rows]
+    words = [tokenizer.word_of(index) for index in range(len(tokenizer))]
+    different = [word for word in dict.fromkeys(words) if word]
+    table, info = read_vectors(vector_file(settings), different, settings.width)
+    row_of = {word: row for row, word in enumerate(different)}
+    for index, word in enumerate(words):
+        if word:
+            matrix[index] = table[row_of[word]]
     return info

@@ -12,8 +12,7 @@ from tinylm.embedding.fasttext_bin import open_bin, read_bin
 from tinylm.embedding.settings import EmbeddingSettings
 from tinylm.embedding.vec_file import check_vec, read_vec
 
-BINARY = (".bin", ".ftz")  # the second is refused with its reason
-TEXT = (".vec", ".vec.gz")
+SUFFIXES = (".bin", ".vec", ".vec.gz")
 ALLOWED = "allowed: .vec, .vec.gz or .bin"
 
 
@@ -33,7 +32,7 @@ def vector_file(settings: EmbeddingSettings) -> Path:
         info = huggingface_hub.HfApi().model_info(hub_id, revision=revision)
         names = [file.rfilename for file in info.siblings or []]
         files: list[str] = []
-        for suffix in (".bin", *TEXT):
+        for suffix in SUFFIXES:
             files = files or [name for name in names if name.lower().endswith(suffix)]
         if len(files) == 1:
             return Path(huggingface_hub.hf_hub_download(hub_id, files[0], revision=revision))
@@ -46,9 +45,9 @@ def _is_binary(path: Path) -> bool:
     if not os.path.isfile(path):  # unlike Path.is_file it treats a name that is too long as missing
         raise InputError(f"embedding.path = {str(path)!r}: no such file; {ALLOWED}")
     name = path.name.lower()
-    if not name.endswith(BINARY + TEXT):
+    if not name.endswith(SUFFIXES):
         raise InputError(f"{path}: not a supported format of vectors; {ALLOWED}, not packed")
-    return name.endswith(BINARY)
+    return name.endswith(".bin")
 
 
 def check_vectors(path: Path, width: int) -> None:
@@ -59,20 +58,16 @@ def check_vectors(path: Path, width: int) -> None:
         check_vec(path, width)
 
 
-def read_vectors(
-    path: Path, words: Sequence[str], width: int
-) -> tuple[np.ndarray, np.ndarray, dict]:
-    """((N, D) float32, (N,) covered, {"from_subwords": of .bin}) of N different words.
+def read_vectors(path: Path, words: Sequence[str], width: int) -> tuple[np.ndarray, dict[str, int]]:
+    """((N, D) float32, {"from_subwords": of .bin}) of N different words; zero if it has none.
 
-    For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word is covered.
+    For unknown words see `read_bin` and `read_vec`. Raises InputError, also if no word has any.
     """
-    table = np.zeros((len(words), width), dtype=np.float32)
-    covered: np.ndarray = np.zeros(len(words), dtype=bool)
     info = {}
     if _is_binary(path):
-        info["from_subwords"] = read_bin(path, words, table, covered)
+        table, info["from_subwords"] = read_bin(path, words, width)
     else:
-        read_vec(path, words, table, covered)
-    if not covered.any():
+        table = read_vec(path, words, width)
+    if not table.any():
         raise InputError(f"{path}: has none of the vocabulary's {len(words)} words")
-    return table, covered, info
+    return table, info
