@@ -12,9 +12,9 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from tinylm.base.config import InputError
 
@@ -73,8 +73,7 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     """
     kind = _format(path)
     if kind == ".txt":
-        marked = any(END_OF_TEXT.encode() in line for _, line in raw_lines(path))
-        return _join_lines(_rows(path, "text", {"keep_linebreaks": True}), marked)
+        return filter(str.strip, _read_text(path))
     options: dict[str, Any] = {}
     if kind == ".parquet":
         options["batch_size"] = BATCH_ROWS
@@ -86,26 +85,17 @@ def read_file(path: Path, column: str) -> Iterator[str]:
     return _rows(path, column, options)
 
 
-def _join_lines(lines: Iterable[str], marked: bool) -> Iterator[str]:
-    """Stories from the lines of a text file; those without text are left out."""
-    story: list[str] = []
-    for line in lines:
-        if marked:
-            before, *after = line.split(END_OF_TEXT)
-        elif line.strip():
-            before, after = line, []
-        else:
-            before, after = "", [""]
-        story.append(before)
-        for start in after:
-            yield from _with_text("".join(story))
-            story = [start]
-    yield from _with_text("".join(story))
-
-
-def _with_text(story: str) -> Iterator[str]:
-    if story.strip():
-        yield story
+def _read_text(path: Path) -> Iterator[str]:
+    if not any(END_OF_TEXT.encode() in line for _, line in raw_lines(path)):
+        yield from _rows(path, "text", {"sample_by": "paragraph"})
+        return
+    story = ""
+    for line in _rows(path, "text", {"keep_linebreaks": True}):
+        story += line
+        if END_OF_TEXT in line:
+            *ended, story = story.split(END_OF_TEXT)
+            yield from ended
+    yield story
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -148,58 +138,49 @@ def _rows(path: Path, column: str, options: dict[str, Any]) -> Iterator[str]:
                 cache_dir=cache,
                 **options,
             )
-            batches = dataset.with_format("arrow").iter(batch_size=BATCH_ROWS)
-            for table in batches:
-                if column not in table.column_names or INDEX_COLUMN in table.column_names:
-                    _refuse_columns(path, column, table.column_names)
+            for table in dataset.with_format("arrow").iter(batch_size=BATCH_ROWS):
+                _check_columns(path, column, table.column_names)
                 for text in table[column].to_pylist():
                     row += 1
-                    yield _checked(text, path, column, row)
+                    if not isinstance(text, str):
+                        raise InputError(
+                            f"{path}, row {row}: column {column!r} holds {str(text)[:40]}; "
+                            "allowed: text"
+                        )
+                    yield text
         except (InputError, GeneratorExit):
             raise
         except Exception as error:  # the library's readers raise all kinds: Arrow, pandas, fsspec
-            _refuse(path, column, kind, row, error)
+            where = f"after row {row}"
+            if kind != ".parquet":
+                where = _bad_line(path, kind, column) or where
+            raise InputError(f"{path}, {where}: cannot be read ({first_line(error)})") from None
 
 
-def _checked(text: Any, path: Path, column: str, row: int) -> str:
-    if isinstance(text, str):
-        return text
-    value = "null" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
-    raise InputError(f"{path}, row {row}: column {column!r} holds {value}; allowed: text")
-
-
-def _refuse_columns(path: Path, column: str, columns: list[str]) -> NoReturn:
+def _check_columns(path: Path, column: str, columns: list[str]) -> None:
     if INDEX_COLUMN in columns:
         raise InputError(
             f"{path}: a row has more fields than the header; a text with a separator in it "
             "belongs in double quotes"
         )
-    names = ", ".join(name[:40] for name in columns[:20]) or "none"
-    raise InputError(f"{path}: no column {column!r} (data.column); columns: {names}")
+    if column not in columns:
+        names = ", ".join(name[:40] for name in columns[:20]) or "none"
+        raise InputError(f"{path}: no column {column!r} (data.column); columns: {names}")
 
 
-def _refuse(path: Path, column: str, kind: str, row: int, error: Exception) -> NoReturn:
-    """InputError for what the library raised, with the line of a text format that explains it."""
-    if kind != ".parquet":
-        for number, line in raw_lines(path):
-            problem = _problem_of(line, kind, column)
-            if problem:
-                raise InputError(f"{path}, line {number}: {problem}") from None
-    raise InputError(f"{path}, after row {row}: cannot be read ({first_line(error)})") from None
-
-
-def _problem_of(line: bytes, kind: str, column: str) -> str:
-    """What is wrong with a line by itself, "" if nothing is."""
-    try:
-        text = line.decode("utf-8-sig")
-        if kind == ".jsonl" and text.strip():
-            value = json.loads(text).get(column)
-            if not isinstance(value, str | None):
-                return f"column {column!r} holds {type(value).__name__}; allowed: text"
-    except UnicodeDecodeError as error:
-        return f"byte {error.start + 1} is not UTF-8; save the file as UTF-8"
-    except (ValueError, RecursionError, AttributeError) as error:
-        return f"not a JSON object ({str(error)[:80]}); allowed: one per line"
+def _bad_line(path: Path, kind: str, column: str) -> str:
+    """The first line that cannot be read by itself, "" if there is none."""
+    for number, line in raw_lines(path):
+        try:
+            text = line.decode("utf-8-sig")
+            if kind == ".jsonl" and text.strip():
+                value = json.loads(text).get(column)
+                if not isinstance(value, str | None):
+                    return f"line {number}: column {column!r} is no text"
+        except UnicodeDecodeError as error:
+            return f"line {number}: byte {error.start + 1} is not UTF-8"
+        except (ValueError, RecursionError, AttributeError):
+            return f"line {number}: not a JSON object"
     return ""
 
 

@@ -35,6 +35,7 @@ SPLIT_BY = {
     "hash": "a hash of each story's text chose the held-out stories",
     "tokens": "all train stories stand in train, in order; stage vocab cuts their tokens",
 }
+NO_OFFICIAL_EVALUATION = {"hash": "set apart by hash", "tokens": "the held-out tokens"}
 
 
 @dataclass(frozen=True)
@@ -66,56 +67,26 @@ def open_source(settings: DataSettings) -> Source:
             for text in read_file(path, settings.column):
                 yield text, None
 
-    train = functools.partial(read, "train")
-    official = next((split for split in OFFICIAL_EVALUATION if split in files), None)
-    if official is not None:
-        description["evaluation_split"] = official
-        return Source(name, description, train, functools.partial(read, official))
-    by_hash = settings.held_out == "hash"
-    description["evaluation_split"] = "set apart by hash" if by_hash else "the held-out tokens"
-    return Source(name, description, train, None)
+    evaluation = None
+    description["evaluation_split"] = NO_OFFICIAL_EVALUATION[settings.held_out]
+    for split in OFFICIAL_EVALUATION:
+        if split in files and evaluation is None:
+            evaluation = functools.partial(read, split)
+            description["evaluation_split"] = split
+    return Source(name, description, functools.partial(read, "train"), evaluation)
 
 
 def _open_storybook(settings: DataSettings) -> Source:
     from tinylm.storybook.corpus import generate
 
-    assert settings.train_stories is not None  # see DataSettings.problems
-    assert settings.evaluation_stories is not None
-    sizes = settings.train_stories, settings.evaluation_stories
-
     def rows(index: int) -> Iterator[Row]:
-        stories = generate(*sizes, settings.seed)[index]
-        return ((story.text, story.log_prob) for story in stories)
+        sizes = (settings.train_stories or 0, settings.evaluation_stories or 0)
+        for story in generate(*sizes, settings.seed)[index]:
+            yield story.text, story.log_prob
 
-    description = {
-        "source": "storybook",
-        "seed": settings.seed,
-        "evaluation_split": "written apart",
-    }
+    description = {"source": "storybook", "seed": settings.seed}
+    description["evaluation_split"] = "written apart"
     return Source("storybook", description, lambda: rows(0), lambda: rows(1))
-
-
-@dataclass
-class _Totals:
-    """Counts of one split."""
-
-    stories: int = 0
-    words: int = 0
-    bytes: int = 0
-    log_prob: float | None = None
-
-    def add(self, row: CleanRow) -> None:
-        self.stories += 1
-        self.words += row.words
-        self.bytes += row.bytes
-        if row.log_prob is not None:
-            self.log_prob = (self.log_prob or 0.0) + row.log_prob
-
-    def report(self) -> dict[str, Any]:
-        report = {"stories": self.stories, "words": self.words, "bytes": self.bytes}
-        if self.log_prob is None:
-            return report
-        return report | {"log_prob_nats": round(self.log_prob, 6)}
 
 
 def _assign(
@@ -165,7 +136,8 @@ def write_stories(
     how many stories were dropped. Raises InputError naming file and line; then nothing is written.
     """
     source = open_source(settings)
-    totals = {split: _Totals() for split in SPLITS}
+    totals = {split: {"stories": 0, "words": 0, "bytes": 0} for split in SPLITS}
+    log_probs = dict.fromkeys(SPLITS, 0.0)
     dropped = Counter(empty=0, in_evaluation=0, over_limit=0)
     with contextlib.ExitStack() as stack:
         handles = {}
@@ -189,28 +161,31 @@ def write_stories(
 
         for split, row in _assign(settings, source, clean, dropped):
             handles[split].write(row.line)
-            totals[split].add(row)
-        _refuse_empty(settings, source, totals)
+            totals[split]["stories"] += 1
+            totals[split]["words"] += row.words
+            totals[split]["bytes"] += row.bytes
+            log_probs[split] += row.log_prob or 0.0
+        _refuse_empty(settings, source, {split: totals[split]["stories"] for split in SPLITS})
     write_sums(folder)
+    reports: dict[str, dict[str, float]] = {split: {**totals[split]} for split in SPLITS}
+    for split in SPLITS:
+        if settings.source == "storybook" and totals[split]["stories"]:
+            reports[split]["log_prob_nats"] = round(log_probs[split], 6)
     return source.description | {
         "split": SPLIT_BY[settings.held_out],
-        "splits": {split: totals[split].report() for split in SPLITS},
+        "splits": reports,
         "dropped": dict(dropped),
     }
 
 
-def _refuse_empty(settings: DataSettings, source: Source, totals: dict[str, _Totals]) -> None:
+def _refuse_empty(settings: DataSettings, source: Source, stories: dict[str, int]) -> None:
     """InputError if a split has no story that should have one."""
     needed = SPLITS if settings.held_out == "hash" else ("train",)
-    empty = [split for split in needed if not totals[split].stories]
-    if not empty:
-        return
-    stories = sum(total.stories for total in totals.values())
-    hint = ""
-    if settings.source == "local" and ".txt" in settings.path.lower():
-        hint = "; in a text file a blank line or <|endoftext|> separates two stories"
-    raise InputError(
-        f"{source.name}: {stories:,} stories with text, and none of them is in "
-        f"{' or '.join(empty)}; allowed: more stories, or another {PARAMS_FILE}: "
-        f"data.held_out_share than {settings.held_out_share}{hint}"
-    )
+    empty = [split for split in needed if not stories[split]]
+    if empty:
+        raise InputError(
+            f"{source.name}: {sum(stories.values()):,} stories with text, and none of them is in "
+            f"{' or '.join(empty)}; allowed: more stories (in a text file a blank line or "
+            f"<|endoftext|> separates two), or another {PARAMS_FILE}: data.held_out_share than "
+            f"{settings.held_out_share}"
+        )
