@@ -37,7 +37,7 @@ def padded_tokenizer(texts: Iterable[str], size: int) -> WordTokenizer:
     specials = len(tokenizer.specials)
     made_up = (f"word{number:06d}" for number in itertools.count())
     words = itertools.chain(tokenizer.tokens[specials:], made_up)
-    return WordTokenizer(list(itertools.islice(words, size - specials)), tokenizer.split)
+    return WordTokenizer(list(itertools.islice(words, size - specials)), tokenizer.splitter)
 
 
 def _train(

@@ -41,7 +41,7 @@ def embedding_matrix(
         matrix = vectors * np.float32(settings.std)
     elif settings.source == "file":
         info |= _look_up(settings, tokenizer, matrix)
-    has_vector = matrix.any(axis=1)
+    has_vector: np.ndarray = np.asarray(matrix.any(axis=1))
     info["words"] = len(text_ids)
     if settings.source != "random":
         info["covered"] = int((has_vector & counted).sum())
