@@ -75,17 +75,14 @@ def begin(
     """Write a new sweep into its folder.
 
     runs: the values of each. target: the stage that they end with. factor: of successive halving.
-    Raises InputError, and writes nothing, if none of its runs could begin.
+    Raises InputError, and writes nothing, if values are not allowed.
     """
     if Path(git("rev-parse", "--show-toplevel")).resolve() != Path.cwd():
         raise InputError(f"{Path.cwd()}: not the root of a git repository, which a sweep needs")
     base = Path(PARAMS_FILE).read_text(encoding="utf-8")
-    refused = {}
-    for number, values in enumerate(runs, start=1):
-        if line := plan.problem(base, values):
-            refused[str(number)] = line
-    if len(refused) == len(runs):
-        raise InputError(next(iter(refused.values())))
+    for values in runs:
+        if problem := plan.problem(base, values):
+            raise InputError(problem)
     name = plan.new_name(name)
     folder = Path(plan.FOLDER) / name
     folder.mkdir(parents=True)
@@ -95,11 +92,7 @@ def begin(
         rule = [_first_validation(runs), factor]
         trials = halving.new_trials(folder, len(runs), *rule)
     baseline, commit = freeze(name)
-    sweep = Sweep(name, baseline, commit, target, runs, refused, memory_gib, rule, trials)
-    for key, line in refused.items():
-        number = int(key)
-        sweep.end(number, state=plan.FAILED, why=line)
-        print(f"run {number} ({sweep.label(number)}): {line}", flush=True)
+    sweep = Sweep(name, baseline, commit, target, runs, memory_gib, rule, trials)
     write_json(folder / "sweep.json", vars(sweep))
     return sweep
 

@@ -72,7 +72,6 @@ class _LocalWorker:
         self.number = number
         self.slot = sweep.folder / "slots" / f"{platform.node()}-{number}"
         self.process: subprocess.Popen[bytes] | None = None
-        self.log_size = 0  # before the present process
 
     @property
     def log(self) -> Path:
@@ -83,25 +82,10 @@ class _LocalWorker:
         with locked(self.log) as log:
             if log is None:
                 return
-            self.log_size = self.log.stat().st_size
             self.process = _start_worker(self.sweep, self.slot, log)
 
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
-
-    def reason_of_death(self) -> str:
-        """The last error line that the present process wrote, or its exit code; "" if it was 0."""
-        assert self.process is not None
-        code = self.process.returncode
-        if not code:
-            return ""
-        with open(self.log, "rb") as log:
-            log.seek(self.log_size)
-            lines = log.read().decode("utf-8", "replace").splitlines()
-        errors = [line for line in lines if line.startswith("error: ")]
-        if errors:
-            return errors[-1].removeprefix("error: ")
-        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def end(self) -> None:
         """Wait for a worker that was asked to end, and kill one that takes too long."""
@@ -143,11 +127,11 @@ def _keep_running(workers: list[_LocalWorker], watch: _Watch) -> None:
         for worker in workers:
             if worker.is_running():
                 continue
-            if worker.process is not None and (reason := worker.reason_of_death()):
+            if worker.process is not None and worker.process.returncode:
                 deaths += 1
-                watch.progress.write(f"worker {worker.number + 1} ended: {reason}; restarted")
-                if deaths >= DEATHS and worker.process.returncode > 0:
-                    raise CommandFailed(f"{DEATHS} workers ended before a run did: {reason}")
+                if deaths >= DEATHS:
+                    raise CommandFailed(f"{DEATHS} workers ended before a run did; {worker.log}")
+                watch.progress.write(f"worker {worker.number + 1} ended and is started again")
             worker.start()
         if watch.update():
             deaths = 0

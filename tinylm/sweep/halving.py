@@ -1,7 +1,8 @@
 """Successive halving by Optuna's rule: a run stops if others were better after as many updates.
 
-The rule is asynchronous (ASHA, Li et al. 2020, https://arxiv.org/abs/1810.05934): which runs are stopped depends on the
-order in which they get that far. All processes read and write one journal in the sweep's folder.
+The rule is asynchronous (ASHA, Li et al. 2020, https://arxiv.org/abs/1810.05934): which runs are
+stopped depends on the order in which they get that far. All processes read and write one journal in
+the sweep's folder.
 """
 
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from tinylm.base.config import InputError
 from tinylm.sweep.plan import Sweep
 
-JOURNAL, SETTINGS = "halving.journal", "halving"
+JOURNAL = "halving.journal"
 
 
 def _study(folder: Path, first: int, factor: int) -> Any:
@@ -25,7 +26,7 @@ def _study(folder: Path, first: int, factor: int) -> Any:
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=factor)
     return optuna.create_study(
-        storage=storage, pruner=pruner, study_name=SETTINGS, load_if_exists=True
+        storage=storage, pruner=pruner, study_name="halving", load_if_exists=True
     )
 
 

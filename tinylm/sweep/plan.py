@@ -1,8 +1,9 @@
 """A sweep: its runs and the state of each.
 
-Everything is in runs/sweeps/NAME, where every process and host that works on it finds it. sweep.json lists the runs.
-A folder for each run has `log.txt` (a process that works on the run holds a lock on it), `progress.json`, the run's own
-`runs/` with its snapshots, and once it has ended `state.json`.
+Everything is in runs/sweeps/NAME, where every process and host that works on it finds it.
+sweep.json lists the runs. A folder for each run has `log.txt` (a process that works on the run
+holds a lock on it), `progress.json`, the run's own `runs/` with its snapshots, and once it has
+ended `state.json`.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import dataclasses
 import itertools
 import json
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from tinylm.base.config import PARAMS_FILE, InputError, parse_yaml
 from tinylm.base.files import read_json, write_json
 from tinylm.host.params import read_sections, rule_errors
 from tinylm.host.processes import locked
-from tinylm.host.progress import duration
 from tinylm.presets.write import Values, merge
 
 FOLDER = Path("runs/sweeps")
@@ -40,7 +39,7 @@ class Sweep:
 
     baseline: the commit that the experiments belong to. commit: code and parameters of every run.
     target: the stage that each run ends with. runs: the values in which each differs from params.yaml.
-    refused: {number of a run: why its values are not allowed}. memory_gib: the limit of one run.
+    memory_gib: the limit of one run.
     halving: updates until a run can be stopped, and the factor; None if all runs go to their end.
     trials: each run's number in Optuna's journal.
     """
@@ -50,7 +49,6 @@ class Sweep:
     commit: str
     target: str
     runs: list[Values]
-    refused: dict[str, str]
     memory_gib: float | None = None
     halving: list[int] | None = None
     trials: list[int] = dataclasses.field(default_factory=list)
@@ -87,7 +85,7 @@ class Sweep:
         return _read(self.run(number) / "metrics.json")
 
     def progress(self, number: int) -> State:
-        """Update, tokens and held-out loss of a run's last validation, and how often it was begun."""
+        """Update, tokens and held-out loss of a run's last validation."""
         return _read(self.run(number) / "progress.json")
 
     def end(self, number: int, **state: Any) -> None:
@@ -95,10 +93,9 @@ class Sweep:
         write_json(self.run(number) / "state.json", state)
 
     def retry_failed(self) -> None:
-        """Forget the failures, except those of values that are not allowed."""
+        """Forget the failures: these runs are begun again, from their snapshots."""
         for number in self.numbers:
-            has_failed = self.state(number).get("state") == FAILED
-            if has_failed and str(number) not in self.refused:
+            if self.state(number).get("state") == FAILED:
                 (self.run(number) / "state.json").unlink()
                 (self.run(number) / "progress.json").unlink(missing_ok=True)
 
@@ -209,21 +206,19 @@ def _cells(sweep: Sweep, number: int) -> list[str]:
 
 
 def table(sweep: Sweep, numbers: Sequence[int]) -> str:
-    """The runs in columns: values, state, held-out loss in nats per token, time, and why one failed."""
+    """The runs in columns: values, state, held-out loss (nats per token), time, why one failed."""
     rows = [["run", "values", "state", "held-out loss", "time", ""]]
     rows += [_cells(sweep, number) for number in numbers]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def summary(sweep: Sweep) -> str:
-    """The number of runs in each state, and about how long the rest takes, one after another."""
+    """The number of runs in each state."""
     states = [current_state(sweep, number) for number in sweep.numbers]
     counts = [f"{states.count(state)} {state}" for state in STATES if state in states]
-    line = f"{sweep.name}: {', '.join(counts)} of {len(states)} runs"
-    seconds = [sweep.state(number).get("seconds") for number in sweep.numbers]
-    times = [value for value in seconds if value]
-    left = states.count(RUNNING) + states.count(WAITING)
-    if left and times:
-        line += f", about {duration(statistics.fmean(times) * left)} left"
-    return line
+    return f"{sweep.name}: {', '.join(counts)} of {len(states)} runs"

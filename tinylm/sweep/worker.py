@@ -1,9 +1,9 @@
 """A process that works on a sweep's runs, one after another: `python -m tinylm.sweep.worker NAME`.
 
-It is started in a slot (`recording.make_slot`). It imports torch and the stages once, and forks a process for each
-stage of a run, which calls the stage's main(). Locks decide which worker has a run, so any number of workers, on all
-hosts that share the folder, can work on a sweep. A run whose worker was killed is free again, and continues from its
-snapshot.
+It is started in a slot (`recording.make_slot`). It imports torch and the stages once, and forks a
+process for each stage of a run, which calls the stage's main(). Locks decide which worker has a
+run, so any number of workers, on all hosts that share the folder, can work on a sweep. A run whose
+worker was killed is free again, and continues from its snapshot.
 """
 
 import contextlib
@@ -33,13 +33,8 @@ from tinylm.sweep.halving import should_stop
 from tinylm.sweep.plan import Sweep
 from tinylm.sweep.recording import Slot
 
-MOST_KILLS = 5  # of a run, before it has failed
 _WAIT_S = 0.2  # between two looks for a free run
 _PR_SET_PDEATHSIG = 1
-
-
-class Killed(Exception):
-    """A signal that no worker sent ended a stage; the message names both."""
 
 
 def _die_with_parent(number: int) -> None:
@@ -74,7 +69,7 @@ class Worker:
     def run_stage(self, stage: Any) -> None:
         """Run DVC's stage `python -m stages.NAME` in a forked process.
 
-        Raises CommandFailed or Killed.
+        Raises CommandFailed if it fails or is killed.
         """
         assert self.log is not None
         self._end_if_asked()
@@ -89,9 +84,8 @@ class Worker:
         code = os.waitstatus_to_exitcode(status)
         self._end_if_asked()
         if code < 0:
-            raise Killed(
-                f"stage {stage.addressing} was killed (signal {-code}; too little memory, or by hand)"
-            )
+            reason = f"signal {-code}; too little memory, or by hand"
+            raise CommandFailed(f"stage {stage.addressing} was killed ({reason})")
         if code:
             self.log.seek(log_size)
             errors = [line for line in self.log if line.startswith("error: ")]
@@ -129,9 +123,7 @@ class Worker:
         progress = self.sweep.progress(self.number)
         progress |= {"update": update, "tokens": metrics.get("tokens"), "held_out": loss}
         if update and should_stop(self.sweep, self.number, update, loss):
-            reason = (
-                f"stopped by successive halving after update {update}, held-out loss {loss:.4f}"
-            )
+            reason = f"by successive halving after update {update}, held-out loss {loss:.4f}"
             write_json(path, progress | {"stopped": reason})
             raise CommandFailed(reason)
         write_json(path, progress)
@@ -158,13 +150,6 @@ class Worker:
         folder = self.sweep.run(self.number)
         try:
             end = self._reproduce()
-        except Killed as killed:
-            progress = self.sweep.progress(self.number)
-            kills = progress.get("kills", 0) + 1
-            write_json(folder / "progress.json", progress | {"kills": kills})
-            if kills < MOST_KILLS:
-                return  # to begin again, from the snapshot
-            end = {"state": plan.FAILED, "why": f"{killed}, {kills} times"}
         except Exception as error:
             reason = self.sweep.progress(self.number).get("stopped")
             end = {"state": plan.FAILED, "why": one_line(error)}
