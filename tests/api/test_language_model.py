@@ -70,9 +70,6 @@ def test_the_pieces_of_a_stream_are_the_text(lm, prompt, max_tokens):
     pieces = list(lm.stream(prompt, max_tokens=max_tokens, seed=5))
     assert "".join(pieces) == text
     assert len(pieces) <= 1 + max_tokens
-    shown = []
-    lm.generate(prompt, max_tokens=max_tokens, seed=5, on_text=shown.append)
-    assert shown == pieces
 
 
 def test_a_stream_leaves_the_callers_mode_alone(lm):
@@ -184,8 +181,6 @@ def test_a_notebook_shows_bars_and_maps_and_no_markup_of_a_token(lm):
         (lambda lm: lm.generate(PROMPT, temperature=-1), "decode.temperature = -1"),
         (lambda lm: lm.generate(PROMPT, heat=1), "heat"),
         (lambda lm: lm.generate(PROMPT, max_tokens=-1), "max_tokens -1"),
-        (lambda lm: lm.generate([PROMPT, 3]), "prompt 2"),
-        (lambda lm: lm.generate([PROMPT], on_text=print), "prompt with on_text"),
         (lambda lm: lm.beams(PROMPT, 0), "width 0"),
         (lambda lm: lm.beams(PROMPT, 3, n_best=4), "n_best 4"),
         (lambda lm: lm.next_words(PROMPT, 0), "count 0"),

@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from stages import train
-from tinylm.api.language_model import _Writer
+from tinylm.api.language_model import Pieces
 from tinylm.base.config import load_params, read_section
 from tinylm.cli import main
 from tinylm.host.command import guard
@@ -60,20 +60,14 @@ def test_an_empty_prompt_needs_a_token_that_opens_a_text(tokenizer, capsys):
 
 def test_a_character_of_several_tokens_is_shown_when_it_is_whole(tokenizer):
     ids = tokenizer.encode_story("a😀c日")
-    pieces: list[str] = []
-    writer = _Writer(tokenizer, ids[:1], pieces.append)
-    for token in ids[1:]:
-        writer.add(token)
-    assert "\ufffd" not in "".join(pieces)
-    writer.end()
-    assert "".join(pieces) == "a😀c日"
-    pieces.clear()
-    writer = _Writer(
-        tokenizer, ids[:-2] if tokenizer.eos_id is not None else ids[:-1], pieces.append
-    )
-    assert pieces == ["a😀c"]
-    writer.end()
-    assert pieces == ["a😀c", "\ufffd"]
+    pieces = Pieces(tokenizer)
+    parts = [pieces.after(ids[:end]) for end in range(1, len(ids) + 1)]
+    assert "\ufffd" not in "".join(parts)
+    assert "".join(parts) + pieces.after(ids, is_last=True) == "a😀c日"
+    cut = ids[:-2] if tokenizer.eos_id is not None else ids[:-1]
+    pieces = Pieces(tokenizer)
+    assert pieces.after(cut) == "a😀c"
+    assert pieces.after(cut, is_last=True) == "\ufffd"
 
 
 @pytest.mark.parametrize("options", [[], ["--beams", "3"]])

@@ -12,7 +12,7 @@ from dvc.cli import DvcParserError, parse_args
 from tests.support import reruns
 from tinylm.base.config import InputError, load_params, parse_yaml
 from tinylm.cli.command import NAMES as TINYLM_COMMANDS
-from tinylm.cli.command import find
+from tinylm.cli.command import parser_of
 from tinylm.presets.write import names
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def tinylm_problem(words: list[str]) -> str | None:
     if words[0] not in TINYLM_COMMANDS:
         return f"no command {words[0]}"
     try:
-        arguments = find(words[0]).parser().parse_args(words[1:])
+        arguments = parser_of(words[0]).parse_args(words[1:])
     except SystemExit:  # it prints its help and ends
         return None
     except InputError as error:

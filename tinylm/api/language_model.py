@@ -1,10 +1,10 @@
-"""A trained model as an object: text in, text, probabilities and attention out. The command tinylm uses it too."""
+"""A trained model as an object: text in, text, probabilities and attention out."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -32,13 +32,13 @@ NAMED = 5  # unknown words of a prompt
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> str:
-    """A remark that names the text's first words that the vocabulary lacks; "" if it has them all."""
+    """A remark that names the text's first words that the vocabulary lacks; "" if it has all."""
     unknown = dict.fromkeys(tokenizer.unknown_words(text))
     if not unknown:
         return ""
-    named = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
+    words = ", ".join(repr(visible(word)) for word in islice(unknown, NAMED))
     more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-    return f"not in the vocabulary, seen as <unk>: {named}{more}"
+    return f"not in the vocabulary, seen as <unk>: {words}{more}"
 
 
 def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> None:
@@ -46,12 +46,6 @@ def _check_range(name: str, value: Any, low: int, high: float = math.inf) -> Non
     if not isinstance(value, int) or not low <= value <= high:
         limits = f"{low} or more" if high == math.inf else f"{low} to {high}"
         raise InputError(f"{name} {value!r}; allowed: {limits}, a whole number")
-
-
-def _one_text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} is of type {type(value).__name__}; allowed: one text")
-    return value
 
 
 def load(
@@ -73,8 +67,9 @@ def load(
 class LanguageModel:
     """A trained model with its tokenizer.
 
-    model: the torch module; tokenizer: text to ids and back; settings: the defaults of decoding, section `decode`.
-    Keyword arguments called `changes` replace some of these settings for one call, as in `temperature=0.7, seed=3`.
+    model: the torch module. tokenizer: text to ids and back. settings: the defaults of decoding,
+    section `decode`. Keyword arguments called `changes` replace some of these settings for one
+    call, as in `temperature=0.7, seed=3`.
     """
 
     def __init__(self, model: TinyLM, tokenizer: Tokenizer, settings: DecodeSettings) -> None:
@@ -83,10 +78,12 @@ class LanguageModel:
         self.settings = settings
 
     def __repr__(self) -> str:
-        shape, parameters = self.model.settings, sum(p.numel() for p in self.model.parameters())
+        shape = self.model.settings
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
         return (
-            f"LanguageModel: {shape.layers} layers of {shape.heads} heads, width {self.model.width}, "
-            f"{len(self.tokenizer):,} {self.tokenizer.kind}, context {shape.context}, {parameters:,} parameters"
+            f"LanguageModel: {shape.layers} layers of {shape.heads} heads, "
+            f"width {self.model.width}, {len(self.tokenizer):,} {self.tokenizer.kind}, "
+            f"context {shape.context}, {parameters:,} parameters"
         )
 
     @overload
@@ -102,19 +99,14 @@ class LanguageModel:
         max_tokens: int = 200,
         log_probs: bool = False,
         use_cache: bool = True,
-        on_text: Callable[[str], None] | None = None,
         **changes: Any,
     ) -> Text | list[Text]:
-        """Continue a text, or several side by side, by at most `max_tokens` tokens; "" starts a story.
+        """Continue a text, or several side by side, by at most `max_tokens` tokens.
 
-        temperature=0 is greedy. on_text is called with each piece of a single text as it is made, the prompt first.
-        Raises InputError for a value out of range.
+        "" starts a story; temperature=0 is greedy. Raises InputError for a value out of range.
         """
-        if on_text is not None:
-            _one_text("prompt with on_text", prompt)
         prompts = self._ids(prompt)
         settings = self._settings(max_tokens, changes)
-        writer = None if on_text is None else _Writer(self.tokenizer, prompts[0], on_text)
         continuations = generate(
             self.model,
             prompts,
@@ -122,51 +114,51 @@ class LanguageModel:
             max_new_tokens=max_tokens,
             eos_id=self.tokenizer.eos_id,
             banned=banned_ids(self.tokenizer),
-            on_token=None if writer is None else lambda _, token: writer.add(token),
             with_log_probs=log_probs,
             use_cache=use_cache,
             step=decoding_step(self.model, settings),
         )
-        if writer is not None:
-            writer.end()
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
             values = new.log_probs if log_probs else None
             texts.append(self._text(ids, new.ids, finished=new.finished, log_probs=values))
         return texts[0] if isinstance(prompt, str) else texts
 
-    def stream(self, prompt: str = "", *, max_tokens: int = 200, **changes: Any) -> Iterator[str]:
-        """The pieces of the text that `generate` would give, each as soon as it is made, the prompt first."""
-        (ids,) = self._ids(_one_text("prompt", prompt))
-        return self._stream(ids, max_tokens, self._settings(max_tokens, changes))
+    def stream(
+        self, prompt: str = "", *, max_tokens: int = 200, use_cache: bool = True, **changes: Any
+    ) -> Iterator[str]:
+        """The pieces of the text that `generate` would give, each as soon as it is made."""
+        (ids,) = self._ids(prompt)
+        return self._stream(ids, max_tokens, use_cache, self._settings(max_tokens, changes))
 
-    def _stream(self, ids: list[int], max_tokens: int, settings: DecodeSettings) -> Iterator[str]:
-        pieces: list[str] = []
-        writer = _Writer(self.tokenizer, ids, pieces.append)
+    def _stream(
+        self, ids: list[int], max_tokens: int, use_cache: bool, settings: DecodeSettings
+    ) -> Iterator[str]:
+        pieces = Pieces(self.tokenizer)
+        eos_id = self.tokenizer.eos_id
         run = None
         for step in range(max_tokens):
-            yield from pieces
-            pieces.clear()
-            with decoding_mode(
-                self.model
-            ):  # not around a yield: the caller's own code is not in this mode
+            if piece := pieces.after(ids):
+                yield piece
+            with decoding_mode(self.model):  # not around a yield, which runs the caller's code
                 if run is None:
                     session = Session(
                         self.model,
                         [ids],
                         slide=settings.slide,
+                        use_cache=use_cache,
                         new_tokens=max_tokens,
                         step=decoding_step(self.model, settings),
                     )
-                    banned = banned_ids(self.tokenizer)
-                    eos_id = self.tokenizer.eos_id
-                    run = Sampling(session, settings, max_tokens, eos_id, banned)
+                    run = Sampling(
+                        session, settings, max_tokens, eos_id, banned_ids(self.tokenizer)
+                    )
                 token = int(run.step(step, with_log_probs=False)[0])
-            writer.add(token)
-            if token == self.tokenizer.eos_id:
+            ids = [*ids, token]
+            if token == eos_id:
                 break
-        writer.end()
-        yield from pieces
+        if piece := pieces.after(ids, is_last=True):
+            yield piece
 
     @overload
     def beams(self, prompt: str = "", width: int = 5, **options: Any) -> list[Text]: ...
@@ -185,9 +177,9 @@ class LanguageModel:
         use_cache: bool = True,
         **changes: Any,
     ) -> list[Text] | list[list[Text]]:
-        """The `n_best` likeliest continuations that beam search of this width finds, best first (all if not given).
+        """The `n_best` likeliest continuations that beam search of this width finds, best first.
 
-        Raises InputError for a value out of range.
+        n_best: all if not given. Raises InputError for a value out of range.
         """
         prompts = self._ids(prompt)
         settings = self._settings(max_tokens, changes)
@@ -218,9 +210,9 @@ class LanguageModel:
         return self._text(ids, best.ids, finished=finished, log_probs=values, score=best.score)
 
     def next_words(self, prompt: str = "", count: int = 10) -> NextWords:
-        """The `count` likeliest next tokens and their probabilities, before temperature and filters."""
+        """The `count` likeliest next tokens with probabilities, before temperature and filters."""
         _check_range("count", count, 1)
-        ids = self._ids(_one_text("prompt", prompt))
+        ids = self._ids(prompt)
         with decoding_mode(self.model):
             logits = Session(self.model, ids, slide=self.settings.slide).next_logits()[0]
             top = torch.softmax(logits.double(), dim=-1).topk(min(count, len(logits)))
@@ -228,8 +220,11 @@ class LanguageModel:
         return NextWords(NextWord(self.tokenizer.tokens[token], value) for token, value in pairs)
 
     def log_prob(self, text: str, given: str = "") -> float:
-        """ln P of a text in nats, after `given` or as the start of a story; that it ends there is not counted."""
-        self._warn_of_unknown(f"{_one_text('given', given)} {_one_text('text', text)}")
+        """ln P of a text in nats, after `given` or as the start of a story.
+
+        That it ends there is not counted.
+        """
+        self._warn_of_unknown(f"{given} {text}")
         start = self._scored(given)
         ids = [*start, *self.tokenizer.encode(f" {text}" if given else text)]
         if len(ids) == len(start):
@@ -237,10 +232,10 @@ class LanguageModel:
         return float(self._log_probs(ids, len(start)).sum())
 
     def perplexity(self, texts: str | Iterable[str]) -> float:
-        """exp of the mean loss per token of whole stories, each from its start, <eos> counted where there is one.
+        """exp of the mean loss per token of whole stories, each from its start.
 
-        It is the perplexity of stage evaluate where a row is a story and fits the context. Raises InputError without a
-        token to predict.
+        <eos> is counted where there is one. It is the perplexity of stage evaluate where a row is a
+        story and fits the context. Raises InputError without a token to predict.
         """
         stories = [texts] if isinstance(texts, str) else list(texts)
         end = [] if self.tokenizer.eos_id is None else [self.tokenizer.eos_id]
@@ -257,13 +252,13 @@ class LanguageModel:
         return perplexity(nats, tokens)
 
     def attention(self, text: str, max_tokens: int | None = None) -> Attention:
-        """What each head attends to in a text, in its first `max_tokens` tokens, at most the context."""
-        ids = encode_prompt(self.tokenizer, _one_text("text", text), "the text")
+        """What each head attends to in the first `max_tokens` tokens, at most the context."""
+        ids = encode_prompt(self.tokenizer, text, "the text")
         room = self.model.settings.context
         if max_tokens is not None:
             _check_range("max_tokens", max_tokens, 1)
             room = min(max_tokens, room)
-        if len(ids) > room:
+        elif len(ids) > room:
             warnings.warn(
                 f"the text has {len(ids)} tokens; the first {room} are shown", stacklevel=2
             )
@@ -274,7 +269,7 @@ class LanguageModel:
         return Attention(words, maps.maps, NextWord(tokens[maps.next_id], maps.next_prob))
 
     def with_changes(self, **changes: Any) -> DecodeSettings:
-        """The defaults of decoding with some of them replaced. Raises InputError for a value out of range."""
+        """The defaults of decoding with some of them replaced. Raises InputError."""
         if changes.get("temperature") is not None:  # a constant one, unless the end is given too
             changes = {"temperature_end": None, **changes}
         values = vars(self.settings) | changes
@@ -288,10 +283,9 @@ class LanguageModel:
         """Ids of one prompt or several; warns of words that the model does not know."""
         texts = [prompt] if isinstance(prompt, str) else list(prompt)
         for number, text in enumerate(texts, start=1):
-            _one_text(f"prompt {number}", text)
             unknown = unknown_words(self.tokenizer, text)
             if not unknown or set(self.tokenizer.encode(text)) == {self.tokenizer.unk_id}:
-                continue  # no word at all is known: `encode_prompts` says so
+                continue  # no word at all is known: `encode_prompts` warns of that
             warnings.warn(f"prompt {number}: {unknown}", stacklevel=3)
         return encode_prompts(
             self.tokenizer, texts, self.model.settings.context, self.settings.slide
@@ -307,39 +301,26 @@ class LanguageModel:
         return [*start, *self.tokenizer.encode(text)]
 
     def _log_probs(self, ids: Sequence[int], first: int) -> np.ndarray:
-        """ln P of ids[first:], each given all before it in the context; the very first token has none."""
+        """ln P of ids[first:], each given all before it in the context."""
         with decoding_mode(self.model):
             return token_log_probs(self.model, ids, max(first, 1), self.settings.slide)
 
-    def _text(self, ids: list[int], new: list[int], **facts: Any) -> Text:
-        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **facts)
+    def _text(self, ids: list[int], new: list[int], **values: Any) -> Text:
+        return Text(self.tokenizer.decode([*ids, *new]), prompt_ids=ids, new_ids=new, **values)
 
 
-class _Writer:
-    """One text as it grows: passes on what each new token adds to it."""
+class Pieces:
+    """What each further token adds to a text."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, prompt: Sequence[int], write: Callable[[str], None]
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.ids = list(prompt)
-        self.write = write
-        self.shown = 0  # characters passed on
-        self._pass_on(self._text().rstrip("\ufffd"))
+        self.length = 0  # characters of all pieces so far
 
-    def _text(self) -> str:
-        return self.tokenizer.decode(self.ids)
-
-    def _pass_on(self, text: str) -> None:
-        if len(text) > self.shown:
-            self.write(text[self.shown :])
-            self.shown = len(text)
-
-    def add(self, token: int) -> None:
-        """Take the next token. Bytes that do not make a character yet wait for the next one."""
-        self.ids.append(token)
-        self._pass_on(self._text().rstrip("\ufffd"))
-
-    def end(self) -> None:
-        """Pass on what waited; for when no token will follow."""
-        self._pass_on(self._text())
+    def after(self, ids: Sequence[int], is_last: bool = False) -> str:
+        """The next piece. Bytes that do not make a character yet wait, unless it is the last."""
+        text = self.tokenizer.decode(ids)
+        if not is_last:
+            text = text.rstrip("\ufffd")
+        piece = text[self.length :]
+        self.length += len(piece)
+        return piece

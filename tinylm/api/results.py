@@ -1,4 +1,4 @@
-"""What a language model answers in Python: texts, next words, attention. Each shows itself in a notebook."""
+"""What `LanguageModel` returns: texts, next words, attention. A notebook shows each of them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _BAR = 30  # characters of a probability of 1
 class Text(str):
     """A prompt and its continuation: a string with its tokens.
 
-    prompt_ids, new_ids: token ids of the prompt, with what opens a text, and of the continuation, with <eos> if it
-    ended; finished: whether it did; log_prob: ln P(continuation | prompt) under the model's own distribution, before
-    temperature and filters, and log_probs: of each new token, in nats (None unless asked for); score: by which beam
-    search ranked it (None of a sample).
+    prompt_ids, new_ids: token ids of the prompt, with what opens a text, and of the continuation.
+    finished: whether the continuation ended with <eos>, which is then one of new_ids.
+    log_probs, log_prob: of each new token and of all, in nats, under the model's own distribution,
+    before temperature and filters; None unless asked for.
+    score: by which beam search ranked it; None of a sample.
     """
 
     prompt_ids: list[int]
@@ -80,20 +81,21 @@ class NextWords(tuple[NextWord, ...]):
         return "\n".join([*rows, f"{'(others)':{width}}  {self.rest:7.2%}"])
 
     def _repr_html_(self) -> str:
-        bar = '<span style="display:inline-block;height:0.8em;width:{:.0f}px;background:#4c78a8"></span>'
-        rows = "".join(
-            f"<tr><td>{html.escape(visible(word))}</td><td>{p:.2%}</td><td>{bar.format(200 * p)}</td></tr>"
-            for word, p in (*self, ("(others)", self.rest))
-        )
-        return f"<table>{rows}</table>"
+        rows = []
+        for word, p in (*self, ("(others)", self.rest)):
+            style = f"display:inline-block;height:0.8em;width:{200 * p:.0f}px;background:#4c78a8"
+            bar = f'<span style="{style}"></span>'
+            cells = (html.escape(visible(word)), f"{p:.2%}", bar)
+            rows.append("".join(f"<td>{cell}</td>" for cell in cells))
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Attention:
     """What each head attends to in a text.
 
-    words: the T tokens; weights (layers, heads, T, T) float32: row q of a head is what token q attends to, and adds up
-    to 1; next: the likeliest token after the last one.
+    words: the T tokens. weights (layers, heads, T, T) float32: row q of a head is what token q
+    attends to, and adds up to 1. next: the likeliest token after the last one.
     """
 
     words: list[str]
@@ -102,7 +104,8 @@ class Attention:
 
     def __repr__(self) -> str:
         layers, heads = self.weights.shape[:2]
-        return f"Attention of {layers} layers of {heads} heads over {len(self.words)} tokens; next: {self.next.word!r}"
+        shape = f"{layers} layers of {heads} heads over {len(self.words)} tokens"
+        return f"Attention of {shape}; next: {self.next.word!r}"
 
     def plot(self, layer: int | None = None, head: int | None = None) -> Figure:
         """Heat maps, one for each head, of one layer or one head if given (counted from 1).

@@ -1,4 +1,4 @@
-"""tinylm check: params.yaml, the files that it names and the machine, before any stage runs.
+"""tinylm check: check params.yaml, data and machine before any work.
 
 Only what is quick is checked. Each stage checks at its start what needs the data it reads.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE, InputError, load_params
-from tinylm.cli.command import CLONE, Command
+from tinylm.cli.command import CLONE
 from tinylm.host.params import (
     Sections,
     linked_outputs,
@@ -22,10 +22,23 @@ from tinylm.host.params import (
     vector_file_errors,
 )
 
+NEEDS = CLONE
+NOTES = """\
+Every section and the rules between sections, the files that params.yaml names, disk, memory and
+device. `make repro` does this first. What needs the stories or the vocabulary is checked at the
+start of the stage that reads them."""
+EXAMPLES = """\
+  tinylm check && dvc repro
+"""
 FOLDERS = (*paths.OUTPUTS, paths.RUNS)
 GIB = 2**30
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
 GIT = "git init && git add . && git commit -m start"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The option."""
+    parser.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +50,13 @@ class Finding:
     problem: str = ""
     note: str = ""
 
-    @property
-    def verdict(self) -> str:
-        """ok, the note or the problem."""
+    def __str__(self) -> str:
+        verdict = "ok"
         if self.problem:
-            return f"problem: {self.problem}"
-        return f"note: {self.note}" if self.note else "ok"
+            verdict = f"problem: {self.problem}"
+        elif self.note:
+            verdict = f"note: {self.note}"
+        return f"{self.what:17}  {self.value:38}  {verdict}"
 
 
 def check_params() -> tuple[Sections, list[Finding]]:
@@ -60,13 +74,12 @@ def check_params() -> tuple[Sections, list[Finding]]:
 
 def _readable(key: str, name: str) -> Finding:
     """A file or folder that params.yaml names; dvc.yaml lists it, so it must be there."""
-    path = Path(name)
-    if not os.path.exists(path):  # unlike Path.exists, it treats a name that is too long as missing
-        home = "; '~' stands for nothing in params.yaml" if name.startswith("~") else ""
-        return Finding(key, name, f"params.yaml: {key} = {name!r}: no such file or folder{home}")
-    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        return Finding(key, name, f"params.yaml: {key} = {name!r}: no permission to read it")
-    return Finding(key, name)
+    problem = ""
+    if not os.path.exists(name):
+        problem = f"params.yaml: {key} = {name!r}: no such file or folder"
+    elif not os.access(name, os.R_OK):
+        problem = f"params.yaml: {key} = {name!r}: no permission to read it"
+    return Finding(key, name, problem)
 
 
 def _corpus(sections: Sections) -> Finding:
@@ -126,6 +139,12 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
         yield Finding("runtime.logger", runtime.logger, problem)
 
 
+def _room(what: str, free: float, needed: float, hint: str = "") -> Finding:
+    """A finding about so many free and needed bytes."""
+    value = f"{free / GIB:,.1f} GiB free, about {needed / GIB:.2f} needed"
+    return Finding(what, value, f"{what}: not enough{hint}" if needed > free else "")
+
+
 def check_room(sections: Sections) -> Iterator[Finding]:
     """Disk and memory that a run takes, by estimates."""
     import psutil
@@ -133,47 +152,31 @@ def check_room(sections: Sections) -> Iterator[Finding]:
     from tinylm.cli.estimates import disk_and_memory
 
     disk, memory = disk_and_memory(sections)
-    free = shutil.disk_usage(".").free / GIB
-    needed = disk / GIB
-    problem = ""
-    if needed > free:
-        problem = f"disk: about {needed:.1f} GiB needed, {free:.1f} free"
-    yield Finding("disk", f"{free:,.1f} GiB free, about {needed:.2f} needed", problem)
-    if memory is None:
-        return
-    free = psutil.virtual_memory().available / GIB
-    needed = memory / GIB
-    problem = ""
-    if needed > free and getattr(sections.get("runtime"), "device", "") != "cuda":
-        problem = (
-            f"memory: about {needed:.1f} GiB needed, {free:.1f} free; lower "
-            "train.batch_size or model.context, or set train.recompute"
-        )
-    yield Finding("memory", f"{free:,.1f} GiB free, about {needed:.2f} needed to train", problem)
+    yield _room("disk", shutil.disk_usage(".").free, disk)
+    if memory is not None and getattr(sections.get("runtime"), "device", "") != "cuda":
+        hint = " to train; lower train.batch_size or model.context, or set train.recompute"
+        yield _room("memory", psutil.virtual_memory().available, memory, hint)
 
 
-def _above(name: str) -> Path | None:
-    """The nearest folder, from here upwards, that contains `name`."""
+def _folder_with(name: str) -> str:
+    """The nearest folder, from here upwards, that contains `name`; "none" without one."""
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / name).exists()), None)
+    return next((str(path) for path in (here, *here.parents) if (path / name).exists()), "none")
 
 
 def check_repository() -> Iterator[Finding]:
     """git, DVC and the folders of outputs."""
-    git = _above(".git")
-    dvc = _above(".dvc")
-    problem = "" if git else f"no git repository here, which DVC needs; type: {GIT}"
-    yield Finding("git", str(git or "none"), problem)
-    problem = "" if dvc else "no .dvc folder here; dvc init, or run in the clone"
-    yield Finding("dvc", str(dvc or "none"), problem)
+    git = _folder_with(".git")
+    dvc = _folder_with(".dvc")
+    problem = f"no git repository here, which DVC needs; type: {GIT}" if git == "none" else ""
+    yield Finding("git", git, problem)
+    problem = "no .dvc folder here; dvc init, or run in the clone" if dvc == "none" else ""
+    yield Finding("dvc", dvc, problem)
     for line in linked_outputs():
         yield Finding(line.split()[0], "a link", line)
-    locked = []
     for name in (".", *FOLDERS):
         if Path(name).exists() and not os.access(name, os.W_OK):
-            locked.append(name)
-    problem = f"no permission to write to {', '.join(locked)}" if locked else ""
-    yield Finding("folders", "written to by the stages", problem)
+            yield Finding("folders", name, f"{name}: no permission to write to it")
 
 
 def find_all() -> list[Finding]:
@@ -185,50 +188,19 @@ def find_all() -> list[Finding]:
     return findings
 
 
-def table(findings: list[Finding]) -> str:
-    """The findings as aligned columns: what, value, verdict."""
-    first = max(len(finding.what) for finding in findings)
-    second = max(len(finding.value) for finding in findings)
-    return "\n".join(f"{f.what:{first}}  {f.value:{second}}  {f.verdict}" for f in findings)
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Print the table, or with --quiet only what is wrong or worth a note.
 
     Raises InputError if there is a problem.
     """
     findings = find_all()
+    for finding in findings:
+        if not arguments.quiet:
+            print(finding)
+        elif finding.note:
+            print(f"note: {finding.what}: {finding.note}")
     problems = [finding.problem for finding in findings if finding.problem]
-    if problems and arguments.quiet:
-        raise InputError("\n".join(problems))
-    if arguments.quiet:
-        for finding in findings:
-            if finding.note:
-                print(f"note: {finding.what}: {finding.note}")
-        print(f"checked: {len(findings)} points, no problem")
-        return
-    print(table(findings))
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise InputError(f"{count}, marked above")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The option."""
-    parser.add_argument("--quiet", action="store_true", help="print problems, notes and one line")
-
-
-COMMAND = Command(
-    name="check",
-    purpose="check params.yaml, data and machine before any work",
-    needs=CLONE,
-    add_arguments=add_arguments,
-    run=run,
-    notes="""\
-Every section and the rules between sections, the files that params.yaml names, disk, memory and
-device. `make repro` does this first. What needs the stories or the vocabulary is checked at the
-start of the stage that reads them.""",
-    examples="""\
-  tinylm check && dvc repro
-""",
-)
+        raise InputError("\n".join(problems) if arguments.quiet else "see the problems above")
+    if arguments.quiet:
+        print(f"checked: {len(findings)} points, no problem")

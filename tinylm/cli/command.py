@@ -1,7 +1,15 @@
 """The command `tinylm`: find one of its commands, read its options, run it.
 
-Each command is a module of this folder with a `COMMAND`. Only the module of the command that runs
-is imported, and each module imports what it computes with when it runs, so that help is quick.
+Each command is a module of this folder. Its docstring begins with `tinylm NAME: ` and its purpose,
+for the list of commands. It has
+
+- NEEDS: what it needs of the current folder: NOTHING, PARAMS or CLONE;
+- NOTES and EXAMPLES: shown by its --help;
+- add_arguments(parser): adds its arguments to its parser;
+- run(arguments): carries it out. Raises InputError for bad input.
+
+Only the module of the command that runs is imported, and each module imports what it computes with
+when it runs, so that help is quick.
 """
 
 import argparse
@@ -10,8 +18,8 @@ import io
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tinylm
@@ -35,50 +43,36 @@ NAMES = (
 NOTHING, PARAMS, CLONE = "nothing", "params.yaml", "a clone"  # what a command needs around it
 
 
-@dataclass(frozen=True)
-class Command:
-    """One command of tinylm.
-
-    purpose: half a sentence, for the list of commands.
-    needs: of the current folder; NOTHING, PARAMS or CLONE.
-    add_arguments: adds the command's arguments to its parser.
-    run: carries it out. Raises InputError for bad input.
-    notes, examples: shown by its --help.
-    """
-
-    name: str
-    purpose: str
-    needs: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
-    examples: str
-    notes: str = ""
-
-    def parser(self) -> argparse.ArgumentParser:
-        """The parser of what follows the command's name."""
-        purpose = f"{self.purpose[0].upper()}{self.purpose[1:]}."
-        parser = Parser(
-            prog=f"tinylm {self.name}",
-            description=f"{purpose}\n\n{self.notes}".strip(),
-            epilog=f"examples:\n{self.examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        self.add_arguments(parser)
-        return parser
+def find(name: str) -> ModuleType:
+    """The module of a command."""
+    return importlib.import_module(f"tinylm.cli.{name}")
 
 
-def find(name: str) -> Command:
-    """The command of this name, its module imported."""
-    command: Command = importlib.import_module(f"tinylm.cli.{name}").COMMAND
-    return command
+def purpose(name: str) -> str:
+    """What a command is for, from the first line of its module."""
+    first_line = (find(name).__doc__ or "").splitlines()[0]
+    return first_line.removeprefix(f"tinylm {name}: ").removesuffix(".")
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of what follows the command's name."""
+    command = find(name)
+    parser = Parser(
+        prog=f"tinylm {name}",
+        description=f"{purpose(name)}\n\n{command.NOTES}".strip(),
+        epilog=f"examples:\n{command.EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
 
 
 def help_text() -> str:
     """What `tinylm --help` prints."""
     lines = ["usage: tinylm [--version] COMMAND ...", ""]
     lines += ["A small laboratory for language models. `dvc repro` runs the pipeline.", ""]
-    lines += ["commands:", *(f"  {name:9}  {find(name).purpose}" for name in NAMES), ""]
+    lines += ["commands:", *(f"  {name:9}  {purpose(name)}" for name in NAMES), ""]
     lines += ["`tinylm COMMAND --help` shows a command's options and examples."]
     return "\n".join(lines)
 
@@ -96,6 +90,22 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="its tokenizer (default: the export's, or data/vocab/tokenizer.json beside FOLDER)",
     )
+
+
+def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
+    """For add_argument's `type`: a whole or decimal number from `low` to `high`."""
+
+    def read(text: str) -> Any:
+        allowed = f"allowed: {low:,} to {high:,}"
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r}; {allowed}") from None
+        if not low <= value <= high:  # NaN too
+            raise argparse.ArgumentTypeError(f"{text}; {allowed}")
+        return value
+
+    return read
 
 
 def check_folder(name: str, needs: str) -> None:
@@ -123,18 +133,18 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _run(words: Sequence[str]) -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):  # undecodable input stops no command
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    first = words[0] if words else "--help"
-    if first in ("-h", "--help"):
+    name = words[0] if words else "--help"
+    if name in ("-h", "--help"):
         print(help_text())
         return
-    if first == "--version":
+    if name == "--version":
         print(f"tinylm {tinylm.__version__}")
         return
-    if first not in NAMES:
-        raise InputError(f"tinylm: no command {first!r}; allowed: {', '.join(NAMES)}")
-    command = find(first)
-    arguments = command.parser().parse_args(words[1:])
-    check_folder(command.name, command.needs)
+    if name not in NAMES:
+        raise InputError(f"tinylm: no command {name!r}; allowed: {', '.join(NAMES)}")
+    arguments = parser_of(name).parse_args(words[1:])
+    command = find(name)
+    check_folder(name, command.NEEDS)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning

@@ -1,25 +1,21 @@
-"""tinylm compare: revisions compared with the first, or the seeds and stories that a comparison needs."""
+"""tinylm compare: what runs differ in, how sure that is, and how many seeds show a difference."""
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 
 from tinylm.base.config import InputError
-from tinylm.base.files import atomic_write, write_json
+from tinylm.base.files import write_bytes, write_json
 from tinylm.base.paths import output_file
-from tinylm.cli.command import PARAMS, Command
+from tinylm.cli.command import PARAMS, number
 
-HEAD = "HEAD"
-FILES = ("json", "html")
-QUOTED = 3  # up to so many runs the terminal quotes stories; the page and the JSON always do
-MOST_COMPARISONS = 100_000
-PLAN_OPTIONS = ("power", "level", "comparisons")  # they go with --effect
+NEEDS = PARAMS
 NOTES = """\
-A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each is compared with
-the first, by bootstrap over the evaluation stories that both were scored on and, where settings have several seeds,
-over these; p is corrected for the number of comparisons. Files come from git and from DVC's cache; nothing is checked
-out. With --effect, the revisions' noise between seeds and between stories gives the number of seeds and stories that
-detect such a difference; without revisions, the noise of the workspace and the current commit's experiments."""
+A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
+is compared with the first, by bootstrap over the evaluation stories that both were scored on and,
+where settings have several seeds, over these; p is corrected for the number of comparisons. Files
+come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
+between seeds and between stories gives the number of seeds and stories that detect such a
+difference; without revisions, the noise of the workspace and the current commit's experiments."""
 EXAMPLES = """\
   tinylm compare HEAD workspace
   tinylm compare main warm-newt --html runs/compare.html
@@ -28,41 +24,54 @@ EXAMPLES = """\
   tinylm compare --effect 0.01                      seeds and stories to detect 0.01 nats per token
   tinylm compare --effect 0.02 --power 0.9 --comparisons 6 main warm-newt
 """
+HEAD = "HEAD"
+QUOTED = 3  # up to so many runs the terminal quotes stories; the page and the JSON always do
+SMALLEST = 1e-6  # of the numbers for a plan
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REVISIONS and the options."""
     parser.add_argument("revisions", nargs="*", metavar="REV", help="the first is the reference")
     parser.add_argument(
         "--all", action="store_true", help="also every finished experiment of the current commit"
     )
     parser.add_argument("--json", metavar="FILE", help="write it as JSON as well")
-    parser.add_argument(
-        "--html", metavar="FILE", help="write it as a page as well, with pictures and all stories"
-    )
+    parser.add_argument("--html", metavar="FILE", help="write a page with pictures and all stories")
     plan = parser.add_argument_group("how many seeds and stories a comparison needs")
-    plan.add_argument("--effect", type=float, metavar="NATS", help="the difference, per token")
-    plan.add_argument("--power", type=float, metavar="P", help="chance to find it (default 0.8)")
+    share = number(float, SMALLEST, 1 - SMALLEST)
     plan.add_argument(
-        "--level", type=float, metavar="P", help="chance of a false claim (default 0.05)"
+        "--effect",
+        type=number(float, SMALLEST, 100),
+        metavar="NATS",
+        help="the difference, per token",
     )
-    plan.add_argument("--comparisons", type=int, metavar="N", help="to correct for (default 1)")
+    plan.add_argument(
+        "--power", type=share, default=0.8, help="chance to find it (default %(default)s)"
+    )
+    plan.add_argument(
+        "--level", type=share, default=0.05, help="chance of a false claim (default %(default)s)"
+    )
+    plan.add_argument(
+        "--comparisons",
+        type=number(int, 1, 100_000),
+        default=1,
+        metavar="N",
+        help="to correct for (default %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the comparison or the plan, and write the files that were asked for."""
-    if arguments.effect is not None:
+    if arguments.effect is None:
+        _compare(arguments)
+    else:
         _plan(arguments)
-        return
-    for option in PLAN_OPTIONS:
-        if getattr(arguments, option) is not None:
-            raise InputError(f"--{option} goes only with --effect")
-    _compare(arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
     names = _revisions(arguments)
-    paths = _files(arguments)
+    json_file = _file(arguments, "json")
+    html_file = _file(arguments, "html")
     from tinylm.compare import page
     from tinylm.compare.comparison import compare
     from tinylm.compare.revisions import opened
@@ -77,11 +86,10 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = compare(runs)
     scaling = scaling_of(runs) if arguments.all else None
     print(to_terminal(page.to_markdown(comparison, scaling, stories=len(runs) <= QUOTED)))
-    if "json" in paths:
-        write_json(paths["json"], page.as_json(comparison, scaling))
-    if "html" in paths:
-        with atomic_write(paths["html"]) as handle:
-            handle.write(page.to_html(comparison, scaling))
+    if json_file is not None:
+        write_json(json_file, page.as_json(comparison, scaling))
+    if html_file is not None:
+        write_bytes(html_file, page.to_html(comparison, scaling).encode())
 
 
 def _revisions(arguments: argparse.Namespace) -> list[str]:
@@ -100,13 +108,10 @@ def _revisions(arguments: argparse.Namespace) -> list[str]:
     return names
 
 
-def _files(arguments: argparse.Namespace) -> Mapping[str, Path]:
-    """{option: the file that it names}. Raises InputError."""
-    options = vars(arguments)
-    paths = {name: output_file(name, options[name]) for name in FILES if options[name] is not None}
-    if len(set(paths.values())) < len(paths):
-        raise InputError(f"--json and --html are both {arguments.json}; allowed: two files")
-    return paths
+def _file(arguments: argparse.Namespace, option: str) -> Path | None:
+    """The file that an option names. Raises InputError if nothing may be written there."""
+    name = getattr(arguments, option)
+    return None if name is None else output_file(option, name)
 
 
 def _plan(arguments: argparse.Namespace) -> None:
@@ -114,36 +119,13 @@ def _plan(arguments: argparse.Namespace) -> None:
     from tinylm.compare.revisions import WORKSPACE, opened
     from tinylm.compare.runs import read_run
 
-    given = {option: getattr(arguments, option) for option in PLAN_OPTIONS}
-    given = {option: value for option, value in given.items() if value is not None}
-    goal = Goal(arguments.effect, **given)
-    for option, most in (("effect", 100), ("power", 1), ("level", 1)):
-        value = getattr(goal, option)
-        if not 0 < value < most:  # NaN too
-            raise InputError(f"--{option} {value:g}; allowed: above 0 and below {most}")
+    goal = Goal(arguments.effect, arguments.power, arguments.level, arguments.comparisons)
     if goal.power <= goal.level:
         raise InputError(f"--power {goal.power:g}; allowed: above --level, {goal.level:g}")
-    if not 1 <= goal.comparisons <= MOST_COMPARISONS:
-        raise InputError(f"--comparisons {goal.comparisons}; allowed: 1 to {MOST_COMPARISONS:,}")
-    for option in ("json", "html"):
-        if getattr(arguments, option) is not None:
-            raise InputError(f"--{option} does not go with --effect")
     names = arguments.revisions or [WORKSPACE]
     with opened(names, experiments=arguments.all or not arguments.revisions) as revisions:
         noise = recorded_noise([read_run(revision) for revision in revisions])
     if noise is None:
-        where = ", ".join(names)
         hint = "dvc exp run -S 'seeds.more=[2,3]', then again"
-        raise InputError(f"no spread between seeds is recorded in {where}; {hint}")
+        raise InputError(f"no spread between seeds is recorded in {', '.join(names)}; {hint}")
     print("\n".join(describe_plan(noise, goal)))
-
-
-COMMAND = Command(
-    name="compare",
-    purpose="what runs differ in, how sure the difference is, and how many seeds show one",
-    needs=PARAMS,
-    add_arguments=add_options,
-    run=run,
-    notes=NOTES,
-    examples=EXAMPLES,
-)

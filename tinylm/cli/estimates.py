@@ -1,7 +1,6 @@
 """About how much disk and memory a run takes, for `tinylm check`."""
 
 from pathlib import Path
-from typing import Any
 
 from tinylm.base import paths
 from tinylm.cli.describe import blank_model
@@ -13,29 +12,26 @@ HUB_STORIES = 2_140_000
 
 def _vocab_size(sections: Sections) -> int | None:
     """The largest size that section `vocab` allows, or that of the vocabulary that is there."""
-    vocab = sections.get("vocab")
-    limit: int | None = None if vocab is None else vocab.size_limit()
-    if limit is None and Path(paths.TOKENIZER).exists():
-        from tinylm.vocab.tokenizer import open_tokenizer
+    from tinylm.vocab.tokenizer import open_tokenizer
 
+    limit: int | None = sections["vocab"].size_limit()
+    if limit is None and Path(paths.TOKENIZER).exists():
         return len(open_tokenizer(paths.TOKENIZER))
     return limit
 
 
 def _corpus_bytes(sections: Sections) -> int:
     """Size of the corpus as text: of local files, otherwise by the number of stories."""
-    data = sections.get("data")
-    if data is None:
-        return 0
+    data = sections["data"]
     if data.source == "local":
         path = Path(data.path)
-        files = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
-        return sum(file.stat().st_size for file in files if file.exists())
+        files = path.rglob("*") if path.is_dir() else [path]
+        return sum(file.stat().st_size for file in files if file.is_file())
     return STORY_BYTES * ((data.train_stories or HUB_STORIES) + (data.evaluation_stories or 0))
 
 
 def disk_and_memory(sections: Sections) -> tuple[int, int | None]:
-    """Bytes on the disk, and bytes of memory while training: None without a vocabulary's size.
+    """Bytes on the disk, and bytes of memory while training: None if they cannot be estimated.
 
     Disk: the corpus three times (as delivered, stories and ids, DVC's cache), the weights ten times
     (model, cache, snapshots with the optimizer's state). Memory: weights, gradients, the
@@ -44,17 +40,16 @@ def disk_and_memory(sections: Sections) -> tuple[int, int | None]:
     """
     from tinylm.model.describe import summary
 
-    disk = 3 * _corpus_bytes(sections)
-    size = _vocab_size(sections)
-    if not size or not sections.keys() >= {"model", "embedding", "train"}:
+    disk = 3 * _corpus_bytes(sections) if "data" in sections else 0
+    if not sections.keys() >= {"vocab", "model", "embedding", "train"}:
         return disk, None
+    size = _vocab_size(sections)
     model = sections["model"]
     train = sections["train"]
     width = sections["embedding"].width
-    if model.problems_with_width(width):
+    if size is None or model.problems_with_width(width):
         return disk, None
-    blank = blank_model(model, size, width, train.recompute)
-    totals: dict[str, Any] = summary(blank, train.optimizer)
+    totals = summary(blank_model(model, size, width, train.recompute), train.optimizer)
     tokens = train.batch_size * model.context
     layers = model.layers if train.recompute == "none" else 1
     per_layer = 14 * width + 3 * model.feed_forward + 3 * model.heads * model.context

@@ -1,4 +1,4 @@
-"""tinylm generate: prompts in, texts out."""
+"""tinylm generate: continue a text, printed word by word as it is generated."""
 
 import argparse
 import re
@@ -8,13 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
 from tinylm.base.printable import visible
-from tinylm.cli.command import NOTHING, Command, add_model_options
+from tinylm.cli.command import NOTHING, add_model_options, number
 
 if TYPE_CHECKING:
     from tinylm.api.language_model import LanguageModel
     from tinylm.api.results import Text
     from tinylm.vocab.tokenizer import Tokenizer
 
+NEEDS = NOTHING
+NOTES = """\
+Several prompts are continued side by side and printed when all are done. A prompt '-', or none
+where standard input is no terminal, is read from there. Options left out come from section decode
+of params.yaml."""
+EXAMPLES = """\
+  tinylm generate "once upon a time"
+  tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
+  tinylm generate "the dog" --beams 5 --n-best 3
+  echo "once upon a time" | tinylm generate --greedy --log-probs
+"""
+MAX_TOKENS = 1_000_000
+MOST_BEAMS = 1_000_000
 MAX_PIPED = 1 << 24  # characters
 # Options that replace a setting of section decode, with add_argument's arguments.
 SAMPLING: dict[str, dict[str, Any]] = {
@@ -34,7 +47,11 @@ SAMPLING: dict[str, dict[str, Any]] = {
 }
 OF_BEAMS: dict[str, dict[str, Any]] = {
     "length_penalty": {"type": float, "metavar": "A", "help": "log-probability / length ** A"},
-    "n_best": {"type": int, "metavar": "N", "help": "with --beams: print the N best (default 1)"},
+    "n_best": {
+        "type": number(int, 1, MOST_BEAMS),
+        "metavar": "N",
+        "help": "with --beams: print the N best (default 1)",
+    },
 }
 ANY: dict[str, dict[str, Any]] = {
     "slide": {"choices": ("half", "one"), "help": "how the window moves past the context"},
@@ -56,11 +73,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model_options(parser)
     parser.add_argument(
-        "--max-tokens", type=int, default=200, metavar="N", help="new tokens (default %(default)s)"
+        "--max-tokens",
+        type=number(int, 0, MAX_TOKENS),
+        default=200,
+        metavar="N",
+        help="new tokens (default %(default)s)",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--greedy", action="store_true", help="always the likeliest word")
-    how.add_argument("--beams", type=int, metavar="K", help="beam search of width K, no sampling")
+    how.add_argument(
+        "--beams",
+        type=number(int, 1, MOST_BEAMS),
+        metavar="K",
+        help="beam search of width K, no sampling",
+    )
     for name, option in (SAMPLING | OF_BEAMS | ANY).items():
         group = how if name == "temperature" else parser
         group.add_argument(_option(name), **option)
@@ -69,23 +95,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for options that do not go together or are out of range."""
-    from tinylm.api.language_model import MAX_TOKENS
-
+    """Raise InputError for options that do not go together."""
     beams = arguments.beams
-    n_best = arguments.n_best
     if arguments.greedy and arguments.temperature_end is not None:
         raise InputError("--temperature-end does not go with --greedy, which is temperature 0")
     problem = "goes only with" if beams is None else "does not go with"
     for name in OF_BEAMS if beams is None else SAMPLING:
         if getattr(arguments, name) is not None:
             raise InputError(f"{_option(name)} {problem} --beams")
-    if not 0 <= arguments.max_tokens <= MAX_TOKENS:
-        raise InputError(f"--max-tokens {arguments.max_tokens}; allowed: 0 to {MAX_TOKENS}")
-    if beams is not None and beams < 1:
-        raise InputError(f"--beams {beams}; allowed: a whole number >= 1")
-    if n_best is not None and not 1 <= n_best <= beams:
-        raise InputError(f"--n-best {n_best}; allowed: 1 to the beams' {beams}")
+    if arguments.n_best is not None and arguments.n_best > beams:
+        raise InputError(f"--n-best {arguments.n_best}; allowed: 1 to the beams' {beams}")
 
 
 def read_prompts(words: Sequence[str]) -> list[str]:
@@ -111,22 +130,20 @@ def _print_log_probs(tokenizer: "Tokenizer", text: "Text") -> None:
     print(f"{text.log_prob:10.4f}  nats in all, {len(text.new_ids)} tokens")
 
 
+def _stream(lm: "LanguageModel", prompt: str, options: dict[str, Any]) -> None:
+    """Print a prompt and its continuation as it is generated."""
+    try:
+        for piece in lm.stream(prompt, **options):
+            print(visible(piece), end="", flush=True)
+    finally:
+        print()  # so that an error has a line of its own
+
+
 def _sample(lm: "LanguageModel", prompts: list[str], options: dict[str, Any]) -> None:
-    """Print each prompt with its continuation; a single one word by word as it is generated."""
-
-    def show(piece: str) -> None:
-        print(visible(piece), end="", flush=True)
-
-    if len(prompts) == 1:
-        try:
-            texts = [lm.generate(prompts[0], on_text=show, **options)]
-        finally:
-            print()  # so that an error has a line of its own
-    else:
-        texts = lm.generate(prompts, **options)
-    for number, text in enumerate(texts):
-        if len(prompts) > 1:
-            print(("\n" if number else "") + visible(text))
+    """Print each prompt with its continuation, when all are done."""
+    texts = lm.generate(prompts, **options)
+    for index, text in enumerate(texts):
+        print(("\n" if index else "") + visible(text))
         if options["log_probs"]:
             _print_log_probs(lm.tokenizer, text)
 
@@ -137,8 +154,8 @@ def _search(lm: "LanguageModel", arguments: argparse.Namespace, options: dict[st
     if width > lm.model.vocab_size:
         raise InputError(f"--beams {width}; allowed: 1 to the vocabulary's {lm.model.vocab_size}")
     results = lm.beams(arguments.prompts, width, n_best=arguments.n_best or 1, **options)
-    for number, best in enumerate(results):
-        print("\n" if number else "", end="")
+    for index, best in enumerate(results):
+        print("\n" if index else "", end="")
         for rank, text in enumerate(best, start=1):
             score = "" if arguments.n_best is None else f"{rank}. score {text.score:.4f}: "
             print(score + visible(text))
@@ -179,31 +196,14 @@ def run(arguments: argparse.Namespace) -> None:
         print(note, file=sys.stderr)
     lm = load(arguments.models, arguments.vocab)
     use_threads()
-    options = _changes(arguments, lm) | {
-        "max_tokens": arguments.max_tokens,
-        "log_probs": arguments.log_probs,
-        "use_cache": not arguments.no_cache,
-    }
+    options = _changes(arguments, lm)
+    options["max_tokens"] = arguments.max_tokens
+    options["use_cache"] = not arguments.no_cache
+    if arguments.beams is None and len(prompts) == 1 and not arguments.log_probs:
+        _stream(lm, prompts[0], options)
+        return
+    options["log_probs"] = arguments.log_probs
     if arguments.beams is None:
         _sample(lm, prompts, options)
     else:
         _search(lm, arguments, options)
-
-
-COMMAND = Command(
-    name="generate",
-    purpose="continue a text, printed word by word as it is generated",
-    needs=NOTHING,
-    add_arguments=add_arguments,
-    run=run,
-    notes="""\
-Several prompts are continued side by side and printed when all are done. A prompt '-', or none
-where standard input is no terminal, is read from there. Options left out come from section decode
-of params.yaml.""",
-    examples="""\
-  tinylm generate "once upon a time"
-  tinylm generate "the dog" "the dog" --seed 7      two samples of one prompt
-  tinylm generate "the dog" --beams 5 --n-best 3
-  echo "once upon a time" | tinylm generate --greedy --log-probs
-""",
-)

@@ -1,13 +1,14 @@
-"""tinylm handin: what a course asks for as one zip, refused while anything of it is missing."""
+"""tinylm handin: pack what a course asks for: code, report, plots, samples, settings, model card."""
 
 import argparse
 from pathlib import Path
 
 from tinylm.base import paths
 from tinylm.base.config import InputError, read_section
-from tinylm.cli.command import PARAMS, Command
+from tinylm.cli.command import PARAMS
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
+NEEDS = PARAMS
 NOTES = """\
 Writes exports/ENTRY.zip: the code that git tracks, README, report, plots, samples, settings and the
 model card; the same run gives the same bytes. Refused while a stage did not run, its results are of
@@ -18,7 +19,7 @@ EXAMPLES = """\
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """ENTRY and the options."""
     parser.add_argument(
         "entry", metavar="ENTRY", help="name or number of the entry: of the zip and of its folder"
@@ -106,14 +107,3 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"
     print(f"{len(code)} of them are the code{without}")
-
-
-COMMAND = Command(
-    name="handin",
-    purpose="pack what a course asks for: code, report, plots, samples, settings, model card",
-    needs=PARAMS,
-    add_arguments=add_options,
-    run=run,
-    notes=NOTES,
-    examples=EXAMPLES,
-)

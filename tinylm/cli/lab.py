@@ -1,4 +1,4 @@
-"""tinylm lab: one HTML file in which a trained model runs."""
+"""tinylm lab: write one HTML file in which the trained model runs."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,14 @@ from pathlib import Path
 from tinylm.base import paths
 from tinylm.base.config import PARAMS_FILE
 from tinylm.base.files import write_bytes
-from tinylm.cli.command import NOTHING, Command, add_model_options
+from tinylm.cli.command import NOTHING, add_model_options
+
+NEEDS = NOTHING
+NOTES = ""
+EXAMPLES = """\
+  tinylm lab
+  tinylm lab -o story.html --models out/my-model    a run's models/ or an export
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,16 +45,3 @@ def run(arguments: argparse.Namespace) -> None:
     page = make_page(models, vocab, params, run_files, arguments.weights)
     write_bytes(path, page)
     print(f"{arguments.output}: {len(page) / 1e6:.1f} MB; open it in a browser")
-
-
-COMMAND = Command(
-    name="lab",
-    purpose="write one HTML file in which the trained model runs",
-    needs=NOTHING,
-    add_arguments=add_arguments,
-    run=run,
-    examples="""\
-  tinylm lab
-  tinylm lab -o story.html --models out/my-model    a run's models/ or an export
-""",
-)

@@ -16,7 +16,6 @@ from tinylm.host.command import guard
 
 LOCK_FILE = Path("dvc.lock")
 RWLOCK = Path(".dvc/tmp/rwlock")
-FILE_KEYS = {"path", "md5", "size"}
 
 
 def is_whole(text: str) -> bool:
@@ -28,12 +27,9 @@ def is_whole(text: str) -> bool:
     if not isinstance(stages, dict) or not text.endswith("\n"):
         return False
     for entry in stages.values():
-        if not isinstance(entry, dict) or "cmd" not in entry or None in entry.values():
+        if not isinstance(entry, dict) or "cmd" not in entry:
             return False
-        if None in entry.get("params", {}).values():
-            return False
-        files = [*entry.get("deps", []), *entry.get("outs", [])]
-        if not all(isinstance(file, dict) and file.keys() >= FILE_KEYS for file in files):
+        if None in entry.values() or None in entry.get("params", {}).values():
             return False
     return True
 

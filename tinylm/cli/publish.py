@@ -1,16 +1,17 @@
-"""tinylm publish: the trained model, its card and its report as one commit on the hub."""
+"""tinylm publish: put the model, its card and its report on the Hugging Face hub."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinylm.base.config import InputError
-from tinylm.cli.command import PARAMS, Command
+from tinylm.cli.command import PARAMS
 from tinylm.cli.run_state import RunState, load_trained, new_publication, read_run_state
 
 if TYPE_CHECKING:
     from tinylm.exchange.card import DataLicence
 
+NEEDS = PARAMS
 NOTES = """\
 Writes exports/REPO: the weights as `tinylm export` gives them, a model card, the training curve,
 the report, parameters, dvc.lock and metrics. Then all of it becomes one commit of the repository;
@@ -23,7 +24,7 @@ EXAMPLES = """\
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """REPO and the options."""
     parser.add_argument("repo", metavar="REPO", help="OWNER/NAME; it is made if it is not there")
     parser.add_argument(
@@ -112,14 +113,3 @@ def run(arguments: argparse.Namespace) -> None:
     result = upload(folder, arguments.repo, arguments.private, message, token)
     change = "commit" if result.is_new else "holds all of it already, commit"
     print(f"{result.url}: {change} {result.commit}")
-
-
-COMMAND = Command(
-    name="publish",
-    purpose="put the model, its card and its report on the Hugging Face hub",
-    needs=PARAMS,
-    add_arguments=add_options,
-    run=run,
-    notes=NOTES,
-    examples=EXAMPLES,
-)
