@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tinylm.compare.comparison import compare, what_differs
+from tinylm.compare.comparison import compare, most_changed, what_differs
 from tinylm.compare.runs import PAIR_COLUMNS, Setting, settings_of
 
 SEEDS = {
@@ -143,11 +143,60 @@ def test_the_spread_that_stage_seeds_recorded_is_that_of_single_runs(make_run):
     assert by_metric["perplexity"].p == by_metric["bits_per_byte"].p == max(raw)
 
 
-def test_other_texts_are_compared_unpaired(make_run):
-    second = make_run("b", {"train.lr": 1}, texts=[f"other {i}" for i in range(30)])
-    by_metric = findings(compare([make_run("a"), second]))
-    assert list(by_metric) == ["raw_bits_per_byte", "bits_per_byte"]
-    assert not by_metric["bits_per_byte"].difference.paired
+@pytest.mark.parametrize("texts", [30, 41])
+def test_other_texts_are_not_compared(make_run, texts):
+    second = make_run("b", {"train.lr": 1}, texts=[f"text {i}" for i in range(texts)])
+    against = compare([make_run("a"), second]).against[0]
+    assert against.findings == []
+    assert against.changed.empty
+    assert len(against.notes) == 1
+
+
+def with_stories(run, **columns):
+    return dataclasses.replace(run, stories=run.stories.assign(**columns))
+
+
+def test_perplexities_of_other_vocabularies_or_layouts_are_not_compared(make_run):
+    first = make_run("a")
+    vocabulary = make_run("b", vocabulary="other")
+    normalised = with_stories(vocabulary, bytes=vocabulary.stories["bytes"] - 1)
+    layout = with_stories(first, tokens=first.stories["tokens"] + np.eye(40)[3])
+    for second, notes in ((vocabulary, 1), (normalised, 2), (layout, 1)):
+        against = compare([first, second]).against[0]
+        metrics = [finding.metric for finding in against.findings]
+        assert metrics == ["raw_bits_per_byte", "bits_per_byte", "bleu4"]
+        assert len(against.notes) == notes
+
+
+@pytest.mark.parametrize("key", ["prompt", "reference"])
+def test_other_prompts_or_references_leave_bleu_out(make_run, key):
+    second = make_run("b")
+    others = second.samples.assign(**{key: "another"})
+    comparison = compare([make_run("a"), dataclasses.replace(second, samples=others)])
+    assert "bleu4" not in findings(comparison)
+    assert len(comparison.against[0].notes) == 1
+
+
+def test_the_stories_that_changed_most_come_first_with_both_continuations(make_run):
+    first = make_run("a")
+    second = make_run("b", continuation="a cat sat")
+    nats = second.stories["nats"].to_numpy().copy()
+    nats[[8, 20, 21]] += np.array([-50.0, 90.0, 900.0])  # nobody continued story 21
+    changed = most_changed(first, with_stories(second, nats=nats))
+    assert len(changed) == 5
+    assert changed["story"].tolist()[:2] == [20, 8]
+    most = changed.iloc[0]
+    assert most["change"] == pytest.approx(90 / first.stories["tokens"][20])
+    assert changed["change"].iloc[1] < 0
+    continuations = most[["first_continuation", "second_continuation"]].tolist()
+    assert continuations == ["the dog ran home", "a cat sat"]
+    assert (most["prompt"], most["unit"]) == ("prompt 20", "nats per token")
+
+
+def test_equal_runs_have_no_story_that_changed(make_run):
+    assert most_changed(make_run("a"), make_run("b")).empty
+    changed = most_changed(make_run("a"), make_run("b", continuation="the dog sat"))
+    assert set(changed["change"]) == {0.0}
 
 
 @pytest.mark.parametrize(("count", "kind"), [(1, "unclear"), (4, "unclear"), (5, "one seed")])

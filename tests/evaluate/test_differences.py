@@ -28,16 +28,6 @@ def one_seed(first, second, statistic, **more):
     return difference_of({1: first}, {1: second}, statistic, **more)
 
 
-def test_a_paired_interval_is_narrower_than_an_unpaired_one():
-    first, second = tables(-0.05)
-    paired = one_seed(first, second, pooled_ratio)
-    unpaired = one_seed(first, second, pooled_ratio, paired=False)
-    assert paired.value == pytest.approx(unpaired.value) == pytest.approx(-0.05, abs=0.01)
-    assert paired.low < paired.value < paired.high < 0
-    assert unpaired.low < 0 < unpaired.high
-    assert paired.high - paired.low < 0.2 * (unpaired.high - unpaired.low)
-
-
 def test_an_interval_holds_the_truth_as_often_as_its_level():
     held = 0
     for seed in range(60):

@@ -11,8 +11,8 @@ from tinylm.cli.command import PARAMS, number
 NEEDS = PARAMS
 NOTES = """\
 A revision is a commit, a branch, a tag, an experiment, or `workspace`, the files as they are. Each
-is compared with the first, by bootstrap over the evaluation stories that both were scored on and,
-where settings have several seeds, over these; p is corrected for the number of comparisons. Files
+is compared with the first, by bootstrap over the evaluation stories, which must be the same,
+and over the seeds where settings have several; p is corrected for the number of comparisons. Files
 come from git and from DVC's cache; nothing is checked out. With --effect, the revisions' noise
 between seeds and between stories gives the number of seeds and stories that detect such a
 difference; without revisions, the noise of the workspace and the current commit's experiments."""

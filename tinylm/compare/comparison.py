@@ -12,8 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tinylm.compare.pairing import most_changed, pair_up
-from tinylm.compare.runs import ABSENT, RESULT_SECTIONS, Run, Setting, settings_of
+from tinylm.compare.runs import (
+    ABSENT,
+    PROMPT_COLUMNS,
+    RESULT_SECTIONS,
+    Run,
+    Setting,
+    match,
+    settings_of,
+)
 from tinylm.evaluate.bleu import corpus_bleu, score_texts
 from tinylm.evaluate.statistics import (
     ALPHA,
@@ -35,6 +42,7 @@ EQUAL, SEEDS_ONLY, NOTHING_DIFFERS, ONE_SEED = "equal", "seeds only", "nothing d
 
 PERPLEXITY, BITS, RAW_BITS = "perplexity", "bits_per_byte", "raw_bits_per_byte"
 BLEU, MINIMAL_PAIRS = "bleu4", "minimal_pairs"
+STORIES_SHOWN = 5  # of those that changed most
 MIN_TEXTS = 5  # with fewer stories or prompts, the bootstrap interval is too narrow
 LOSSES = (PERPLEXITY, RAW_BITS, BITS)  # lower is better; one hypothesis
 
@@ -141,12 +149,12 @@ def what_differs(first: Run, second: Run) -> str:
 
 
 class _Sides:
-    """Two settings, the texts that both have, and each metric's difference."""
+    """Two settings, what they share, and each metric's difference."""
 
     def __init__(self, first: Setting, second: Setting) -> None:
         self.first = first
         self.second = second
-        self.pairs = pair_up(first.first, second.first)
+        self.match = match(first.first, second.first)
         self.differs = what_differs(first.first, second.first)
         by_metric = {
             PERPLEXITY: self._perplexity(),
@@ -160,47 +168,40 @@ class _Sides:
             if difference is not None:
                 self.differences[metric] = difference
 
-    def _tables(self, columns: list[str]) -> tuple[Tables, Tables]:
-        """For each side {seed: two columns of the shared stories (S, 2)}, or of all if none is."""
-        sides = []
-        for side, setting in enumerate((self.first, self.second)):
+    def _tables(self, columns: list[str]) -> list[Tables]:
+        """For each side {seed: two columns of the stories (S, 2)}."""
+        sides: list[Tables] = []
+        for setting in (self.first, self.second):
             tables = {}
             for seed, stories in setting.stories.items():
-                if len(self.pairs.stories):
-                    stories = stories.iloc[self.pairs.stories[:, side]]
                 tables[seed] = stories[columns].to_numpy()
             sides.append(tables)
-        return sides[0], sides[1]
+        return sides
 
     def _perplexity(self) -> Difference | None:
-        if not self.pairs.same_tokens:
+        if not self.match.tokens:
             return None
         first, second = self._tables(["nats", "tokens"])
         recorded = self._recorded_error(PERPLEXITY)
         return difference_of(first, second, pooled_perplexity, recorded)
 
     def _bits(self, metric: str, columns: list[str]) -> Difference | None:
-        """Over the shared stories, or where there are none, over each side's own."""
+        if not self.match.texts:
+            return None
         first, second = self._tables(columns)
-        tables = [*first.values(), *second.values()]
-        if not first or not second or not all(map(len, tables)):
+        if any(np.isnan(table).any() for table in [*first.values(), *second.values()]):
             return None
-        if any(np.isnan(table).any() for table in tables):
-            return None
-        recorded = self._recorded_error(metric)
-        paired = len(self.pairs.stories) > 0
-        return difference_of(first, second, pooled_ratio, recorded, paired)
+        return difference_of(first, second, pooled_ratio, self._recorded_error(metric))
 
     def _bleu(self) -> Difference | None:
-        if not len(self.pairs.samples):
+        if not self.match.prompts:
             return None
         sides = []
-        for side, setting in enumerate((self.first, self.second)):
+        for setting in (self.first, self.second):
             tables = {}
             for seed, samples in setting.samples.items():
-                shared = samples.iloc[self.pairs.samples[:, side]]
-                texts = shared["continuation"].tolist()
-                references = shared["reference"].tolist()
+                texts = samples["continuation"].tolist()
+                references = samples["reference"].tolist()
                 counts, _ = score_texts(texts, references, tokenize="none")
                 tables[seed] = counts.astype(float)
             sides.append(tables)
@@ -270,8 +271,8 @@ def _against(sides: _Sides, index: int, p_values: dict[tuple[int, str], float]) 
         second.name,
         sides.differs,
         findings,
-        [*sides.pairs.notes, *_repeated_seeds(second)],
-        most_changed(first.first, second.first, sides.pairs),
+        [*sides.match.notes, *_repeated_seeds(second)],
+        most_changed(first.first, second.first),
         (sorted(first.stories), sorted(second.stories)),
     )
 
@@ -313,3 +314,34 @@ def _repeated_seeds(setting: Setting) -> list[str]:
         if earlier != run.name:
             notes.append(f"{run.name} has the seed of {earlier} and is left out")
     return notes
+
+
+def most_changed(first: Run, second: Run) -> pd.DataFrame:
+    """Of the stories that both continued, those whose loss changed most, the largest change first.
+
+    By nats per token if the tokens are the same, otherwise by bits per byte. One prompt per story,
+    which is its row in the evaluation split. change: second - first. Empty if the runs share no
+    prompts.
+    """
+    shared = match(first, second)
+    if not shared.prompts:
+        return pd.DataFrame()
+    unit = "bits per byte"
+    loss = "bits"
+    size = "bytes"
+    if shared.tokens:
+        unit = "nats per token"
+        loss = "nats"
+        size = "tokens"
+    table = first.samples[PROMPT_COLUMNS].assign(unit=unit)
+    for side, run in (("first", first), ("second", second)):
+        assert run.stories is not None
+        losses = run.stories[loss] / run.stories[size]
+        table[side] = table["story"].map(losses)
+        table[f"{side}_continuation"] = run.samples["continuation"]
+    table["change"] = table["second"] - table["first"]
+    same_text = table["first_continuation"] == table["second_continuation"]
+    table = table[np.isfinite(table["change"]) & ~(same_text & (table["change"] == 0))]
+    table = table.drop_duplicates("story")
+    largest_first = table["change"].abs().sort_values(ascending=False, kind="stable").index
+    return table.loc[largest_first[:STORIES_SHOWN]]

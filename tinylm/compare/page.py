@@ -173,8 +173,6 @@ def _findings_table(first: str, against: Against) -> Markup:
         difference = finding.difference
         ends = f"{signed(difference.low)} to {signed(difference.high)}"
         over = f"{difference.count:,} {OVER.get(finding.metric, 'stories')}"
-        if not difference.paired:
-            over += ", unpaired"
         rows.append(
             [
                 LABELS[finding.metric],

@@ -22,8 +22,7 @@ from functools import cache
 import numpy as np
 
 from tinylm.base.config import InputError
-from tinylm.compare.pairing import pair_up
-from tinylm.compare.runs import Run, Setting, settings_of
+from tinylm.compare.runs import Run, Setting, match, settings_of
 from tinylm.evaluate.statistics import shared_seeds, student_point, text_freedom
 
 MOST_SEEDS = 10_000
@@ -98,10 +97,10 @@ def _story_variance(settings: Sequence[Setting]) -> float | None:
     """
     pairs = []
     for first, second in itertools.pairwise(settings):
-        shared = pair_up(first.first, second.first)
-        if shared.same_tokens:
-            one, other = (next(iter(side.stories.values())) for side in (first, second))
-            pairs.append((one.iloc[shared.stories[:, 0]], other.iloc[shared.stories[:, 1]]))
+        if match(first.first, second.first).tokens:
+            one = next(iter(first.stories.values()))
+            other = next(iter(second.stories.values()))
+            pairs.append((one, other))
     if not pairs:
         for setting in settings:
             pairs += itertools.pairwise(setting.stories.values())

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -24,7 +24,8 @@ SEED_KEY = "train.seed"
 ABSENT = "(none)"  # a parameter that a run does not have
 STORY_IDS = ["text_id", "tokens_id"]
 STORY_NUMBERS = ["nats", "tokens", "bits", "bytes", "raw_bits", "raw_bytes"]
-SAMPLE_COLUMNS = ["story", "prompt", "reference", "continuation"]
+PROMPT_COLUMNS = ["story", "prompt", "reference"]
+SAMPLE_COLUMNS = [*PROMPT_COLUMNS, "continuation"]
 PAIR_COLUMNS = ["phenomenon", "right", "wrong"]
 # sections of params.yaml; the others change no result that is compared
 RESULT_SECTIONS = ("data", "vocab", "embedding", "model", "train", "decode", "evaluate")
@@ -115,8 +116,8 @@ class Setting:
     @property
     def samples(self) -> dict[int, pd.DataFrame]:
         """Samples by seed, of those seeds that continue the first run's prompts."""
-        columns = ["story", "prompt", "reference"]
-        asked = self.first.samples.reindex(columns=columns)
+        columns = PROMPT_COLUMNS
+        asked = self.first.samples[columns]
         tables = self._by_seed(lambda run: run.samples if len(run.samples) else None)
         return {seed: table for seed, table in tables.items() if table[columns].equals(asked)}
 
@@ -155,6 +156,47 @@ def settings_of(runs: Sequence[Run]) -> list[Setting]:
             key += run.name  # without a seed it is a setting of its own
         groups.setdefault(key, []).append(run)
     return [Setting(group) for group in groups.values()]
+
+
+class Match(NamedTuple):
+    """What two runs share, so what of them can be compared.
+
+    texts: the same evaluation stories in the same order. tokens: also the same tokens of one
+    vocabulary, and the same of them are scored, so perplexities may be compared. prompts: the same
+    prompts and references were continued. notes: a line for each thing that cannot be compared.
+    """
+
+    texts: bool
+    tokens: bool
+    prompts: bool
+    notes: list[str]
+
+
+def match(first: Run, second: Run) -> Match:
+    """What two runs share."""
+    for run in (first, second):
+        if run.stories is None:
+            note = f"{run.name}: no losses of single stories, so no intervals"
+            return Match(False, False, False, [note])
+    one = first.stories
+    other = second.stories
+    assert one is not None
+    assert other is not None
+    if not one["text_id"].equals(other["text_id"]):
+        return Match(False, False, False, ["the evaluation texts differ: they are not compared"])
+    notes = []
+    if not one["tokens_id"].equals(other["tokens_id"]):
+        notes.append("the vocabularies differ: bits per byte are compared, perplexities are not")
+        if not one["bytes"].equals(other["bytes"]):
+            notes.append("the texts are normalised differently: only raw bits are of all bytes")
+    elif not one["tokens"].equals(other["tokens"]):
+        notes.append("the layouts score other tokens: perplexities are not compared")
+    same_tokens = not notes
+    asked = [run.samples[PROMPT_COLUMNS] for run in (first, second)]
+    same_prompts = not asked[0].empty and asked[0].equals(asked[1])
+    if not same_prompts and not any(samples.empty for samples in asked):
+        notes.append("the prompts or their references differ: BLEU is not compared")
+    return Match(True, same_tokens, same_prompts, notes)
 
 
 def read_run(revision: Revision) -> Run:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tinylm.compare.pairing import pair_up
-from tinylm.compare.runs import SEED_KEY, Run, Setting, settings_of
+from tinylm.compare.runs import SEED_KEY, Run, Setting, match, settings_of
 from tinylm.evaluate.statistics import LEVEL, student_point
 
 AXES = ("parameters", "tokens", "compute")
@@ -80,12 +79,12 @@ def scaling_of(runs: Sequence[Run]) -> Scaling:
     left_out = []
     unit = NATS
     for run in runs:
-        pairs = pair_up(runs[0], run)
-        if not pairs.all_stories:
+        shared = match(runs[0], run)
+        if not shared.texts:
             left_out.append(run.name)
             continue
         alike.append(run)
-        if not pairs.same_tokens:
+        if not shared.tokens:
             unit = BITS
     rows = []
     settings = []

@@ -120,27 +120,6 @@ def paired_interval(
     return float(low), float(high)
 
 
-def unpaired_interval(
-    first: np.ndarray,
-    second: np.ndarray,
-    statistic: Statistic,
-    resamples: int,
-    seed: int,
-) -> tuple[float, float]:
-    """Interval of statistic(second) - statistic(first), measured on different samples.
-
-    first (S, K), second (Z, K). From the interval of each alone (Zou and Donner 2008):
-    low = d - sqrt((first_high - first)^2 + (second - second_low)^2), and similarly for high.
-    """
-    one = float(statistic(first.mean(axis=0)))
-    other = float(statistic(second.mean(axis=0)))
-    one_low, one_high = bootstrap_intervals(first, statistic, resamples, seed)
-    other_low, other_high = bootstrap_intervals(second, statistic, resamples, seed)
-    low = other - one - math.hypot(one_high - one, other - other_low)
-    high = other - one + math.hypot(one - one_low, other_high - other)
-    return low, high
-
-
 # Shares
 
 
@@ -276,7 +255,6 @@ class Difference:
     high: float
     count: int  # texts that both were measured on
     error: float  # standard error over the texts
-    paired: bool = True  # text by text
     seeds: SeedError | None = None
 
     @property
@@ -355,22 +333,20 @@ def difference_of(
     second: Tables,
     statistic: Statistic,
     recorded: SeedError | None = None,
-    paired: bool = True,
 ) -> Difference:
-    """Two settings by the tables of their runs, whose rows are the same texts for all seeds.
+    """Two settings by the tables of their runs, whose rows are the same texts for all runs.
 
-    paired: row i is the same text on both sides, and every resample draws the same rows from both.
-    A side's metric is that of its mean over seeds: for perplexity, exp of the mean loss.
+    Every resample draws the same rows from both. A side's metric is that of its mean over seeds:
+    for perplexity, exp of the mean loss.
     recorded: see `seed_error`.
     """
     if shared := shared_seeds(first, second):
         first = {seed: first[seed] for seed in shared}
         second = {seed: second[seed] for seed in shared}
     one, other = (np.mean(list(side.values()), axis=0) for side in (first, second))
-    interval = paired_interval if paired else unpaired_interval
-    low, high = interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
+    low, high = paired_interval(one, other, statistic, RESAMPLES, _RESAMPLING_SEED)
     error = (high - low) / (2 * _HALF_WIDTH)
-    count = min(len(one), len(other))
+    count = len(one)
     values = [float(statistic(table.mean(axis=0))) for table in (one, other)]
     by_seed = []
     for side in (first, second):
@@ -381,7 +357,7 @@ def difference_of(
         half = critical_value(ALPHA, seeds, error, count)
         low = value - half
         high = value + half
-    return Difference(values[0], values[1], low, high, count, error, paired, seeds)
+    return Difference(values[0], values[1], low, high, count, error, seeds)
 
 
 def verdict(better: bool, p: float, comparisons: int = 1) -> str:
