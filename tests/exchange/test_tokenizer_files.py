@@ -2,7 +2,6 @@
 
 import json
 import random
-import warnings
 from itertools import islice
 from pathlib import Path
 
@@ -37,11 +36,13 @@ KINDS = {  # tokenizer, lower_case, punctuation, max_size
     "bpe-lower": ("bpe", True, "keep", 400),
     "bpe-cased": ("bpe", False, "keep", 400),
     "longest_match": ("longest_match", False, "keep", 300),
-    "longest_match-wide": ("longest_match", False, "keep", 500),
 }
 
 
-def strange_texts(count: int, seed: int) -> list[str]:
+def strange_texts(count: int, seed: int, tokenizer: object = None) -> list[str]:
+    """Texts of PIECES; none for longest match, which refuses what its tokens do not spell."""
+    if getattr(tokenizer, "kind", "") == "longest_match":
+        return []
     chooser = random.Random(seed)
     mixed = ["".join(chooser.choices(PIECES, k=chooser.randint(1, 30))) for _ in range(count)]
     return ["", *PIECES, *mixed]
@@ -52,12 +53,9 @@ def stories(count: int) -> list[str]:
 
 
 def make(kind, texts):
-    """A vocabulary of these texts; `longest_match` with few characters, its wide form with more."""
+    """A vocabulary of these texts."""
     tokenizer, lower, punctuation, size = KINDS[kind]
-    if kind == "longest_match-wide":
-        wide = "Élan ü ß é 中文 한 😀 it's HERE; QUIT, 12\tx \u00a0y \u2026 \u201cKING\u201d"
-        texts = [*texts[:20], wide]
-    elif tokenizer == "longest_match":
+    if kind == "longest_match":
         texts = [text for text in texts if text.replace("\n", "").isprintable() and text.isascii()]
     settings = VocabSettings(
         tokenizer=tokenizer, lower_case=lower, punctuation=punctuation, max_size=size
@@ -96,9 +94,9 @@ def library(tokenizer) -> tokenizers.Tokenizer:
 
 
 def prompt_ids(tokenizer, text: str) -> list[int]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # longest_match: characters that are left out
-        ids = tokenizer.encode(text)
+    if tokenizer.kind == "longest_match":  # its prompts have a rule for capitals
+        return tokenizer.encode_story(text)
+    ids = tokenizer.encode(text)
     return ids if tokenizer.sos_id is None else [tokenizer.sos_id, *ids]
 
 
@@ -118,7 +116,7 @@ def read_by_transformers(tokenizer, folder: Path):
 def test_ids_and_texts_equal_ours_on_stories_and_strange_text(tokenizer):
     read = library(tokenizer)
     capitals = [text.upper() for text in stories(35)[30:]]
-    for text in [*stories(60)[30:], *capitals, *strange_texts(400, seed=2)]:
+    for text in [*stories(60)[30:], *capitals, *strange_texts(400, 2, tokenizer)]:
         ids = prompt_ids(tokenizer, text)
         assert read.encode(text).ids == ids, repr(text)
         assert read.decode(ids, skip_special_tokens=True) == decoded(tokenizer, ids), repr(text)
@@ -150,6 +148,8 @@ def test_quotes_open_and_close_in_turn():
 
 @pytest.mark.parametrize("text", ["a<eos>b", "<sos> <pad>", "<|endoftext|>", "<unk>"])
 def test_text_that_spells_a_special_token_is_text(tokenizer, text):
+    if tokenizer.kind == "longest_match":
+        return  # it has no special token
     ids = library(tokenizer).encode(text).ids
     start = tokenizer.sos_id is not None
     assert ids[:start] == [tokenizer.sos_id][:start]
@@ -158,7 +158,7 @@ def test_text_that_spells_a_special_token_is_text(tokenizer, text):
 
 def test_transformers_reads_the_same_without_code_of_ours(tokenizer, tmp_path):
     read = read_by_transformers(tokenizer, tmp_path)
-    texts = [*stories(32)[30:], *strange_texts(150, seed=4)]
+    texts = [*stories(32)[30:], *strange_texts(150, 4, tokenizer)]
     ids = [prompt_ids(tokenizer, text) for text in texts]
     assert [read(text).input_ids for text in texts] == ids
     assert read.batch_decode(ids, skip_special_tokens=True) == [
@@ -182,17 +182,6 @@ def test_special_tokens_have_our_roles_in_transformers(tokenizer, tmp_path):
     padding = len(rows.input_ids[0]) - len(short)
     assert rows.input_ids[1] == [tokenizer.pad_id] * padding + short
     assert sum(rows.attention_mask[1]) == len(short)
-
-
-def test_longest_match_is_encoded_as_a_prompt_is():
-    """Only whole words in capitals become small, where all of the small letters are tokens."""
-    tokenizer = make("longest_match", ["the king said no\nKing Anne QUIT, SAID I: A B KINGDOM THE"])
-    read = library(tokenizer)
-    for text in ("THE KING", "the KINGdom KING", "QUIT", " QUIT", "A B", "'sKING", "KING\nKING"):
-        assert read.encode(text).ids == prompt_ids(tokenizer, text), text
-    assert read.encode("SAID").ids == tokenizer.encode("SAID") != tokenizer.encode_story("SAID")
-    assert read.decode(read.encode(" KING").ids) == " king"
-    assert read.decode(read.encode("KING").ids) == "King"
 
 
 def test_a_lone_surrogate_is_refused_and_not_encoded_otherwise(tokenizer):

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write exports/ENTRY.zip. Raises InputError that lists what is missing."""
     from tinylm.exchange.card import data_licence
     from tinylm.exchange.export import export
-    from tinylm.exchange.handin import HandIn, check_entry, write_hand_in
+    from tinylm.exchange.handin import check_entry, write_hand_in
     from tinylm.exchange.stock import stock_problem
     from tinylm.report.settings import ReportSettings
 
@@ -102,8 +102,8 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.weights:
             export(folder, trained, form)
 
-    hand_in = HandIn(entry, arguments.author or settings.author, arguments.weights)
-    path, files = write_hand_in(hand_in, state.run, publication, code, write_model)
+    author = arguments.author or settings.author
+    path, files = write_hand_in(entry, author, state.run, publication, code, write_model)
     print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")
     without = "" if arguments.weights else "; no weights, --weights adds them"
     print(f"{len(code)} of them are the code{without}")

@@ -1,6 +1,5 @@
 """What a course asks to hand in, as one zip."""
 
-import dataclasses
 import re
 import tempfile
 import zipfile
@@ -19,64 +18,40 @@ SAMPLES = ("samples", "greedy", "beams", "stories")  # texts that the model wrot
 _ENTRY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can hold, so that equal files give equal bytes
 FILE_MODE = 0o644 << 16
-CONTENTS = {  # beginning of the names: what it is
-    "report/report.pdf": "the paper",
-    "report/index.html": "everything that the run shows, on one page that opens offline",
-    "report/lab.html": "the model itself, running in a page",
-    "plots/": "curves as tables and as pictures",
-    "samples/": "what the model wrote: continuations, beams, stories during training, own prompts",
-    "settings.yaml": "every parameter of the run, as in params.yaml",
-    "model/README.md": "the model card",
-    "model/pipeline/": "parameters, hashes (dvc.lock) and metrics of the run",
-    "model/model.safetensors": "the weights as transformers loads them, config and tokenizer beside",
-    "code/": "the code: the files that git tracks",
-}
 README = """\
-# {{ entry }}
+# {entry}
 
-{% if author %}
-Author: {{ author }}
+Author: {author}
 
-{% endif %}
-{% if hub %}
-The model on the Hugging Face hub: {{ hub }}
-
-{% endif %}
-Perplexity on the evaluation split: {{ perplexity }}
-
-Commit: {{ commit or "none" }} (a + means that the code was edited since)
+Perplexity on the evaluation split: {perplexity}
 
 | file | contents |
 |---|---|
-{% for name, contents in rows %}
-| `{{ name }}` | {{ contents }} |
-{% endfor %}
+| `report/report.pdf` | the paper |
+| `report/index.html` | everything that the run shows, on one page that opens offline |
+| `report/lab.html` | the model itself, running in a page |
+| `plots/` | curves as tables and as pictures |
+| `samples/` | what the model wrote: continuations, beams, stories during training, own prompts |
+| `settings.yaml` | every parameter of the run, as in params.yaml |
+| `model/README.md` | the model card: data, method, metrics, the commit of the code |
+| `model/pipeline/` | parameters, hashes (dvc.lock) and metrics of the run |
+| `code/` | the code: the files that git tracks |
 
 To make all of it again:
 
 ```bash
 cd code
 make repro
-source .venv/bin/activate
 ```
-{% if weights %}
-
-Text from the weights:
+"""
+WEIGHTS = """
+The folder `model` has the weights, too. To use them, after the commands above:
 
 ```bash
+source .venv/bin/activate
 tinylm generate "once upon a time" --models ../model
 ```
-{% endif %}
 """
-
-
-@dataclasses.dataclass(frozen=True)
-class HandIn:
-    """The name of the entry, its author (None: nobody is named), and whether it has the weights."""
-
-    entry: str
-    author: str | None
-    weights: bool
 
 
 def check_entry(entry: str) -> str:
@@ -90,7 +65,8 @@ def check_entry(entry: str) -> str:
 
 
 def write_hand_in(
-    hand_in: HandIn,
+    entry: str,
+    author: str | None,
     run: Run,
     publication: Publication,
     code: list[str],
@@ -102,16 +78,20 @@ def write_hand_in(
     Equal files give equal bytes: names are sorted, times fixed, nothing is compressed.
     """
     files = _run_files(run, code)
-    target = EXPORTS / f"{hand_in.entry}.zip"
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model"
         for name in build(model, run, publication, export):
             files[f"model/{name}"] = model / name
         contents = {name: path.read_bytes() for name, path in files.items()}
-    contents["README.md"] = readme(hand_in, run, publication, sorted(files)).encode()
+    perplexity = number(run.tree("evaluate").perplexity)
+    text = README.format(entry=entry, author=author or "not named", perplexity=perplexity)
+    if publication.weights:
+        text += WEIGHTS
+    contents["README.md"] = text.encode()
+    target = EXPORTS / f"{entry}.zip"
     with atomic_write(target, "wb") as handle, zipfile.ZipFile(handle, "w") as archive:
         for name in sorted(contents):
-            info = zipfile.ZipInfo(f"{hand_in.entry}/{name}", EARLIEST)
+            info = zipfile.ZipInfo(f"{entry}/{name}", EARLIEST)
             info.create_system = 3  # Unix, whatever wrote it
             info.external_attr = FILE_MODE
             archive.writestr(info, contents[name])
@@ -133,23 +113,3 @@ def _run_files(run: Run, code: list[str]) -> dict[str, Path]:
             files[f"samples/{name}{Path(path).suffix}"] = Path(path)
     files["samples/own_texts.json"] = Path(paths.OWN_TEXTS)
     return {name: path for name, path in files.items() if path.is_file()}
-
-
-def readme(hand_in: HandIn, run: Run, publication: Publication, files: list[str]) -> str:
-    """README.md of the hand-in: whose it is, what each file is, and how to make it again."""
-    from jinja2 import Environment
-
-    rows = []
-    for name, contents in CONTENTS.items():
-        if any(file.startswith(name) for file in files):
-            rows.append((name, contents))
-    template = Environment(trim_blocks=True, keep_trailing_newline=True).from_string(README)
-    return template.render(
-        entry=hand_in.entry,
-        author=hand_in.author,
-        hub=run.param("report", "hub_path"),
-        perplexity=number(run.tree("evaluate").perplexity),
-        commit=publication.origin.commit,
-        rows=rows,
-        weights=hand_in.weights,
-    )

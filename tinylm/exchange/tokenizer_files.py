@@ -9,8 +9,9 @@ text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`
 - `<unk>` is left out of decoded text with the special tokens; tinylm shows it. It is never
   generated, so only a prompt can contain it. If bytes spell every word, `unk_token` names the
   padding token, for tools that insist on a name.
-- `longest_match`: a text is encoded as a prompt is (`encode`), with its capitals lowercased. There
-  is no token to pad with, so prompts of unequal length cannot form a batch.
+- `longest_match`: a text is encoded as a story is (`encode_story`), and characters that no token
+  spells are refused. tinylm lowercases words in capitals of a prompt, and leaves out such
+  characters. There is no token to pad with, so prompts of unequal length form no batch.
 - a lone surrogate, U+FFFD in tinylm, is refused there: the library's texts are UTF-8.
 - a text longer than the context is encoded whole, with a warning; tinylm would move its window.
 """
@@ -18,7 +19,6 @@ text, and `decode(ids, skip_special_tokens=True)` gives the text of our `decode`
 import json
 from typing import Any
 
-from tinylm.exchange.piece_rule import characters, piece_library
 from tinylm.vocab.tokenizer import Tokenizer
 from tinylm.vocab.words import _NO_SPACE_AFTER, _NO_SPACE_BEFORE
 
@@ -64,10 +64,7 @@ def _library(tokenizer: Tokenizer) -> Any:
     from tokenizers import AddedToken, processors
     from tokenizers import Tokenizer as Library
 
-    if tokenizer.kind == "longest_match":  # prompts have a rule of their own for capitals
-        library = piece_library(tokenizer.tokens)
-    else:
-        library = Library.from_str(tokenizer.library().to_str())
+    library = Library.from_str(tokenizer.library().to_str())
     special = dict.fromkeys(tokenizer.tokens[index] for index in _named_roles(tokenizer).values())
     added = [AddedToken(token, normalized=False, special=True) for token in special]
     library.add_special_tokens(added)
@@ -96,8 +93,8 @@ def _joined_words() -> Any:
     """
     from tokenizers import Regex, decoders
 
-    before = characters(sorted(_NO_SPACE_BEFORE | {_MARK}))
-    after = characters(sorted(_NO_SPACE_AFTER | {'"'}))
+    before = _characters(sorted(_NO_SPACE_BEFORE | {_MARK}))
+    after = _characters(sorted(_NO_SPACE_AFTER | {'"'}))
     return decoders.Sequence(
         [
             # a space before each word but the first
@@ -109,3 +106,8 @@ def _joined_words() -> Any:
             decoders.Replace(_MARK, '"'),
         ]
     )
+
+
+def _characters(characters: list[str]) -> str:
+    """What a class of a regular expression holds."""
+    return "".join(f"\\x{{{ord(character):x}}}" for character in characters)

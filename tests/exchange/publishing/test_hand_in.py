@@ -169,7 +169,7 @@ def test_a_failure_leaves_the_earlier_zip_and_no_part(here, monkeypatch):
     def failing(*_):
         raise InputError("no more")
 
-    monkeypatch.setattr("tinylm.exchange.handin.readme", failing)
+    monkeypatch.setattr("tinylm.exchange.handin.build", failing)
     assert main(["handin", ENTRY]) == 2
     assert [path.name for path in (here / "exports").iterdir()] == [f"{ENTRY}.zip"]
     assert (here / f"exports/{ENTRY}.zip").read_bytes() == before
