@@ -9,9 +9,9 @@ from tinylm.host.command import guard
 from tinylm.host.params import stage_params
 from tinylm.host.stage import Stage
 from tinylm.lab.making import write_lab
+from tinylm.report.document import write_report
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import as_number, read_run
-from tinylm.report.writing import write_report
 
 
 def main() -> None:

@@ -1,21 +1,22 @@
-"""report.md: the values that the templates name, and the document that they make of a run."""
+"""The report of a run: the values that the templates name, and the files made from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
+from tinylm.base import paths
+from tinylm.base.files import discard, write_bytes, write_json
 from tinylm.report import pictures, render
 from tinylm.report.cost_findings import COST_RULES, relative
-from tinylm.report.drawing import Picture
+from tinylm.report.drawing import Picture, to_png, to_svg
 from tinylm.report.findings import RULES, Finding, limits
 from tinylm.report.heads import HEAD_RULES, best_by_role, heads
 from tinylm.report.settings import ReportSettings
-from tinylm.report.sources import STAGES, Run, Tree, as_number, as_tree, records
-from tinylm.report.wording import FORMATS, mebibytes, name_of, setting
+from tinylm.report.sources import STAGES, Run, Tree, as_tree
+from tinylm.report.wording import FORMATS, name_of, setting
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
@@ -26,7 +27,30 @@ _SEED_METRICS = {
     "raw_bits_per_byte": "bits per byte, raw text",
     "held_out_loss": "held-out loss",
 }
-_SHOWN = 8  # examples in a table
+
+
+def write_report(
+    run: Run, settings: ReportSettings, folder: str | Path, lab: bool = False
+) -> list[str]:
+    """Write report/ without lab.html and plots/pictures/ below `folder`; returns the pictures' names.
+
+    lab: whether lab.html is in report/, which the page then links to.
+    """
+    root = Path(folder)
+    drawn = pictures.draw_pictures(run)
+    markdown = write_document(run, settings, drawn, lab)
+    svgs = {name: to_svg(picture.drawing, name, picture.alt) for name, picture in drawn.items()}
+    pngs = {name: to_png(picture.drawing) for name, picture in drawn.items()}
+    write_bytes(root / paths.REPORT_TEXT, markdown.encode())
+    write_bytes(root / paths.REPORT_PAGE, render.to_html(markdown, svgs).encode())
+    write_bytes(root / paths.REPORT_PDF, render.to_pdf(markdown, pngs))
+    for name, png in pngs.items():
+        write_bytes(root / paths.PICTURES / f"{name}.png", png)
+    if rows := run.rows("own_texts"):
+        write_json(root / paths.OWN_TEXTS, rows)
+    else:
+        discard(root / paths.OWN_TEXTS)
+    return list(drawn)
 
 
 def write_document(
@@ -38,7 +62,7 @@ def write_document(
         run: what the stages left behind.
         settings: section `report`.
         drawn: the pictures by name; only their alt texts are read.
-        lab: whether lab.html stands in the same folder, which the report then links to.
+        lab: whether the report links to lab.html.
     """
     findings = all_findings(run)
     return render.render(
@@ -59,33 +83,20 @@ def template_values(run: Run) -> dict[str, Any]:
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
     seconds = {stage: times[f"{stage}_time"].seconds for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
-    memorised = run.frame("memorised")
-    if not memorised.empty:
-        written = memorised[memorised["text"] == "continuation"]
-        memorised = written.nlargest(_SHOWN, "longest_run")
     return {
         "run": run,
         "params": as_tree(run.params),
-        "in_mib": lambda value: mebibytes((as_number(value) or 0.0) / 2**20 or None),
         "settings_rows": lambda section: [(key, setting(value)) for key, value in section.items()],
         "relative": relative,
         **{stage: run.tree(stage) for stage in STAGES},
         **times,
         "seed_metrics": _SEED_METRICS,
         "baselines": pictures.baselines(run),
-        "own_texts": run.rows("own_texts"),
-        "training_samples": _first_of_each(run, "stories", "epochs"),
-        "greedy_texts": _groups(run, "greedy", "prompt"),
-        "longest_runs": records(memorised),
         "sense_methods": pictures.sense_methods(run),
         "beam_sense": {name: row.sense for name, row in run.tree("beam_bench").methods.items()},
-        "sense_errors": _sense_errors(run),
-        "impossible": [row for row in run.rows("sense") if row["method"] == "decode"][:_SHOWN],
         "phenomena": {name: row for name, row in phenomena if row.model},
-        "pair_examples": _first_of_each(run, "pairs", "phenomenon"),
         "heads": heads(run),
         "roles": list(best_by_role(run).values()),
-        "beam_texts": _groups(run, "beams", "prompt"),
         "kv_settings": _with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows")),
         "ckpt_settings": _with_baseline(run, "ckpt_bench_time", "recompute", ("layers",)),
         "stage_seconds": {stage: time for stage, time in seconds.items() if time},
@@ -110,35 +121,6 @@ def _missing(run: Run, names: Iterable[str]) -> Markup:
     problems = [run.problems[name] for name in names if name in run.problems]
     lines = [Markup("**Not shown:** {}.").format(render.escape(problem)) for problem in problems]
     return Markup("\n\n").join(lines)
-
-
-def _first_of_each(run: Run, table: str, key: str) -> list[dict[str, Any]]:
-    """The first row of a table for each value of a column."""
-    frame = run.frame(table)
-    return records(frame.drop_duplicates(key)) if key in frame else []
-
-
-def _groups(run: Run, table: str, key: str) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a table by the value of a column."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in run.rows(table):
-        groups.setdefault(row[key], []).append(row)
-    return groups
-
-
-def _sense_errors(run: Run) -> pd.DataFrame:
-    """How many texts of each main method have their first error of a kind; without kinds that none has."""
-    methods = {
-        name: row.kinds
-        for name, row in pictures.sense_methods(run).items()
-        if not name.startswith("temperature")
-    }
-    errors = pd.DataFrame(methods).fillna(0)
-    errors = errors[errors.any(axis="columns")].astype(int)
-    meanings = run.tree("evaluate").sense.kinds
-    errors.insert(0, "kind", errors.index)
-    errors.insert(1, "meaning", errors.index.map(meanings))
-    return errors
 
 
 def _with_baseline(

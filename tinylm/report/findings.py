@@ -52,14 +52,16 @@ def relation(one: Any, other: Any) -> Relation:
     return "below" if high < other_low else "unclear"
 
 
-def by_relation(
-    one: Any, other: Any, *, above: str, below: str, unclear: str, evidence: str
-) -> Finding:
-    """The claim that fits how two values lie; where they overlap, the open question."""
+def compare(one: Any, other: Any, claim: str, words: tuple[str, str], evidence: str) -> Finding:
+    """The claim that fits how two values lie; where they overlap, the open question.
+
+    words: what stands at {} in the claim if the first value is above the other, and if it is below.
+    """
     how = relation(one, other)
     if how == "unclear":
-        return not_shown(unclear, f"The intervals overlap. {evidence}")
-    return shown(above if how == "above" else below, evidence)
+        question = claim.format(words[0])
+        return not_shown(f"Whether {question[0].lower()}{question[1:]}", evidence)
+    return shown(claim.format(words[0] if how == "above" else words[1]), evidence)
 
 
 # ---------------------------------------------------------------- what the model predicts
@@ -71,16 +73,14 @@ def compare_with_ngrams(run: Run) -> Iterator[Finding]:
     ngrams = run.tree("evaluate").baselines.kneser_ney
     if not metrics.perplexity or not ngrams.perplexity:
         return
-    name = f"the Kneser-Ney {count(ngrams.order)}-gram model"
     span = ends(metrics.perplexity_interval)
     in_brackets = f" (95 % interval {span})" if span else ""
-    yield by_relation(
-        metrics.perplexity_interval or metrics.perplexity,
+    yield compare(
         ngrams.perplexity,
-        above=f"The model does not beat {name}: counting short word sequences predicts better.",
-        below=f"The model beats {name}: it has learnt more than short word sequences.",
-        unclear=f"Whether the model beats {name}.",
-        evidence=f"Perplexity {number(metrics.perplexity)}{in_brackets} against {number(ngrams.perplexity)}.",
+        metrics.perplexity_interval or metrics.perplexity,
+        f"The model {{}} the Kneser-Ney {count(ngrams.order)}-gram model.",
+        ("predicts better than", "does not predict better than"),
+        f"Perplexity {number(metrics.perplexity)}{in_brackets} against {number(ngrams.perplexity)}.",
     )
 
 
@@ -153,24 +153,22 @@ def compare_samples(run: Run) -> Iterator[Finding]:
     model = samples.continuation_perplexity
     stories = samples.reference_perplexity
     if interval(model) and interval(stories):
-        yield by_relation(
-            model,
+        yield compare(
             stories,
-            above="Sampled text is less predictable for the model than the stories' own text.",
-            below="Sampled text is more predictable for the model than the stories' own text.",
-            unclear="Whether sampled text is more predictable for the model than the stories.",
-            evidence=f"Perplexity {with_interval(model)} against {with_interval(stories)}.",
+            model,
+            "Sampled text is {} predictable for the model than the stories.",
+            ("more", "less"),
+            f"Perplexity {with_interval(model)} against {with_interval(stories)}.",
         )
     if interval(samples.repeated_4grams_interval):
         repeated = share(samples.repeated_4grams)
         in_stories = share(samples.reference_repeated_4grams)
-        yield by_relation(
+        yield compare(
             samples.repeated_4grams_interval,
             samples.reference_repeated_4grams_interval,
-            above="Sampled text repeats itself more often than the stories.",
-            below="Sampled text repeats itself less often than the stories.",
-            unclear="Whether sampled text repeats itself more often than the stories.",
-            evidence=f"{repeated} of its 4-grams repeat an earlier one, against {in_stories}.",
+            "Sampled text repeats itself {} often than the stories.",
+            ("more", "less"),
+            f"{repeated} of its 4-grams repeat an earlier one, against {in_stories}.",
         )
 
 
@@ -180,14 +178,12 @@ def judge_memorised(run: Run) -> Iterator[Finding]:
     model = memorised.continuations.longest_run
     stories = memorised.references.longest_run
     if interval(model) and interval(stories):
-        yield by_relation(
+        yield compare(
             model,
             stories,
-            above="Sampled text shares longer word sequences with train than the stories do.",
-            below="Sampled text shares shorter word sequences with train than the stories do.",
-            unclear="Whether the model copies more from train than the stories repeat.",
-            evidence=f"The longest sequence has {with_interval(model)} words on average, against "
-            f"{with_interval(stories)}.",
+            "Sampled text shares {} word sequences with train than the stories do.",
+            ("longer", "shorter"),
+            f"Words of the longest: {with_interval(model)} against {with_interval(stories)}.",
         )
 
 
@@ -204,27 +200,25 @@ def judge_beams(run: Run) -> Iterator[Finding]:
     for name, method in methods.items():
         if not name.startswith("beam ") or name == "beam 1":
             continue
-        width = f"eam search of width {name.removeprefix('beam ')}"
+        width = f"Beam search of width {name.removeprefix('beam ')}"
         difference = method.against_greedy.difference
         if interval(difference):
-            yield by_relation(
+            yield compare(
                 difference,
                 0,
-                above=f"B{width} finds more probable text than greedy decoding.",
-                below=f"B{width} finds less probable text than greedy decoding.",
-                unclear=f"Whether b{width} finds more probable text than greedy decoding.",
-                evidence=f"The log-probability of a text differs by {with_interval(difference)} nats.",
+                f"{width} finds {{}} probable text than greedy decoding.",
+                ("more", "less"),
+                f"The log-probability of a text differs by {with_interval(difference)} nats.",
             )
         words = method.sense.words
         greedy = methods.greedy.sense.words
         if words and greedy:
-            yield by_relation(
+            yield compare(
                 words,
                 greedy,
-                above=f"B{width} makes fewer errors than greedy decoding.",
-                below=f"B{width} makes more errors than greedy decoding.",
-                unclear=f"Whether b{width} makes fewer errors than greedy decoding.",
-                evidence=f"{with_interval(words)} words per error against {with_interval(greedy)}.",
+                f"{width} makes {{}} errors than greedy decoding.",
+                ("fewer", "more"),
+                f"{with_interval(words)} words per error against {with_interval(greedy)}.",
             )
 
 

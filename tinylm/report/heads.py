@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from tinylm.report.findings import Finding, by_relation, not_shown, shown
+from tinylm.report.findings import Finding, compare, not_shown, shown
 from tinylm.report.sources import Run
 from tinylm.report.wording import ABSENT, count, interval, loss, many, number, with_interval
 
@@ -62,14 +62,6 @@ class Head:
     def name(self) -> str:
         """What the head is called: idle, its best role, or nothing."""
         return "idle" if self.idle else next(iter(self.claimed()), "")
-
-    def verdict(self) -> str:
-        """What ablating it does."""
-        if self.increase is None:
-            return "not measured"
-        if self.idle:
-            return "idle: no measurable change"
-        return "needed" if self.increase > 0 else "the model is better without it"
 
 
 def roles(run: Run) -> list[Role]:
@@ -151,13 +143,12 @@ def judge_copying(run: Run) -> Iterator[Finding]:
     """Does the model predict repeated random words better the second time?"""
     induction = run.tree("evaluate").heads.induction
     if interval(induction.saved):
-        yield by_relation(
+        yield compare(
             induction.saved,
             0,
-            above="The model predicts random words better when they are repeated.",
-            below="The model predicts random words worse when they are repeated.",
-            unclear="Whether the model predicts repeated random words better.",
-            evidence=f"{with_interval(induction.saved)} nats per word are saved by the repetition.",
+            "The model predicts random words {} when they are repeated.",
+            ("better", "worse"),
+            f"The repetition saves {with_interval(induction.saved)} nats per word.",
         )
 
 

@@ -15,7 +15,6 @@ _HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
 {refresh_tag}
 <title>Plots</title>
 <style>
@@ -25,14 +24,7 @@ img { max-width: 100%; }
 </style>
 <script>
 """
-_BODY = """
-</script>
-</head>
-<body>
-{plot_divs}
-</body>
-</html>
-"""
+_BODY = "</script></head><body>{plot_divs}</body></html>\n"
 
 
 def offline_page() -> str:

@@ -41,9 +41,11 @@ _CELL_ENDS = re.compile(r"(?<!\\)\|")
 
 
 def escape(value: Any) -> Markup:
-    """Plain text as one line of Markdown that shows exactly this text; None as a dash."""
-    if value is None:
+    """Plain text as one line of Markdown that shows exactly this text; what is missing as a dash."""
+    if value is None or value == {}:
         return Markup(ABSENT)
+    if isinstance(value, bool):
+        return Markup("yes" if value else "no")
     line = " ".join(visible(value).split())
     line = _ANYWHERE.sub(r"\\\g<0>", line)
     for character, entity in _ENTITIES:
@@ -97,13 +99,8 @@ def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
     """Terms and values as a table without column names; absent values are left out."""
-    rows = [(term, value) for term, value in pairs if value not in (None, "", ABSENT)]
+    rows = [(term, value) for term, value in pairs if escape(value) not in ("", ABSENT)]
     return table(("", ""), rows)
-
-
-def bullets(items: Iterable[Any]) -> Markup:
-    """A list with one line for each text."""
-    return _block("\n".join(f"- {escape(item)}" for item in items))
 
 
 def quote(text: Any) -> Markup:
@@ -121,7 +118,6 @@ def image(path: str, alt: str, caption: str = "") -> Markup:
 FUNCTIONS: Mapping[str, Callable[..., Markup]] = {
     "table": table,
     "facts": facts,
-    "bullets": bullets,
     "quote": quote,
     "image": image,
 }

@@ -1,6 +1,7 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
 import html
+from collections.abc import Callable
 from typing import Any
 
 from tinylm.base.printable import visible
@@ -47,12 +48,6 @@ def sentence(text: Any) -> str:
     return f"{str(text).rstrip('. ')}."
 
 
-def exact(value: Any) -> str:
-    """A number as it was set, without visible rounding: 3e-05, 0.0003, 0.98, 20."""
-    value = as_number(value)
-    return ABSENT if value is None else _signed(f"{value:g}")
-
-
 def count(value: Any) -> str:
     """A whole number with thousands separators."""
     value = as_number(value)
@@ -80,14 +75,6 @@ def share(value: Any, digits: int = 1) -> str:
     return ABSENT if value is None else _signed(f"{100 * value:.{digits}f} %")
 
 
-def percent(value: Any) -> str:
-    """A share of one as a bare number of percent, with small ones distinct from none: 93, <1."""
-    value = as_number(value)
-    if value is None:
-        return ABSENT
-    return "<1" if 0 < value < 0.005 else f"{100 * value:.0f}"
-
-
 def seconds(value: Any) -> str:
     """A duration: 0.52 s, 41 s, 3 min 20 s, 2 h 5 min."""
     value = as_number(value)
@@ -97,6 +84,12 @@ def seconds(value: Any) -> str:
         return f"{number(value, 2 if value < 10 else 3)} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def bytes_(value: Any) -> str:
+    """Memory given in bytes."""
+    value = as_number(value)
+    return ABSENT if value is None else mebibytes(value / 2**20)
 
 
 def mebibytes(value: Any) -> str:
@@ -118,11 +111,6 @@ def big(value: Any) -> str:
     return count(value)
 
 
-def flag(value: Any) -> str:
-    """yes, no, or absent."""
-    return {"True": "yes", "False": "no"}.get(str(value), ABSENT)
-
-
 def interval(value: Any) -> tuple[float, float] | None:
     """(low, high) of [low, high] or of {"low", "high"}; None if either is missing."""
     if isinstance(value, dict):
@@ -140,30 +128,17 @@ def ends(value: Any) -> str:
     return f"{number(span[0])} to {number(span[1])}" if span else ""
 
 
-def middle(value: Any) -> Any:
-    """The value without its interval."""
-    return value.get("value") if isinstance(value, dict) else value
-
-
-def with_interval(value: Any, digits: int = 3) -> str:
+def with_interval(value: Any, written: Callable[[Any], str] = number) -> str:
     """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself."""
-    if not isinstance(value, dict):
-        return number(value, digits)
     span = interval(value)
-    text = number(value.get("value"), digits)
-    return f"{text} ({number(span[0], digits)} to {number(span[1], digits)})" if span else text
+    if not span:
+        return written(value)
+    return f"{written(value['value'])} ({written(span[0])} to {written(span[1])})"
 
 
 def share_with_interval(value: Any) -> str:
-    """{"value", "low", "high"} of shares of one as 12.3 % (11.0 to 14.0)."""
-    if not isinstance(value, dict):
-        return share(value)
-    span = interval(value)
-    text = share(value.get("value"))
-    if not span:
-        return text
-    low, high = (share(end).removesuffix(" %") for end in span)
-    return f"{text} ({low} to {high})"
+    """{"value", "low", "high"} of shares of one as `12.3 % (11.0 % to 14.0 %)`."""
+    return with_interval(value, share)
 
 
 def with_trials(row: Any, key: str) -> str:
@@ -201,9 +176,9 @@ def setting(value: Any) -> str:
 
 
 FORMATS = {  # filters of the templates
-    one.__name__: one
-    for one in (
-        number, sentence, exact, count, many, loss, share, percent, seconds, mebibytes, big, flag,
-        ends, middle, with_interval, share_with_interval, with_trials, prediction, name_of, setting,
+    written.__name__.strip("_"): written
+    for written in (
+        number, sentence, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
+        with_interval, share_with_interval, with_trials, prediction, name_of, setting,
     )
 }  # fmt: skip
