@@ -32,8 +32,6 @@ Text {{ evil }}.
 
 {{ quote(evil) }}
 
-{{ bullets(["- a", "1. b"]) }}
-
 {{ image("../plots/p.png", "alt text", 'its "caption"') }}
 
 # Appendix

@@ -16,15 +16,18 @@ CASES = [
     (wording.number, math.nan, wording.ABSENT),
     (wording.loss, -0.0001, "0.000"),
     (wording.share, 0.1234, "12.3 %"),
-    (wording.percent, 0.001, "<1"),
     (wording.seconds, 0.52, "0.52 s"),
     (wording.seconds, 200, "3 min 20 s"),
     (wording.seconds, 7500, "2 h 5 min"),
     (wording.mebibytes, 8192, "8.00 GiB"),
+    (wording.bytes_, 3 * 2**20, "3.00 MiB"),
     (wording.big, 3.1e6, "3.10 million"),
-    (wording.flag, "True", "yes"),
-    (wording.exact, 3e-05, "3e\N{MINUS SIGN}05"),
     (wording.setting, [1, 2], "1, 2"),
+    (
+        wording.share_with_interval,
+        {"value": 0.5, "low": 0.4, "high": 0.6},
+        "50.0 % (40.0 % to 60.0 %)",
+    ),
     (wording.with_interval, {"value": 9.81, "low": 9.6, "high": 10.0}, "9.81 (9.60 to 10.0)"),
 ]
 
@@ -40,8 +43,6 @@ def test_many_has_a_plural():
 
 
 def test_trials_are_shown_if_there_were_several():
-    assert (
-        wording.with_trials({"step_s": 1.0, "low_step_s": 0.9, "high_step_s": 1.1}, "step_s")
-        == "1.0 s (0.90 s to 1.1 s)"
-    )
-    assert wording.with_trials({"step_s": 1.0}, "step_s") == "1.0 s"
+    trials = {"step_s": 1.0, "low_step_s": 0.9, "high_step_s": 1.1}
+    assert wording.with_trials(trials, "step_s") == "1.00 (0.900 to 1.10)"
+    assert wording.with_trials({"step_s": 1.0}, "step_s") == "1.00"

@@ -1,18 +1,15 @@
-"""Line charts, points and bar charts, each drawn from one frame."""
+"""Line charts and points, drawn from a frame."""
 
-from collections.abc import Callable
 from itertools import cycle
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
 
-from tinylm.report.drawing import INK, SERIES, SOFT, Picture, new_axes
+from tinylm.report.drawing import Picture, new_axes
 from tinylm.report.wording import number
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHED = (0, (4, 3))
 _SHADE = 0.22  # opacity of a band
 _MANY = 24  # points; a longer line is drawn without markers
 _LEGEND = 60  # letters in a line of the legend
@@ -75,46 +72,3 @@ def _label_logarithms(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=labelled, numticks=12))
     axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.minorticks_off()
-
-
-def draw_bars(
-    frame: pd.DataFrame,
-    title: str,
-    x_label: str,
-    written: Callable[[float], str],
-    *,
-    log_x: bool = False,
-    strong: str = "",
-    chance: float | None = None,
-) -> Picture:
-    """Horizontal bars from top to bottom, each with its value or with that of a second model.
-
-    Args:
-        frame: the column value by name; low and high too where bars have intervals, and other for the second
-            model's value.
-        strong: the bar that stands out.
-        chance: where a dashed line is.
-    """
-    drawing, axes = new_axes(title, x_label, "", (5.0, 0.9 + 0.34 * len(frame)))
-    values = frame["value"]
-    colours = np.where(frame.index == strong, SERIES[1], SERIES[0])
-    spans = None
-    if "low" in frame:
-        spans = [values - frame["low"], frame["high"] - values]
-    bars = axes.barh(frame.index, values, xerr=spans, color=colours, height=0.62, ecolor=INK)
-    texts = [written(value) for value in values]
-    if "other" in frame:
-        axes.plot(frame["other"], frame.index, "D", color=SERIES[1], markeredgecolor="white")
-    else:
-        axes.bar_label(bars, texts, padding=4)
-    if chance is not None:
-        axes.axvline(chance, color=SOFT, linewidth=1, linestyle=DASHED)
-    axes.invert_yaxis()
-    axes.margins(0.04 if "other" in frame else 0.25, 0.03)  # room for the values
-    axes.grid(visible=False, axis="y")
-    if log_x:
-        axes.set_xscale("log")
-        axes.set_xlim(left=1)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    words = [f"{name} {text}" for name, text in zip(frame.index, texts)]
-    return Picture(drawing, f"{title}: {'; '.join(words)}.")

@@ -1,11 +1,11 @@
-"""Rules about what things cost: key-value cache, accumulation, recomputation, timings."""
+"""Rules about what things cost: key-value cache, recomputation, timings."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from tinylm.report.findings import Finding, not_shown, shown
 from tinylm.report.sources import Run, Tree, as_number
-from tinylm.report.wording import ABSENT, count, interval, loss, many, mebibytes, number
+from tinylm.report.wording import ABSENT, count, interval, many, mebibytes, number
 
 # Without any difference, 2 + 2 trials part by so many times their own spread in about 1 of 30 cases.
 CLEAR_GAP = 3
@@ -69,17 +69,6 @@ def judge_cache(run: Run) -> Iterator[Finding]:
         yield shown(f"With and without the cache {which} tokens are generated.")
 
 
-def judge_accumulation(run: Run) -> Iterator[Finding]:
-    """Which accumulation is best: one seed cannot show it."""
-    settings = run.tree("accum_sweep").settings
-    losses = {name: row.held_out_loss_at_equal_tokens for name, row in settings.items()}
-    losses = {name: value for name, value in losses.items() if as_number(value) is not None}
-    if len(losses) > 1:
-        best = min(losses, key=lambda name: losses[name])
-        why = f"After equal tokens {best} has the lowest held-out loss, {loss(losses[best])}, with one seed."
-        yield not_shown("Which accumulation is best.", why)
-
-
 def judge_recompute(run: Run) -> Iterator[Finding]:
     """What recomputation saves and costs at the greatest depth."""
     pairs = _pairs(run.tree("ckpt_bench_time").settings or [], "layers", "recompute")
@@ -102,4 +91,4 @@ def judge_recompute(run: Run) -> Iterator[Finding]:
         yield shown("With checkpointing the loss or gradients differ.")
 
 
-COST_RULES = (judge_cache, judge_accumulation, judge_recompute)
+COST_RULES = (judge_cache, judge_recompute)

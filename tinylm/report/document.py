@@ -16,7 +16,7 @@ from tinylm.report.findings import RULES, Finding, limits
 from tinylm.report.heads import HEAD_RULES, best_by_role, heads
 from tinylm.report.settings import ReportSettings
 from tinylm.report.sources import STAGES, Run, Tree, as_tree
-from tinylm.report.wording import FORMATS, name_of, setting
+from tinylm.report.wording import FORMATS, setting
 
 TEMPLATE = Path(__file__).with_name("report.md.j2")
 PICTURES = "../plots/pictures"  # seen from the folder of the report
@@ -71,6 +71,7 @@ def write_document(
         **template_values(run),
         settings=settings,
         lab=lab,
+        drawn=drawn,
         shown=[finding for finding in findings if finding.is_shown],
         not_shown=[finding for finding in findings if not finding.is_shown],
         picture=lambda name, caption: _picture(drawn, name, caption),
@@ -81,7 +82,6 @@ def write_document(
 def template_values(run: Run) -> dict[str, Any]:
     """What the templates name of a run: params, each stage's results and times, and what follows from them."""
     times = {f"{stage}_time": run.tree(f"{stage}_time") for stage in STAGES}
-    seconds = {stage: times[f"{stage}_time"].seconds for stage in STAGES}
     phenomena = run.tree("evaluate").pairs.phenomena.items()
     return {
         "run": run,
@@ -99,8 +99,7 @@ def template_values(run: Run) -> dict[str, Any]:
         "roles": list(best_by_role(run).values()),
         "kv_settings": _with_baseline(run, "kv_bench_time", "cache", ("new_tokens", "rows")),
         "ckpt_settings": _with_baseline(run, "ckpt_bench_time", "recompute", ("layers",)),
-        "stage_seconds": {stage: time for stage, time in seconds.items() if time},
-        "machines": _machines(run),
+        "stages": STAGES,
     }
 
 
@@ -134,14 +133,3 @@ def _with_baseline(
     rows.sort(key=setting_of)
     off = {setting_of(row): row for row in rows if row[switch] is False}
     return [(row, off.get(setting_of(row), row)) for row in rows]
-
-
-def _machines(run: Run) -> dict[str, list[str]]:
-    """The stages that were measured under each description of a machine."""
-    machines: dict[str, list[str]] = {}
-    for stage in STAGES:
-        conditions = run.tree(f"{stage}_time").conditions
-        if conditions:
-            line = ", ".join(f"{name_of(key)} {value}" for key, value in conditions.items())
-            machines.setdefault(line, []).append(stage)
-    return machines

@@ -5,6 +5,7 @@ The same run gives the same bytes.
 """
 
 import dataclasses
+import html
 import io
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from matplotlib import rc_context, rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tinylm.report.wording import escape
+from tinylm.base.printable import visible
 
 STYLE = rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
 STYLE_SHEET = Path(__file__).with_name("page.css")
@@ -83,5 +84,5 @@ def to_svg(drawing: Figure, name: str, alt: str) -> str:
     text = re.sub("'?DejaVu Sans'?", "var(--sans)", text)
     text = re.sub(r"\n\s*", " ", text)
     kind = "chart wide" if drawing.get_figwidth() > _WIDE else "chart"
-    tag = f'<svg class="{kind}" role="img" aria-label="{escape(alt)}"'
+    tag = f'<svg class="{kind}" role="img" aria-label="{html.escape(visible(alt))}"'
     return text.replace("<svg", tag, 1).strip()

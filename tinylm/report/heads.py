@@ -1,7 +1,7 @@
 """What the attention heads do: their roles, what the model loses without them, and the findings that follow."""
 
-import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -9,12 +9,10 @@ from tinylm.report.findings import Finding, compare, not_shown, shown
 from tinylm.report.sources import Run
 from tinylm.report.wording import ABSENT, count, interval, loss, many, number, with_interval
 
-_ROLE = ["role", "layer", "head", "score", "baseline", "positions", "claimed"]
 _EFFECT = ["layer", "head", "loss_increase", "low", "high"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Role:
+class Role(NamedTuple):
     """How well one head fits one description, compared with its baseline; claimed: it stands out.
 
     The baseline is what position alone would score; for "previous token", what even attention would.
@@ -34,8 +32,7 @@ class Role:
         return self.score - self.baseline
 
 
-@dataclasses.dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """One head: its roles, best fit first, and the loss (nats per token) that ablating it adds."""
 
     layer: int
@@ -59,14 +56,10 @@ class Head:
         closest = f"({self.roles[0].name})" if self.roles else ABSENT
         return ", ".join(self.claimed()) or closest
 
-    def name(self) -> str:
-        """What the head is called: idle, its best role, or nothing."""
-        return "idle" if self.idle else next(iter(self.claimed()), "")
-
 
 def roles(run: Run) -> list[Role]:
     """Every head's fit to every description, best fit first."""
-    rows = run.frame("roles").reindex(columns=_ROLE)
+    rows = run.frame("roles").rename(columns={"role": "name"}).reindex(columns=Role._fields)
     fits = [Role(*row) for row in rows.itertuples(index=False)]
     return sorted(fits, key=lambda role: (role.claimed, role.gain), reverse=True)
 

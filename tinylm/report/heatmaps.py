@@ -1,4 +1,4 @@
-"""Heat maps: what each attention head attends to in one sentence, and one number of every head.
+"""Heat maps: what each attention head attends to in one sentence.
 
 Colour is one hue whose opacity is the square root of the weight: small weights stay visible, and the same picture
 serves a light and a dark page.
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm, to_rgba
 from matplotlib.figure import Figure
 
-from tinylm.report.drawing import HEAT, INK, SOFT, new_axes
+from tinylm.report.drawing import HEAT, SOFT
 from tinylm.report.wording import short
 
 SCALE = LinearSegmentedColormap.from_list("heat", [to_rgba(HEAT, 0.0), to_rgba(HEAT)])
@@ -49,19 +49,4 @@ def draw_sentence(
     drawing.suptitle(after, fontsize=9)
     drawing.supxlabel("attends to", color=SOFT, fontsize=9)
     drawing.supylabel("token", color=SOFT, fontsize=9)
-    return drawing
-
-
-def draw_matrix(values: np.ndarray, texts: np.ndarray, title: str) -> Figure:
-    """A number of every head (layers, heads) as colour, each cell with its text."""
-    layers, heads = values.shape
-    size = (max(5.0, 1.05 * heads + 0.6), 0.52 * layers + 1.0)
-    drawing, axes = new_axes(title, "head", "layer", size)
-    numbers = np.nan_to_num(values)
-    axes.imshow(numbers / max(numbers.max(), 1e-9), cmap=SCALE, norm=NORM, aspect="auto")
-    axes.set_xticks(range(heads), [str(number + 1) for number in range(heads)])
-    axes.set_yticks(range(layers), [str(number + 1) for number in range(layers)])
-    axes.grid(visible=False)
-    for (layer, head), text in np.ndenumerate(texts):
-        axes.text(head, layer, text, ha="center", va="center", fontsize=7.5, color=INK)
     return drawing

@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib import rc_context
 
 from tinylm.report import heatmaps
-from tinylm.report.charts import draw_bars, draw_lines
+from tinylm.report.charts import draw_lines
 from tinylm.report.drawing import STYLE, Picture
-from tinylm.report.heads import heads, roles_by_epoch
+from tinylm.report.heads import roles_by_epoch
 from tinylm.report.sources import Run, Sentence, Tree
-from tinylm.report.wording import loss, number, prediction
+from tinylm.report.wording import prediction
 
 Draw = Callable[[Run], Picture | None]
 
@@ -23,10 +23,6 @@ def _lines(frame: pd.DataFrame, *labels: str, **options: Any) -> Picture | None:
         return None
     frame = frame.dropna(subset=["x", "value"])
     return None if frame.empty else draw_lines(frame, *labels, **options)
-
-
-def _bars(frame: pd.DataFrame, *labels: Any, **options: Any) -> Picture | None:
-    return None if frame.empty else draw_bars(frame, *labels, **options)
 
 
 def _curves(table: str, x: str, *labels: str, **options: Any) -> Draw:
@@ -42,9 +38,6 @@ def _seed_losses(run: Run) -> Picture | None:
     return _lines(seeds, "Held-out loss of each seed", "tokens seen", "nats per token")
 
 
-# ---------------------------------------------------------------- what the model predicts and writes
-
-
 def baselines(run: Run) -> dict[str, Tree]:
     """Baselines and model by name, from knowing nothing to knowing the generator."""
     measured = run.tree("evaluate").baselines
@@ -58,24 +51,11 @@ def baselines(run: Run) -> dict[str, Tree]:
     return {name: row for name, row in rows.items() if row}
 
 
-def _baselines(run: Run) -> Picture | None:
-    values = {name: row.perplexity for name, row in baselines(run).items()}
-    frame = pd.DataFrame({"value": values}).dropna()
-    title = "Perplexity on evaluation (lower is better)"
-    return _bars(frame, title, "perplexity, log scale", number, log_x=True, strong="this model")
-
-
 def sense_methods(run: Run) -> dict[str, Tree]:
     """The metrics of each way to continue the prompts by its name, the stories' own first."""
     names = {"references": "the stories' own", "decode": "as in section decode"}
     methods = run.tree("evaluate").sense.methods.items()
     return {names.get(name, name): row for name, row in methods if row}
-
-
-def _sense_methods(run: Run) -> Picture | None:
-    words = {name: row.words for name, row in sense_methods(run).items() if row.words}
-    frame = pd.DataFrame.from_dict(words, orient="index")
-    return _bars(frame, "Words per error", "words", number, strong="as in section decode")
 
 
 def _epochs(run: Run, value: float | None) -> float:
@@ -93,16 +73,6 @@ def _sense_training(run: Run) -> Picture | None:
     return _lines(pd.DataFrame(rows), *labels, from_zero=True, counted_x=False)
 
 
-def _pairs(run: Run) -> Picture | None:
-    phenomena = run.tree("evaluate").pairs.phenomena
-    measured = {name: row for name, row in phenomena.items() if row.model}
-    models = {name: row.model for name, row in measured.items()}
-    frame = pd.DataFrame.from_dict(models, orient="index")
-    frame["other"] = pd.Series({name: row.kneser_ney.value for name, row in measured.items()})
-    title = "Pairs whose right sentence is more likely"
-    return _bars(100 * frame, title, "% of pairs", "{:.0f} %".format, chance=50)
-
-
 def _pairs_training(run: Run) -> Picture | None:
     pairs = run.tree("evaluate").pairs
     rows = []
@@ -115,9 +85,6 @@ def _pairs_training(run: Run) -> Picture | None:
     means = frame.groupby(["series", "x"], as_index=False).mean()
     title = "Pairs whose right sentence is more likely, during training"
     return _lines(means, title, "epochs", "share of pairs", counted_x=False)
-
-
-# ---------------------------------------------------------------- what things cost
 
 
 def _trade_off(quality: str, y_label: str) -> Draw:
@@ -134,52 +101,18 @@ def _trade_off(quality: str, y_label: str) -> Draw:
     return draw
 
 
-def _switched(
-    bench: str, x: str, switch: str, names: dict[bool, str], column: str, *labels: str
-) -> Draw:
+def _switched(bench: str, x: str, switch: str, column: str, *labels: str) -> Draw:
     """Draws what a bench measured with and without something, from zero on."""
+    names = {True: switch, False: f"no {switch}"}
 
     def draw(run: Run) -> Picture | None:
-        rows = [dict(row) for row in run.tree(bench).settings or []]
-        frame = pd.DataFrame(rows, columns=[x, switch, column])
-        frame = frame.rename(columns={x: "x", column: "value"})
-        return _lines(frame.assign(series=frame[switch].map(names)), *labels, from_zero=True)
+        rows = [
+            {"x": row[x], "series": names[row[switch]], "value": row[column]}
+            for row in run.tree(bench).settings or []
+        ]
+        return _lines(pd.DataFrame(rows), *labels, from_zero=True)
 
     return draw
-
-
-def _kv(column: str, title: str, y_label: str) -> Draw:
-    names = {True: "cache", False: "no cache"}
-    labels = (title, "new tokens", y_label)
-    return _switched("kv_bench_time", "new_tokens", "cache", names, column, *labels)
-
-
-def _ckpt(column: str, title: str, y_label: str) -> Draw:
-    names = {True: "recompute", False: "plain"}
-    labels = (title, "layers", y_label)
-    return _switched("ckpt_bench_time", "layers", "recompute", names, column, *labels)
-
-
-# ---------------------------------------------------------------- heads
-
-
-def _head_roles(run: Run) -> Picture | None:
-    """Each head's role and what the model loses without it."""
-    measured = heads(run)
-    if not measured:
-        return None
-    shape = (measured[-1].layer, max(head.head for head in measured))
-    values = np.zeros(shape)
-    texts = np.full(shape, "", dtype=object)
-    words = []
-    for head in measured:
-        cell = (head.layer - 1, head.head - 1)
-        values[cell] = head.increase or 0.0
-        texts[cell] = f"{head.name()}\n{loss(head.increase)}".strip()
-        name = head.name() or "no role"
-        words.append(f"layer {head.layer}, head {head.head} ({name}) {loss(head.increase)}")
-    title = "Loss added by ablating a head, nats per token"
-    return Picture(heatmaps.draw_matrix(values, texts, title), f"{title}: {'; '.join(words)}.")
 
 
 def _roles_training(run: Run) -> Picture | None:
@@ -192,7 +125,7 @@ def attention_pictures(run: Run) -> dict[str, Picture]:
     pictures = _over_training("attention", run.sentences("attention_training"))
     for index, sentence in enumerate(run.sentences(), start=1):
         pictures[f"attention_{index}"] = _sentence(sentence)
-    for index, (sentence, checkpoints) in enumerate(run.own_sentences(), start=1):
+    for index, (sentence, checkpoints) in enumerate(run.sentences("own_sentences"), start=1):
         name = f"own_sentence_{index}"
         pictures[name] = _sentence(sentence)
         pictures |= _over_training(name, checkpoints)
@@ -232,24 +165,31 @@ PICTURES: dict[str, Draw] = {
     ),
     "learning_rate": _curves("learning_rate", "step", "Learning rate", "updates", "learning rate"),
     "grad_norm": _curves("grad_norm", "step", "Gradient norm", "updates", "gradient norm"),
-    "baselines": _baselines,
     "seed_losses": _seed_losses,
-    "sense_methods": _sense_methods,
     "sense_training": _sense_training,
-    "pairs": _pairs,
     "pairs_training": _pairs_training,
     "beam_log_prob": _trade_off("log_prob_per_token", "Log-probability per token (nats)"),
     "beam_bleu": _trade_off("bleu4", "BLEU-4"),
-    "kv_speed": _kv("tokens_per_s", "Speed with and without the cache", "tokens/s"),
-    "kv_memory": _kv("peak_mib", "Peak memory", "MiB"),
+    "kv_speed": _switched(
+        "kv_bench_time", "new_tokens", "cache", "tokens_per_s",
+        "Speed with and without the cache", "new tokens", "tokens/s",
+    ),
+    "kv_memory": _switched(
+        "kv_bench_time", "new_tokens", "cache", "peak_mib", "Peak memory", "new tokens", "MiB"
+    ),
     "accum_tokens": _curves("accum_tokens", "tokens", "Equal tokens", "tokens seen", _TRAIN_LOSS),
     "accum_updates": _curves("accum_updates", "update", "Equal updates", "updates", _TRAIN_LOSS),
     "accum_micro_steps": _curves(
         "accum_micro_steps", "micro_step", "Equal mini-batches", "mini-batches", _TRAIN_LOSS
     ),
-    "ckpt_memory": _ckpt("peak_mib", "Memory against depth", "peak MiB"),
-    "ckpt_time": _ckpt("step_s", "Time against depth", "seconds per step"),
-    "head_roles": _head_roles,
+    "ckpt_memory": _switched(
+        "ckpt_bench_time", "layers", "recompute", "peak_mib",
+        "Memory against depth", "layers", "peak MiB",
+    ),
+    "ckpt_time": _switched(
+        "ckpt_bench_time", "layers", "recompute", "step_s",
+        "Time against depth", "layers", "seconds per step",
+    ),
     "roles_training": _roles_training,
 }  # fmt: skip
 

@@ -36,8 +36,7 @@ _ENTITIES = ((re.compile(r"&(?=#?\w+;)"), "&amp;"), (re.compile(r"<(?=[A-Za-z/!?
 _AT_THE_START = re.compile(r"^(?=[#+\-=>])|(?<=^\d)(?=[.)](?:\s|$))|(?<=^\d\d)(?=[.)](?:\s|$))")
 
 
-_TABLE = re.compile(r"(?P<caption>^\*[^\n]*\*\n\n)?(?P<rows>(?:^\|.*\|\n)+)", re.MULTILINE)
-_CELL_ENDS = re.compile(r"(?<!\\)\|")
+_EMPTY_TABLE = re.compile(r"(^\*[^\n]*\*\n\n)?^\|.*\n^\| :?--.*\n(?!\|)", re.MULTILINE)
 
 
 def escape(value: Any) -> Markup:
@@ -67,34 +66,18 @@ def _lines_of_table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _without_empty_columns(table: re.Match[str]) -> str:
-    """A table with its caption, without columns that have no value; nothing if it has no row."""
-    lines = table["rows"].strip().split("\n")
-    heads, alignments, *body = [_CELL_ENDS.split(line.strip("|")) for line in lines]
-    rows = [[cell.strip() for cell in row] for row in (heads, alignments, *body)]
-    columns = [0]
-    for column in range(1, len(heads)):
-        if any(row[column] not in ("", ABSENT) for row in rows[2:]):
-            columns.append(column)
-    if not body:
-        return ""
-    text = _lines_of_table([row[column] for column in columns] for row in rows)
-    return f"{table['caption'] or ''}{text}\n"
-
-
 def _block(markdown: str) -> Markup:
     """Markdown between blank lines, whatever stands around it in the template."""
     return Markup(f"\n\n{markdown}\n\n")
 
 
-_NUMBER = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$|yes$|no$")
+_NUMBER = re.compile(r"\\?[\d<+\N{MINUS SIGN}\N{EN DASH}-]|$")
 
 
 def _alignment(column: int, cells: Sequence[Sequence[str]]) -> str:
-    """Right for a column in which most cells are numbers."""
-    longest = max(len(row[column]) for row in cells)
-    numbers = sum(bool(_NUMBER.match(row[column])) for row in cells)
-    return "---:" if column > 0 and 2 * numbers > len(cells) and longest < 33 else ":---"
+    """Right for a column of numbers."""
+    is_number = column > 0 and all(_NUMBER.match(row[column]) for row in cells)
+    return "---:" if is_number else ":---"
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Markup:
@@ -148,7 +131,7 @@ def render(
     environment.filters.update(filters or {})
     text = environment.get_template(template.name).render(**values)
     text = re.sub(r"\n\s*\n+", "\n\n", text).strip() + "\n"
-    return _TABLE.sub(_without_empty_columns, text)
+    return _EMPTY_TABLE.sub("", text)
 
 
 def to_terminal(markdown: str, width: int | None = None) -> str:

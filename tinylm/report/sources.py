@@ -94,13 +94,9 @@ class Run:
         """The rows of a table; empty if it is missing."""
         return records(self.frame(name))
 
-    def sentences(self, name: str = "attention") -> list[Sentence]:
-        """Attention over each sentence of the file."""
+    def sentences(self, name: str = "attention") -> list[Any]:
+        """Attention over each sentence; for own_sentences also over it after each kept epoch."""
         return self.files.get(name, [])
-
-    def own_sentences(self) -> list[tuple[Sentence, list[Sentence]]]:
-        """For each sentence of section `report` its attention now, and after each kept epoch."""
-        return self.files.get("own_sentences", [])
 
     def param(self, section: str, key: str) -> Any:
         """A parameter, None if it is missing."""

@@ -1,6 +1,5 @@
 """Numbers and names as people read them: formatting only, no statistics."""
 
-import html
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +8,6 @@ from tinylm.report.sources import Sentence, as_number
 
 ABSENT, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _LONGEST = 14  # letters of a token as a label
-
-
-def escape(value: Any) -> str:
-    """Text made safe for HTML and SVG, control and direction characters shown as ⟨U+XXXX⟩."""
-    return html.escape(visible(value), quote=True)
 
 
 def short(token: str) -> str:
@@ -131,8 +125,10 @@ def ends(value: Any) -> str:
 def with_interval(value: Any, written: Callable[[Any], str] = number) -> str:
     """{"value", "low", "high"} as `9.81 (9.60 to 10.0)`; a plain number as itself."""
     span = interval(value)
-    if not span:
+    if not isinstance(value, dict):
         return written(value)
+    if span is None:
+        return written(value.get("value"))
     return f"{written(value['value'])} ({written(span[0])} to {written(span[1])})"
 
 
@@ -142,18 +138,10 @@ def share_with_interval(value: Any) -> str:
 
 
 def with_trials(row: Any, key: str) -> str:
-    """A measured value in its key's unit, with the lowest and highest of its trials if there were several."""
-    formatted = _unit_of(key)
-    text, low, high = (formatted(row.get(f"{end}{key}")) for end in ("", "low_", "high_"))
-    return text if ABSENT in (low, high) or low == high else f"{text} ({low} to {high})"
-
-
-def _unit_of(key: str) -> Any:
-    if key.endswith(("tokens_per_s", "s_per_prompt")):
-        return number
-    if key.endswith(("_s", "_s_per_token")):
-        return seconds
-    return mebibytes if key.endswith("_mib") else number
+    """A measured value with the lowest and highest of its trials, if there were several."""
+    low = row.get(f"low_{key}")
+    high = row.get(f"high_{key}")
+    return with_interval({"value": row.get(key), "low": low, "high": high if high != low else None})
 
 
 def prediction(sentence: Sentence) -> str:
@@ -161,11 +149,6 @@ def prediction(sentence: Sentence) -> str:
     if sentence.probability is None:
         return ""
     return f"next: “{short(str(sentence.next))}” ({share(sentence.probability)})"
-
-
-def name_of(key: str) -> str:
-    """A key as a label: held_out_loss -> held-out loss."""
-    return key.replace("held_out", "held-out").replace("_", " ")
 
 
 def setting(value: Any) -> str:
@@ -179,6 +162,6 @@ FORMATS = {  # filters of the templates
     written.__name__.strip("_"): written
     for written in (
         number, sentence, count, many, loss, share, seconds, bytes_, mebibytes, big, ends,
-        with_interval, share_with_interval, with_trials, prediction, name_of, setting,
+        with_interval, share_with_interval, with_trials, prediction, setting,
     )
 }  # fmt: skip
