@@ -47,12 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _data_licence(arguments: argparse.Namespace, section: dict[str, Any]) -> "DataLicence":
     """The data's licence. Raises InputError if a publication could not state it."""
-    from tinylm.exchange.card import check_licence, data_licence
+    from tinylm.exchange.card import data_licence
 
-    for option in ("license", "data_license"):
-        name = getattr(arguments, option)
-        if name is not None:
-            check_licence(name, f"--{option.replace('_', '-')}")
     data = data_licence(section, arguments.data_license)
     if data.name is None and not arguments.dry_run:
         raise InputError(

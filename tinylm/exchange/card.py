@@ -4,14 +4,12 @@ The head follows https://huggingface.co/docs/hub/model-cards: language, licence,
 """
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from tinylm.base.config import InputError
 from tinylm.report import render
 from tinylm.report.document import template_values
 from tinylm.report.sources import Run, as_number
@@ -20,7 +18,6 @@ from tinylm.report.wording import ABSENT, FORMATS, interval, loss, number
 TEMPLATE = Path(__file__).with_name("card.md.j2")
 TINYSTORIES = "roneneldan/TinyStories"
 LICENCES = {TINYSTORIES: "cdla-sharing-1.0"}  # as its page on the hub states
-_LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+-]{0,63}")
 _RESULTS = {  # metric: (name, its format)
     "perplexity": ("perplexity on evaluation", number),
     "raw_bits_per_byte": ("bits per byte, raw text", loss),
@@ -77,16 +74,6 @@ class Publication:
     left_out: tuple[str, ...]
     lacks: tuple[str, ...]
     weights: bool = True
-
-
-def check_licence(text: str, option: str) -> str:
-    """A licence's name as it was typed. Raises InputError for what is not a name."""
-    if not _LICENCE.fullmatch(text):
-        raise InputError(
-            f"{option} {text!r}; allowed: a licence's name such as mit, cc-by-4.0 or "
-            "cdla-sharing-1.0"
-        )
-    return text
 
 
 def data_licence(section: Mapping[str, Any], given: str | None) -> DataLicence:
@@ -155,15 +142,28 @@ def write_card(run: Run, publication: Publication, pictures: Pictures) -> str:
 
 def _head(run: Run, publication: Publication) -> str:
     """The YAML that the hub reads."""
-    from huggingface_hub import ModelCardData
+    from huggingface_hub import EvalResult, ModelCardData
 
     source = run.param("data", "source")
     hub_id = run.param("data", "hub_id")
+    results = []
+    for metric, (name, _) in _RESULTS.items():
+        value = as_number(run.tree("evaluate")[metric])
+        if value is not None:
+            result = EvalResult(
+                task_type="text-generation",
+                dataset_type=hub_id if source == "hub" else source,
+                dataset_name=publication.data.data,
+                dataset_split="evaluation",
+                metric_type=metric,
+                metric_value=value,
+                metric_name=name,
+            )
+            results.append(result)
     is_english = source == "storybook" or (source == "hub" and hub_id == TINYSTORIES)
     tags = ["tinylm", "small-language-model", "dvc"]
     if publication.format == "tinylm":
         tags.append("custom_code")
-    results = _results(run, publication)
     head = ModelCardData(
         language=["en"] if is_english else None,
         license=publication.licence,
@@ -175,26 +175,3 @@ def _head(run: Run, publication: Publication) -> str:
         eval_results=results or None,
     )
     return f"{head.to_yaml()}\n"
-
-
-def _results(run: Run, publication: Publication) -> list[Any]:
-    """The metrics of stage evaluate, as huggingface_hub's EvalResult."""
-    from huggingface_hub import EvalResult
-
-    is_hub = run.param("data", "source") == "hub"
-    results = []
-    for metric, (name, _) in _RESULTS.items():
-        value = as_number(run.tree("evaluate")[metric])
-        if value is None:
-            continue
-        result = EvalResult(
-            task_type="text-generation",
-            dataset_type=str(run.param("data", "hub_id" if is_hub else "source")),
-            dataset_name=publication.data.data,
-            dataset_split="evaluation",
-            metric_type=metric,
-            metric_value=value,
-            metric_name=name,
-        )
-        results.append(result)
-    return results

@@ -16,7 +16,6 @@ https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tinylm.base.config import InputError
@@ -68,53 +67,32 @@ def write_gguf(path: Path, model: TinyLM, tokenizer: Tokenizer, weights: str) ->
     if problem := gguf_problem(model.settings):
         raise InputError(problem)
     form = stock_form(model, BLOCK if weights == "q8_0" else 1)
-    if weights == "q8_0":
-        form = _blocked(form)
     steeper = STEEPER[weights] if form.config["activation_function"] == "relu" else 1.0
-    kind = gguf.GGMLQuantizationType[weights.upper()]
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, form.config["n_layer"])
     with atomic_path(path) as temporary:
         writer = gguf.GGUFWriter(temporary, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH.GPT2])
         _write_config(writer, form, EPSILON * steeper**2, weights)
         _write_tokenizer(writer, tokenizer)
         for name, tensor in _scaled(form, steeper).items():
-            is_matrix = tensor.dim() == 2 and "wpe" not in name
+            kind = gguf.GGMLQuantizationType.F32
+            if tensor.dim() == 2 and "wpe" not in name:
+                kind = gguf.GGMLQuantizationType[weights.upper()]
             if ".c_" in name and tensor.dim() == 2:  # GPT-2 keeps these as (in, out)
                 tensor = tensor.T
-            if is_matrix and weights != "f32":
-                _check_range(name, tensor, weights)
-            stored = kind if is_matrix else gguf.GGMLQuantizationType.F32
-            data = gguf.quantize(tensor.float().contiguous().numpy(), stored)
+            largest = float(tensor.abs().max())
+            if weights != "f32" and largest > LARGEST:
+                raise InputError(
+                    f"{name}: a weight of {largest:.3g}; allowed with {weights}: "
+                    f"up to {LARGEST:g}; use f32"
+                )
+            data = gguf.quantize(tensor.float().contiguous().numpy(), kind)
             gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
-            assert gguf_name is not None
-            writer.add_tensor(gguf_name, data, raw_dtype=stored)
+            writer.add_tensor(str(gguf_name), data, raw_dtype=kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
     return form
-
-
-def _check_range(name: str, tensor: Tensor, weights: str) -> None:
-    largest = float(tensor.abs().max())
-    if largest > LARGEST:
-        raise InputError(
-            f"{name}: a weight of {largest:.3g}; allowed in {weights}: up to {LARGEST:g}; use f32"
-        )
-
-
-def _blocked(form: StockForm) -> StockForm:
-    """The feed-forward with zero channels up to a multiple of BLOCK: gelu(0) = 0."""
-    more = -form.config["n_inner"] % BLOCK
-    tensors = {}
-    for name, tensor in form.tensors.items():
-        if name.endswith(("c_fc.weight", "c_fc.bias")):
-            tensor = torch.nn.functional.pad(tensor, (0, more))
-        elif name.endswith("mlp.c_proj.weight"):
-            tensor = torch.nn.functional.pad(tensor, (0, 0, 0, more))
-        tensors[name] = tensor
-    config = form.config | {"n_inner": form.config["n_inner"] + more}
-    return StockForm(form.architecture, config, tensors)
 
 
 def _scaled(form: StockForm, steeper: float) -> dict[str, Tensor]:

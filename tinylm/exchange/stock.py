@@ -87,11 +87,15 @@ def stock_problem(settings: ModelSettings) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Stream:
-    """Our D residual channels in the W channels of the stock model: first D, then zeros."""
+    """Our D residual channels in the W channels of the stock model: first D, then zeros.
+
+    inner: channels of the feed-forward, where further ones are 0 as well: gelu(0) = relu(0) = 0.
+    """
 
     width: int
     wide: int
     heads: int
+    inner: int
     norm_eps: float
 
     @property
@@ -145,7 +149,8 @@ def _new_stream(settings: ModelSettings, width: int, multiple: int) -> _Stream:
         counts = range(settings.heads, wide // head_width + 1)
         heads = next((count for count in counts if wide % count == 0), None)
         if heads is not None and wide % multiple == 0:
-            return _Stream(width, wide, heads, settings.norm_eps)
+            inner = settings.feed_forward + -settings.feed_forward % multiple
+            return _Stream(width, wide, heads, inner, settings.norm_eps)
         wide += 1
 
 
@@ -176,13 +181,16 @@ def _block_parts(stream: _Stream, block: Block, by_head: bool) -> dict[str, Affi
     out, out_bias = _affine(block.attention.out)
     up, up_bias = _affine(block.feed_forward.up)
     down, down_bias = _affine(block.feed_forward.down)
+    more = stream.inner - up.shape[0]
+    up = nn.functional.pad(up, (0, 0, 0, more))
+    down = nn.functional.pad(down, (0, more))
     out_rows = stream.head_rows(out.T, block.attention.heads)
     return {
         "norm1": stream.norm(block.norm1),
         "qkv": _qkv(stream, block, by_head),
         "out": (stream.write(out_rows).T, stream.write(out_bias)),
         "norm2": stream.norm(block.norm2),
-        "up": (stream.pad(up), up_bias),
+        "up": (stream.pad(up), nn.functional.pad(up_bias, (0, more))),
         "down": (stream.write(down, 0), stream.write(down_bias)),
     }
 
@@ -219,6 +227,7 @@ def _config(model: TinyLM, stream: _Stream, column: int) -> dict[str, Any]:
     """What both architectures share of config.json, by the names in a column of KEYS."""
     settings = dataclasses.asdict(model.settings)
     values = settings | {"width": stream.wide, "heads": stream.heads, "norm_eps": EPSILON}
+    values["feed_forward"] = stream.inner
     config = {names[column]: values[setting] for setting, names in KEYS.items()}
     return config | {"vocab_size": model.vocab_size, "dtype": "float32"}
 
@@ -248,9 +257,9 @@ def _neox_config(settings: ModelSettings, stream: _Stream) -> dict[str, Any]:
 
 
 def stock_form(model: TinyLM, multiple: int = 1) -> StockForm:
-    """A stock model that computes the same function of the ids, its width a multiple of `multiple`.
+    """A stock model that computes the same function of the ids.
 
-    Raises InputError if there is none.
+    Its widths are multiples of `multiple`. Raises InputError if there is none.
     """
     if problem := stock_problem(model.settings):
         raise InputError(problem)

@@ -153,11 +153,8 @@ def test_data_of_an_unknown_licence(here, hub, capsys):
     assert b"cc-by-4.0" in hub.repos[REPO][-1]["README.md"]
 
 
-@pytest.mark.parametrize(
-    "words", [["stories"], [REPO, "--license", "a: b"], [REPO, "--data-license", "\n"]]
-)
-def test_bad_names_are_refused_in_one_line(here, hub, capsys, words):
-    assert main(["publish", *words, "--dry-run"]) == 2
+def test_a_name_without_an_owner_is_refused_in_one_line(here, hub, capsys):
+    assert main(["publish", "stories", "--dry-run"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tinylm.base.config import InputError
-from tinylm.exchange.card import Origin, Publication, check_licence, data_licence
+from tinylm.exchange.card import Origin, Publication, data_licence
 from tinylm.exchange.publish import build, check_repo, files_of
 from tinylm.report.sources import Run
 
@@ -118,9 +118,3 @@ def test_the_licence_of_the_data_is_known_or_given(params):
     assert data_licence(HUB | {"hub_id": "someone/else"}, None).name is None
     assert data_licence(local, None).name is None
     assert "/home" not in data_licence(local, "cc0-1.0").data
-
-
-@pytest.mark.parametrize("name", ["", "a: b", "x\ny", "<b>"])
-def test_what_is_no_name_of_a_licence(name):
-    with pytest.raises(InputError, match="--license"):
-        check_licence(name, "--license")
