@@ -1,11 +1,8 @@
 """tinylm check: each planted problem is named by its key, before any work."""
 
 import os
-import shutil
-from collections import namedtuple
 from pathlib import Path
 
-import psutil
 import pytest
 import torch
 import yaml
@@ -73,7 +70,7 @@ def test_params_that_cannot_be_read_do_not_hide_the_machine(content, capsys):
     out = capsys.readouterr().out
     assert out.startswith("params.yaml ")
     assert out.count("problem: ") == 1
-    assert "\ndisk" in out
+    assert "\ngit" in out
 
 
 @pytest.mark.parametrize(
@@ -87,26 +84,16 @@ def test_params_that_cannot_be_read_do_not_hide_the_machine(content, capsys):
         ({"embedding.source": "file", "embedding.path": "v.vec"}, "embedding.width"),
         ({"runtime.device": "cuda"}, "runtime.device"),
         ({"runtime.logger": "wandb"}, "wandb"),
-        ({"train.batch_size": 1_000_000, "vocab.max_size": 1000}, "train.batch_size"),
     ],
 )
 def test_a_planted_problem_is_the_only_one(changes, named, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(check.importlib.util, "find_spec", lambda name: None)
-    memory = namedtuple("memory", "available")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory(8 * 2**30))
     Path("a.xlsx").write_bytes(b"PK")
     Path("v.vec").write_text("2 3\na 1 2 3\nb 1 2 3\n")
     plant(changes)
     (problem,) = problems()
     assert named in problem
-
-
-def test_a_full_disk_is_a_problem(monkeypatch):
-    usage = namedtuple("usage", "free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10_000_000))
-    (problem,) = problems()
-    assert problem.startswith("disk")
 
 
 def test_a_folder_outside_of_git_and_dvc_is_a_problem_and_one_below_is_not(folder, monkeypatch):

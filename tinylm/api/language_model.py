@@ -112,11 +112,8 @@ class LanguageModel:
             prompts,
             settings,
             max_new_tokens=max_tokens,
-            eos_id=self.tokenizer.eos_id,
-            banned=banned_ids(self.tokenizer),
             with_log_probs=log_probs,
-            use_cache=use_cache,
-            step=decoding_step(self.model, settings),
+            **self._options(settings, use_cache),
         )
         texts = []
         for ids, new in zip(prompts, continuations, strict=True):
@@ -129,15 +126,11 @@ class LanguageModel:
     ) -> Iterator[str]:
         """The pieces of the text that `generate` would give, each as soon as it is made."""
         (ids,) = self._ids(prompt)
-        return self._stream(ids, max_tokens, use_cache, self._settings(max_tokens, changes))
-
-    def _stream(
-        self, ids: list[int], max_tokens: int, use_cache: bool, settings: DecodeSettings
-    ) -> Iterator[str]:
-        pieces = Pieces(self.tokenizer)
+        settings = self._settings(max_tokens, changes)
         eos_id = self.tokenizer.eos_id
+        pieces = Pieces(self.tokenizer)
         run = None
-        for step in range(max_tokens):
+        for column in range(max_tokens):
             if piece := pieces.after(ids):
                 yield piece
             with decoding_mode(self.model):  # not around a yield, which runs the caller's code
@@ -150,10 +143,9 @@ class LanguageModel:
                         new_tokens=max_tokens,
                         step=decoding_step(self.model, settings),
                     )
-                    run = Sampling(
-                        session, settings, max_tokens, eos_id, banned_ids(self.tokenizer)
-                    )
-                token = int(run.step(step, with_log_probs=False)[0])
+                    banned = banned_ids(self.tokenizer)
+                    run = Sampling(session, settings, max_tokens, eos_id, banned)
+                token = int(run.step(column, with_log_probs=False)[0])
             ids = [*ids, token]
             if token == eos_id:
                 break
@@ -192,12 +184,9 @@ class LanguageModel:
             width=width,
             max_new_tokens=max_tokens,
             length_penalty=settings.length_penalty,
-            eos_id=self.tokenizer.eos_id,
-            banned=banned_ids(self.tokenizer),
             n_best=n_best,
             slide=settings.slide,
-            use_cache=use_cache,
-            step=decoding_step(self.model, settings),
+            **self._options(settings, use_cache),
         )
         texts = []
         for ids, best in zip(prompts, hypotheses, strict=True):
@@ -274,6 +263,15 @@ class LanguageModel:
             changes = {"temperature_end": None, **changes}
         values = vars(self.settings) | changes
         return read_section({"decode": values}, "decode", DecodeSettings, "options")
+
+    def _options(self, settings: DecodeSettings, use_cache: bool) -> dict[str, Any]:
+        """What sampling and beam search are called with, whatever the prompts."""
+        return {
+            "eos_id": self.tokenizer.eos_id,
+            "banned": banned_ids(self.tokenizer),
+            "use_cache": use_cache,
+            "step": decoding_step(self.model, settings),
+        }
 
     def _settings(self, max_tokens: int, changes: dict[str, Any]) -> DecodeSettings:
         _check_range("max_tokens", max_tokens, 0, MAX_TOKENS)

@@ -7,7 +7,6 @@ import argparse
 import dataclasses
 import importlib.util
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,14 +23,13 @@ from tinylm.host.params import (
 
 NEEDS = CLONE
 NOTES = """\
-Every section and the rules between sections, the files that params.yaml names, disk, memory and
-device. `make repro` does this first. What needs the stories or the vocabulary is checked at the
-start of the stage that reads them."""
+Every section and the rules between sections, the files that params.yaml names, device, git and DVC.
+`make repro` does this first. What needs the stories or the vocabulary is checked at the start of
+the stage that reads them."""
 EXAMPLES = """\
   tinylm check && dvc repro
 """
 FOLDERS = (*paths.OUTPUTS, paths.RUNS)
-GIB = 2**30
 FROM_HUB = "set it, or tinylm preset NAME --hub, with data from the Hugging Face hub"
 GIT = "git init && git add . && git commit -m start"
 
@@ -139,25 +137,6 @@ def check_machine(sections: Sections) -> Iterator[Finding]:
         yield Finding("runtime.logger", runtime.logger, problem)
 
 
-def _room(what: str, free: float, needed: float, hint: str = "") -> Finding:
-    """A finding about so many free and needed bytes."""
-    value = f"{free / GIB:,.1f} GiB free, about {needed / GIB:.2f} needed"
-    return Finding(what, value, f"{what}: not enough{hint}" if needed > free else "")
-
-
-def check_room(sections: Sections) -> Iterator[Finding]:
-    """Disk and memory that a run takes, by estimates."""
-    import psutil
-
-    from tinylm.cli.estimates import disk_and_memory
-
-    disk, memory = disk_and_memory(sections)
-    yield _room("disk", shutil.disk_usage(".").free, disk)
-    if memory is not None and getattr(sections.get("runtime"), "device", "") != "cuda":
-        hint = " to train; lower train.batch_size or model.context, or set train.recompute"
-        yield _room("memory", psutil.virtual_memory().available, memory, hint)
-
-
 def _folder_with(name: str) -> str:
     """The nearest folder, from here upwards, that contains `name`; "none" without one."""
     here = Path.cwd()
@@ -182,8 +161,8 @@ def check_repository() -> Iterator[Finding]:
 def find_all() -> list[Finding]:
     """All findings of the current folder; problems in one part do not hide those of another."""
     sections, findings = check_params()
-    for check in (check_files, check_machine, check_room):
-        findings += check(sections)
+    findings += check_files(sections)
+    findings += check_machine(sections)
     findings += check_repository()
     return findings
 
